@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The cost of gossip for a training peer: the steps of a peer that exchanges every 8 steps, compared with its steps alone, in
-# alternating rounds on the same machine. Its partner is slowed tenfold, so that a core is free for the protocol.
+# The cost of gossip for a training peer: the steps of a peer that exchanges every 8 steps, compared with its steps without
+# exchanges, in alternating rounds on the same machine. Its partner is slowed tenfold, so that a core is free for the protocol.
 #   bench/gossip_cost.sh [ROUNDS] [SECONDS]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The cost of training while exchanging as often as possible, compared with the CPU time of the exchanges alone.
+"""The cost of training while exchanging as often as possible, compared with the CPU time of the exchanges.
 
     STARLING_DATA=... bench/training_and_exchange.py [--rounds N] [--seconds S] [--model NAME] [--data NAME]
 

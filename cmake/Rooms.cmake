@@ -3,12 +3,17 @@
 option(STARLING_PRECOMPILE "Precompile the headers that most sources include" ON)
 option(STARLING_UNITY "Compile the sources of a room in batches" ON)
 
-# starling_precompile(TARGET HEADERS...): precompiles headers for all sources of a target.
+# starling_precompile(TARGET HEADERS...): precompiles headers for all sources of a target. The headers that another target with
+# the same compiler options has precompiled are shared: starling_precompile(TARGET REUSE_FROM OTHER).
 function(starling_precompile target)
   if(NOT STARLING_PRECOMPILE)
     return()
   endif()
-  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(ARGV1 STREQUAL "REUSE_FROM")
+    target_precompile_headers(${target} REUSE_FROM ${ARGV2})
+  else()
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # ccache requires the first option. The others are false alarms on std::string (GCC bug 105329 and similar ones), which
     # GCC reports for system headers only if they are precompiled.
@@ -40,11 +45,12 @@ function(starling_sources variable)
 endfunction()
 
 # starling_room(NAME [SEPARATE] [FOLDERS folders...] [EXCEPT folders...] [COLD folders...] [OPTIMIZE level]
-# [PRECOMPILE headers...] [PUBLIC libs...] [PRIVATE libs...]): the library starling_NAME of all sources under FOLDERS (default:
-# NAME), except those under the EXCEPT folders. A Release build compiles it with -O2 or the given level, and the COLD folders,
-# which run rarely, with -O1. base/standard.h and PRECOMPILE are precompiled for it. SEPARATE: not in batches.
+# [PRECOMPILE headers... | PRECOMPILED_FOR room] [PUBLIC libs...] [PRIVATE libs...]): the library starling_NAME of all sources
+# under FOLDERS (default: NAME), except those under the EXCEPT folders. A Release build compiles it with -O2 or the given level,
+# and the COLD folders, which run rarely, with -O1. base/standard.h and PRECOMPILE are precompiled for it; PRECOMPILED_FOR: it
+# shares those of a room with the same options. SEPARATE: not in batches.
 function(starling_room name)
-  cmake_parse_arguments(ARG "SEPARATE" "OPTIMIZE" "FOLDERS;EXCEPT;COLD;PRECOMPILE;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE" "OPTIMIZE;PRECOMPILED_FOR" "FOLDERS;EXCEPT;COLD;PRECOMPILE;PUBLIC;PRIVATE" ${ARGN})
   if(NOT ARG_FOLDERS)
     set(ARG_FOLDERS ${name})
   endif()
@@ -65,7 +71,11 @@ function(starling_room name)
   foreach(target ${targets})
     target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE starling_compiler ${ARG_PRIVATE})
     target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
-    starling_precompile(${target} ${CMAKE_SOURCE_DIR}/base/standard.h ${ARG_PRECOMPILE})
+    if(ARG_PRECOMPILED_FOR)
+      starling_precompile(${target} REUSE_FROM starling_${ARG_PRECOMPILED_FOR})
+    else()
+      starling_precompile(${target} ${CMAKE_SOURCE_DIR}/base/standard.h ${ARG_PRECOMPILE})
+    endif()
     if(NOT ARG_SEPARATE)
       starling_unify(${target} 12)
     endif()
@@ -78,6 +88,17 @@ function(starling_optimize target level)
     set(level 2)
   endif()
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O${level}>)
+endfunction()
+
+# The compiler options of test programs. Optimizing thousands of assertions costs more than it saves, because the slow code of a
+# test is in the rooms. Checks for undefined behavior and line numbers in every assertion cost half of the sanitizers' build and
+# find nothing in the rooms, which have both.
+function(starling_test_options target)
+  if(STARLING_SANITIZE)
+    target_compile_options(${target} PRIVATE -Og -g0 -fno-sanitize=undefined)
+  elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_compile_options(${target} PRIVATE -Og)
+  endif()
 endfunction()
 
 # starling_test(ROOM [libs...]): the test program tests-ROOM of all tests/ROOM/*_test.cc.
@@ -96,14 +117,10 @@ function(starling_test room)
     endforeach()
   endif()
   add_executable(tests-${room} ${sources})
-  starling_precompile(tests-${room} ${CMAKE_SOURCE_DIR}/tests/catch.h)
+  starling_precompile(tests-${room} REUSE_FROM starling_test_headers)
   target_link_libraries(tests-${room} PRIVATE starling_test_main starling_compiler ${ARGN})
-  # Optimizing thousands of assertions costs more than it saves: the slow code of a test is in the rooms.
-  if(STARLING_SANITIZE)
-    target_compile_options(tests-${room} PRIVATE -Og)
-  elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-    target_compile_options(tests-${room} PRIVATE -O1)
-  endif()
+  starling_test_options(tests-${room})
+  starling_unify(tests-${room} 8)
   target_compile_definitions(tests-${room} PRIVATE STARLING_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${room} COMMAND tests-${room} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${room} PROPERTIES LABELS ${room} TIMEOUT 1200)

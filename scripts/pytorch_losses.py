@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Ten training losses of PyTorch for the networks of tests/models/pytorch_test.cc, which compares Starling with these recorded
+"""Ten training losses of PyTorch for the networks of tests/models/pytorch_test.cc. The test compares Starling with these
 numbers: the same parameters, batches and optimizer (SGD, rate 0.05, momentum 0.9), float32.
 
 usage: scripts/pytorch_losses.py        (prints the numbers; needs PyTorch, Debian: python3-torch)

@@ -8,7 +8,10 @@ namespace {
 #include <catch2/catch.hpp>
 #endif
 
-// Thread sanitizer suppressions. The distribution's HTTP library is not instrumented, so the guards of its
-// static variables are invisible to the sanitizer, which reports false races.
+// Thread sanitizer suppressions. The distribution's HTTP library and Gloo are not instrumented, so the
+// sanitizer does not see the guards of static variables, or the counters of shared pointers, and reports
+// false races.
 extern "C" const char* __tsan_default_suppressions();
-extern "C" const char* __tsan_default_suppressions() { return "called_from_lib:libcpp-httplib.so\n"; }
+extern "C" const char* __tsan_default_suppressions() {
+  return "called_from_lib:libcpp-httplib.so\nrace:gloo::transport::\n";
+}

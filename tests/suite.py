@@ -1,4 +1,4 @@
-"""The base of Python test programs: runs named cases, where a failing case does not end the others, and ends with
+"""The base of Python test programs. Runs named cases; a failing case does not end the others. The last line is
 "N passed, N failed", which scripts/test adds to its counts. Uses only the standard library."""
 
 import os
@@ -15,8 +15,8 @@ def require(condition, what):
 
 
 class Suite:
-    """To be derived from: `run()` calls `case()`. `folder` is its own while it runs; in `pictures`, where that is not None, it
-    leaves what it saw."""
+    """A base class: the derived `run()` calls `case()`. `folder` is a temporary folder of this run. If `pictures` is not None,
+    the suite saves its screenshots there."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -28,7 +28,7 @@ class Suite:
             work()
             self.passed += 1
             print(f"   passed: {name}")
-        except Exception as error:  # whatever it is, the others are still worth a look
+        except Exception as error:  # any error fails only this case
             self.failed += 1
             print(f"   FAILED: {name}: {error}")
             if not isinstance(error, AssertionError):

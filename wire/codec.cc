@@ -20,10 +20,12 @@ using flatbuffers::Offset;
 constexpr std::uint32_t kPausedFlag = 1;  // of Vitals
 
 // The encoding of an optional number in Vitals: NaN stands for an unknown value.
-float to_wire(const std::optional<float>& value) {
-  return value && std::isfinite(*value) ? *value : std::numeric_limits<float>::quiet_NaN();
+float to_wire(const std::optional<double>& value) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  return value && std::abs(*value) <= kLargest ? static_cast<float>(*value)
+                                               : std::numeric_limits<float>::quiet_NaN();
 }
-std::optional<float> from_wire(float value) {
+std::optional<double> from_wire(float value) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
@@ -311,9 +313,15 @@ Gossip get(Reader& r, const fb::Gossip& m) {
     if (vitals->size() > 0 && !r.aligned(vitals->Data(), alignof(fb::Vitals), "vitals")) return out;
     out.vitals.reserve(vitals->size());
     for (const fb::Vitals* v : *vitals) {
-      out.vitals.push_back({r.id(v->id(), "vitals id"), v->sequence(), from_wire(v->samples_per_second()),
-                            from_wire(v->loss()), from_wire(v->distance()), from_wire(v->staleness()),
-                            PeerId{v->partner()}, (v->flags() & kPausedFlag) != 0});
+      Vitals& vitals_of = out.vitals.emplace_back();
+      vitals_of.id = r.id(v->id(), "vitals id");
+      vitals_of.sequence = v->sequence();
+      vitals_of.samples_per_second = from_wire(v->samples_per_second());
+      vitals_of.loss = from_wire(v->loss());
+      vitals_of.distance = from_wire(v->distance());
+      vitals_of.staleness = from_wire(v->staleness());
+      vitals_of.partner = PeerId{v->partner()};
+      vitals_of.paused = (v->flags() & kPausedFlag) != 0;
     }
   }
   return out;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/recent_figures.h"
 #include "base/time.h"
 #include "rules/payload.h"
 
@@ -55,15 +56,11 @@ struct Progress {
 };
 
 // A member's report about itself, for display only: no decision depends on it. Known values are finite.
-struct Vitals {
-  PeerId id;
-  std::uint32_t sequence = 0;                 // the highest is the newest
-  std::optional<float> samples_per_second{};  // recent
-  std::optional<float> loss{};                // of recent batches, smoothed
-  std::optional<float> distance{};            // to the partner of a recent exchange: |x - y| / |x|
-  std::optional<float> staleness{};  // mean number of own steps from lending a chunk to mixing the reply
-  PeerId partner{};                  // of the exchange that it began last; 0: none yet
-  bool paused = false;               // by its owner
+struct Vitals : RecentFigures {
+  PeerId id{};
+  std::uint32_t sequence = 0;         // the highest is the newest
+  std::optional<double> staleness{};  // mean number of own steps from lending a chunk to mixing the reply
+  PeerId partner{};                   // of the exchange that it began last; 0: none yet
   friend bool operator==(const Vitals&, const Vitals&) = default;
 };
 

@@ -18,7 +18,7 @@
 namespace starling::cli {
 namespace {
 
-int list(const Arguments& arguments) {
+int list_datasets(const Arguments& arguments) {
   std::vector<Described> entries;
   for (const datasets::CatalogueEntry& entry : datasets::catalogue())
     entries.push_back({entry.name, entry.description, entry.found});
@@ -158,7 +158,7 @@ int fetch(const Arguments& arguments) {
 }  // namespace
 
 std::vector<Command> data_commands() {
-  return {list_command("data", "list the data sets with a name", list),
+  return {list_command("data", "list the data sets with a name", list_datasets),
           {"data info",
            "describe a data set",
            {{"NAME-OR-PATH", "a name of `data list`, or a folder or file as described there"}},

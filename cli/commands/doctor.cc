@@ -218,7 +218,7 @@ Status check_all(const Arguments& arguments, Checks& checks) {
   return Done{};
 }
 
-int run(const Arguments& arguments) {
+int run_doctor(const Arguments& arguments) {
   Findings found;
   if (Status checked = check_all(arguments, found.checks); !checked)
     return refuse(arguments, checked.error());
@@ -250,7 +250,7 @@ Command doctor_command() {
        {"--model", "NAME-OR-FILE", "with --at: check that it trains this model"},
        {"--data", "NAME-OR-PATH", "with --at: where its data is on this machine"},
        kJsonFlag},
-      run,
+      run_doctor,
       "starling doctor\nstarling doctor --listen 0.0.0.0:7100 --state ~/north --at 10.0.0.7:7180"};
 }
 

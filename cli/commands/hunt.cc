@@ -78,7 +78,7 @@ int trace(const Arguments& arguments, const lab::HuntOptions& options, const std
   return kExitDone;
 }
 
-int run(const Arguments& arguments) {
+int run_hunt(const Arguments& arguments) {
   lab::HuntOptions options;
   if (Status read = read_options(arguments, options); !read) return refuse(arguments, read.error());
   lab::HuntOutcome outcome;
@@ -113,7 +113,7 @@ Command hunt_command() {
            threads_flag("seeds at the same time"),
            {"--trace", "FILE", "write the run of one seed as a story"},
            {"--json", "", "print the result as one JSON object"}},
-          run,
+          run_hunt,
           "starling hunt --seeds 0..200\nstarling hunt --seeds 17..18 --trace story.txt"};
 }
 

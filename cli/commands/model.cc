@@ -26,7 +26,7 @@ namespace {
 constexpr std::uint32_t kBatchSizeMax = 65'536;
 constexpr int kClassesMax = 1'000'000;
 
-int list(const Arguments& arguments) {
+int list_models(const Arguments& arguments) {
   std::vector<Described> entries;
   for (const std::string& name : models::model_names())
     entries.push_back({name, models::describe_model(name)});
@@ -187,7 +187,7 @@ Result<training::Experiment> read_training(const Arguments& arguments) {
   return experiment;
 }
 
-int show(const Arguments& arguments) {
+int show_model(const Arguments& arguments) {
   const Result<training::Experiment> experiment = read_training(arguments);
   if (!experiment) return refuse(arguments, experiment.error());
   const Result<models::ModelText> model = resolve_model(*arguments.get("NAME"));
@@ -210,7 +210,7 @@ int show(const Arguments& arguments) {
 }  // namespace
 
 std::vector<Command> model_commands() {
-  return {list_command("model", "list the networks with a name", list),
+  return {list_command("model", "list the networks with a name", list_models),
           {"model show",
            "print a network's layers, parameters, flops and memory",
            {{"NAME", "a name of `model list`, or a .toml file with layers"}},
@@ -223,7 +223,7 @@ std::vector<Command> model_commands() {
             {"--precision", "NAME", "f32 (default) or bf16"},
             {"--recompute", "", "recompute activations instead of keeping them"},
             kJsonFlag},
-           show,
+           show_model,
            "starling model show lenet --data mnist"}};
 }
 

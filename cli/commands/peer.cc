@@ -285,7 +285,7 @@ Status check_options(const Arguments& arguments, node::PeerOptions& options) {
   return create_out(arguments, options);
 }
 
-int run(Arguments arguments) {
+int run_peer_command(Arguments arguments) {
   // A launcher gives everything by flags; the environment was meant for the launcher.
   if (!arguments.has("--control-fd")) {
     if (Status added = add_sources(arguments, own_options()); !added) return refuse(arguments, added.error());
@@ -327,7 +327,7 @@ Command peer_command() {
     command.flags.push_back(flag);
     command.flags.back().hidden = true;
   }
-  command.run = run;
+  command.run = run_peer_command;
   command.example =
       "starling peer --listen 127.0.0.1:7100 --model lenet --data glyphs --epochs 3\n"
       "starling peer --listen 127.0.0.1:7101 --join 127.0.0.1:7100";

@@ -15,7 +15,7 @@ Status write(const std::string& path, const std::string& text) {
   return training::write_atomically(path, std::span(&bytes, 1));
 }
 
-int run(const Arguments& arguments) {
+int run_report(const Arguments& arguments) {
   const std::vector<std::string>& folders = arguments.all("DIR");
   lab::ReportOptions options;
   if (const auto text = arguments.get("--target")) {
@@ -55,7 +55,7 @@ Command report_command() {
         "the kind of run, by its name in the table, that speed-ups are relative to (default: the first)"},
        {"--target", "ACCURACY",
         "the accuracy for times to accuracy (default: the runs' own target, or one that all of them reach)"}},
-      run,
+      run_report,
       "starling report runs/ring-1 runs/exponential-1 --out compared.html"};
 }
 

@@ -29,7 +29,7 @@ Result<Duration> read_checkpoint_interval(const Arguments& arguments) {
   return *every;
 }
 
-int run(const Arguments& arguments, const training::Experiment& experiment) {
+int run_simulate(const Arguments& arguments, const training::Experiment& experiment) {
   lab::SimulateOptions options;
   options.data_root = data_root();
   if (Status read = read_threads(arguments, options.threads); !read) return refuse(arguments, read.error());
@@ -40,7 +40,7 @@ int run(const Arguments& arguments, const training::Experiment& experiment) {
   const Result<Duration> checkpoint_every = read_checkpoint_interval(arguments);
   if (!checkpoint_every) return refuse(arguments, checkpoint_every.error());
   options.resume = arguments.has("--resume");
-  const auto folder = options.resume ? training::RunFolder::go_on(*out)
+  const auto folder = options.resume ? training::RunFolder::resume(*out)
                                      : training::RunFolder::create(*out, arguments.has("--force"));
   if (!folder) return refuse(arguments, folder.error());
 
@@ -84,7 +84,7 @@ Command simulate_command() {
        {.name = "--resume",
         .help = "resume from the folder's checkpoint; the results equal those of an uninterrupted run",
         .section = "Results"}},
-      run,
+      run_simulate,
       "starling simulate --peers 16 --topology ring --slow 3=10\n"
       "starling simulate experiments/one-straggler.toml --rule none");
 }

@@ -23,7 +23,7 @@ std::string own_program() {
   return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "starling";
 }
 
-int run(const Arguments& arguments, const training::Experiment& experiment) {
+int run_swarm(const Arguments& arguments, const training::Experiment& experiment) {
   if (Status possible = lab::check_for_processes(experiment); !possible)
     return refuse(arguments, possible.error());
   // The peers read the key again; an error is reported once, here.
@@ -61,7 +61,7 @@ Command swarm_command() {
   key.section = "Run";
   key.common = true;
   return run_command("swarm", "train N peers as processes on this machine, and evaluate the result", {key},
-                     run,
+                     run_swarm,
                      "starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n"
                      "starling swarm experiments/one-straggler.toml --seed 2 --json");
 }

@@ -39,7 +39,7 @@ Status prepare(training::Sweep& sweep) {
   return Done{};
 }
 
-int run(const Arguments& arguments) {
+int run_sweep(const Arguments& arguments) {
   const std::string file = arguments.get("EXPERIMENT").value_or("");
   const auto sets = split_sets(arguments);
   if (!sets) return refuse(arguments, sets.error());
@@ -89,7 +89,7 @@ Command sweep_command() {
            threads_flag("threads for all runs together"),
            {"--force", "", "repeat complete runs"},
            {"--json", "", "print results.json"}},
-          run,
+          run_sweep,
           "starling sweep stragglers.toml --out runs/stragglers"};
 }
 

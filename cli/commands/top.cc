@@ -81,7 +81,7 @@ std::size_t rows_for_members(bool terminal) {
   return size.ws_row - kOthers;
 }
 
-int run(const Arguments& arguments) {
+int run_top(const Arguments& arguments) {
   const auto at = peer_to_ask(arguments);
   if (!at) return refuse(arguments, at.error());
   const bool terminal = isatty(STDOUT_FILENO) == 1;
@@ -115,7 +115,7 @@ Command top_command() {
           {},
           {at_flag(),
            {"--frames", "N", "stop after N tables (default: at Ctrl-C; 1 if the output is not a terminal)"}},
-          run,
+          run_top,
           "starling top --at 127.0.0.1:7180"};
 }
 

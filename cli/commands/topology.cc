@@ -23,7 +23,7 @@ constexpr std::uint32_t kMostPeers = 100'000;
 constexpr std::uint32_t kMostPeersDrawn = 2000;  // larger drawings are a black disc
 constexpr std::array<std::string_view, 5> kFormats = {"text", "json", "dot", "svg", "edges"};
 
-int list(const Arguments& arguments) {
+int list_topologies(const Arguments& arguments) {
   std::vector<Described> entries;
   for (const topologies::TopologyEntry& entry : topologies::names())
     entries.push_back({entry.name, entry.description});
@@ -195,7 +195,7 @@ Result<Request> read_request(const Arguments& arguments) {
   return Request{name, *format, topology->among(peers), mixing};
 }
 
-int show(const Arguments& arguments) {
+int show_topology(const Arguments& arguments) {
   const auto request = read_request(arguments);
   if (!request) return refuse(arguments, request.error());
   const auto text = document(arguments, *request);
@@ -212,7 +212,7 @@ int show(const Arguments& arguments) {
 
 std::vector<Command> topology_commands() {
   return {
-      list_command("topology", "list the families of graphs", list),
+      list_command("topology", "list the families of graphs", list_topologies),
       {"topology show",
        "print degree, diameter, spectral gap and consensus rate, or a drawing",
        {{"NAME", "a name of `topology list`"}},
@@ -225,7 +225,7 @@ std::vector<Command> topology_commands() {
         {"--data", "NAME-OR-PATH", "data set that sets the model's input and classes (default 1x28x28, 10)"},
         {"--out", "FILE", "write to this file instead of standard output"},
         {"--json", "", "the same as --format json"}},
-       show,
+       show_topology,
        "starling topology show torus --peers 16\n"
        "starling topology show ring --peers 8 --format svg --out ring.svg"}};
 }

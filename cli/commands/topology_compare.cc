@@ -180,7 +180,7 @@ Status compare(const Request& request, const lab::Interrupts& interrupts, Progre
   return Done{};
 }
 
-int run(const Arguments& arguments) {
+int compare_topologies(const Arguments& arguments) {
   Request request;
   if (Status read = read_request(arguments, request); !read) return refuse(arguments, read.error());
   const lab::Interrupts interrupts;
@@ -226,7 +226,7 @@ Command topology_compare_command() {
        {"--format", "NAME", "text, json or svg (default text)"},
        {"--json", "", "the same as --format json"},
        {"--out", "FILE.svg", "write a plot of the measured curves"}},
-      run,
+      compare_topologies,
       "starling topology compare ring torus exponential --peers 16 --measure --out compare.svg"};
 }
 

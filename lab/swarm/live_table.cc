@@ -24,7 +24,8 @@ std::string progress(const LiveTotal& total) {
 
 double total_rate(const std::vector<LiveRow>& rows) {
   double rate = 0;
-  for (const LiveRow& row : rows) rate += row.state == PeerState::training ? row.samples_per_second : 0;
+  for (const LiveRow& row : rows)
+    rate += row.state == PeerState::training ? row.samples_per_second.value_or(0) : 0;
   return rate;
 }
 
@@ -47,7 +48,7 @@ std::string table_text(const std::vector<LiveRow>& rows, const LiveTotal& total,
                  "loss", "exchanges", "distance");
   for (const LiveRow& row : std::span(rows).first(shown)) {
     fmt::format_to(out, "{:<6} {:<9} {:>9} {:>10.0f} {:>8} {:>10} {:>9}\n", row.name, name_of(row.state),
-                   row.steps, row.samples_per_second, number(row.loss, "{:.4f}"), row.exchanges,
+                   row.steps, row.samples_per_second.value_or(0), number(row.loss, "{:.4f}"), row.exchanges,
                    number(row.distance, "{:.4f}"));
   }
   if (shown < rows.size()) fmt::format_to(out, "and {} more\n", rows.size() - shown);

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "training/records/peer_figures.h"
+
 namespace starling::lab {
 
 // The states of a peer that the launcher started: those that a peer reports (training/experiment/control.h),
@@ -40,14 +42,10 @@ constexpr std::optional<PeerState> parse_peer_state(std::string_view name) {
   return std::nullopt;
 }
 
-struct LiveRow {
+struct LiveRow : training::PeerFigures {
   std::string name;
   PeerState state = PeerState::starting;
-  std::uint64_t steps = 0;
-  double samples_per_second = 0;
-  std::optional<double> loss;
-  std::uint64_t exchanges = 0;     // begun or answered
-  std::optional<double> distance;  // to its latest partner, relative
+  std::uint64_t exchanges = 0;  // begun or answered
 };
 
 struct LiveTotal {

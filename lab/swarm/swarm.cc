@@ -372,9 +372,9 @@ class Swarm {
     for (const Member& member : run_.members) {
       if (!member.started()) continue;
       const PeerReport& report = member.life.report;
-      rows.push_back({member.name, member.life.paused ? PeerState::paused : member.life.state, member.steps(),
-                      report.samples_per_second.value_or(0), report.loss, member.exchanges(),
-                      report.distance});
+      LiveRow& row = rows.emplace_back(LiveRow{report, member.name, member.life.state, member.exchanges()});
+      row.steps = member.steps();
+      if (member.life.paused) row.state = PeerState::paused;
     }
     run_.table.draw(rows, total());
   }

@@ -30,11 +30,8 @@ MemberStatus status_of(const wire::Member& member) {
 
 void add_vitals(MemberStatus& status, const std::optional<wire::Vitals>& vitals) {
   if (!vitals) return;
-  status.samples_per_second = vitals->samples_per_second;
-  status.loss = vitals->loss;
-  status.distance = vitals->distance;
+  static_cast<RecentFigures&>(status) = *vitals;
   status.staleness = vitals->staleness;
-  status.paused = vitals->paused;
   if (vitals->partner) status.partner = to_string(vitals->partner);
 }
 

@@ -19,10 +19,6 @@ std::map<std::string, std::uint64_t> by_reason(const transport::LinkCounters& li
   return counts;
 }
 
-std::optional<float> as_float(const std::optional<double>& value) {
-  return value ? std::optional(static_cast<float>(*value)) : std::nullopt;
-}
-
 }  // namespace
 
 Status Teller::open_board() {
@@ -177,10 +173,9 @@ gossip::VitalsMeasured Teller::measure_vitals() {
   measured_at_ = at;
   measured_samples_ = its.samples;
   wire::Vitals vitals;
-  vitals.samples_per_second = static_cast<float>(recent_samples_per_second_);
-  vitals.loss = as_float(its.loss);
-  vitals.distance = as_float(its.distance);
-  vitals.staleness = as_float(its.staleness.mean());
+  static_cast<RecentFigures&>(vitals) = its;
+  vitals.samples_per_second = recent_samples_per_second_;
+  vitals.staleness = its.staleness.mean();
   vitals.partner = latest_partner_;
   vitals.paused = parts_.trainer && parts_.trainer->is_paused(PausedBy::owner);
   return {vitals};

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# Of scripts/gpu-check: the checks, one function each, in the order in which they are run. What everything else rests on comes
-# first, what may be cut short last.
+# Part of scripts/gpu-check: the checks, one function each, in the order of their runs. The most fundamental checks come first,
+# and those that may be cut short come last.
 
 run_checks() {
   local program
@@ -13,7 +13,7 @@ run_checks() {
   local module=$build/libstarling_cuda.so
   [[ $emulated == no ]] || module=$build/libstarling_cuda_emulated.so
   STARLING_CUDA_MODULE=$(readlink -f "$module")
-  # Tests fail, instead of computing on the emulated device, where the GPU does not work.
+  # Without a working GPU tests must fail instead of using the emulated device.
   export STARLING_CUDA_MODULE STARLING_TESTS_GPU=must
   check_device || return 0
   local group
@@ -22,7 +22,7 @@ run_checks() {
   done
 }
 
-# field FILE PYTHON-EXPRESSION-OF-o: of the JSON object in a file's last line; nothing where there is none.
+# field FILE PYTHON-EXPRESSION-OF-o: evaluates it for the JSON object o in the last line of the file; prints nothing on failure.
 field() {
   python3 -c 'import json, sys
 o = json.loads(open(sys.argv[1]).read().strip().splitlines()[-1])
@@ -38,13 +38,13 @@ check_device() {
   if ((status == 0)) && [[ -n $name ]]; then
     row "$device" "$name" "usable" ok
   else
-    row "$device" "$(field "$logs/doctor" "o['cuda']['problem'] or 'no such device that can be used'")" "usable" failed
+    row "$device" "$(field "$logs/doctor" "o['cuda']['problem'] or 'no such usable device'")" "usable" failed
     return 1
   fi
 }
 
-# Programs whose cases run on every back end, and those that tag what runs on a GPU; single cases that tell what the whole
-# back end promises are told alone, too.
+# Runs the test programs whose cases use every back end, and the tagged GPU cases of others. Cases that check a guarantee of
+# the whole back end also have their own row.
 check_tests() {
   local room lanes=1 leak_case="exchanges and workers that come and go leave no memory behind on a GPU"
   (($(nproc) < 8)) || lanes=3
@@ -57,10 +57,10 @@ check_tests() {
   check_case training "ten steps of LeNet on a GPU have the host's losses" "ten steps of LeNet, losses beside the processor's" \
     "within 1e-3"
   check_case training "$leak_case" "device memory after 1,000 exchanges, 50 joins" "none lost"
-  check_case cli "a peer whose GPU is lost says so and ends; the others hear its goodbye and go on" \
+  check_case cli "a peer that loses its GPU leaves, and the others continue" \
     "a lost GPU, emulated" "the swarm continues"
-  check_case cli "a GPU without room for the replica is one sentence with the whole need and what is free" \
-    "too little memory, emulated" "one sentence, need within 5 %"
+  check_case cli "too little GPU memory is an error with the required and the free memory" \
+    "too little memory, emulated" "one line, need within 5 %"
   check_no_room
 }
 
@@ -70,37 +70,37 @@ check_case() {
   name=case-$(tr -c 'a-zA-Z0-9\n' - <<<"$2")
   step 120 "$name" "$build/tests-$1" "$2" || status=$?
   figure=$(why "$status")
-  if ((status == 0)); then figure="it is so"; fi
-  if grep -qE 'skipped|No test' "$logs/$name"; then status=1 figure="it did not run"; fi
+  if ((status == 0)); then figure="passed"; fi
+  if grep -qE 'skipped|No test' "$logs/$name"; then status=1 figure="did not run"; fi
   row "$3" "$figure" "$4" "$( ((status == 0)) && echo ok || echo failed)"
 }
 
-# More than any GPU has, on the real one.
+# Requests more memory than any real GPU has.
 check_no_room() {
   local status=0 figure
   step 60 no-room "$build/starling" peer --listen 127.0.0.1:0 --data glyphs --device "$device" --model resnet18 --batch-size 16384 \
     --workers 64 --seconds 1 || status=$?
   figure=$(sed -n 's/.* \(has .* free\) of its .* \(needs about [0-9.]* [GM]B\);.*/\1, \2/p' "$logs/no-room")
   if ((status == 2)) && [[ -n $figure && $(wc -l <"$logs/no-room") == 1 ]]; then
-    row "too little memory" "$figure" "one sentence, with the need" ok
+    row "too little memory" "$figure" "one line with the need" ok
   else
-    row "too little memory" "$(tail -n 1 "$logs/no-room" | cut -c 1-60)" "one sentence, with the need" failed
+    row "too little memory" "$(tail -n 1 "$logs/no-room" | cut -c 1-60)" "one line with the need" failed
   fi
 }
 
 check_tests_of() {
   local room=$1 status=0 program=$build/tests-$1 filter=() last wanted="all pass"
-  # Of every operation, held against the reference.
+  # Every operation, compared with the reference.
   [[ $room != kernels ]] || wanted="all pass: f32 1e-4, bf16 1e-2"
   if [[ ! -x $program ]]; then
     row "tests of $room" "not built" "all pass" failed
     return
   fi
   if [[ $room != kernels ]]; then
-    # Others on the GPU change what is free of its memory: that case runs alone.
+    # Other processes on the GPU change its free memory, so this case runs separately.
     filter=("[gpu]~$leak_case")
     if [[ $("$program" '[gpu]' --list-tests 2>/dev/null) == *'0 matching test cases'* ]]; then
-      row "tests of $room on a GPU" "there are none" "all pass" skipped
+      row "tests of $room on a GPU" "no such tests" "all pass" skipped
       return
     fi
   fi
@@ -108,8 +108,8 @@ check_tests_of() {
   last=$(grep -E '^(All tests passed|test cases:)' "$logs/tests-$room" | tail -n 1 | tr -s ' ')
   last=${last#All tests passed }
   if ((status == 0)); then
-    # A test that only says that it was skipped proves nothing.
-    if grep -q 'skipped on a GPU' "$logs/tests-$room"; then status=1 last="skipped for want of a GPU"; fi
+    # A skipped test proves nothing.
+    if grep -q 'skipped on a GPU' "$logs/tests-$room"; then status=1 last="skipped without a GPU"; fi
   fi
   row "tests of $room on a GPU" "${last:-$(why "$status")}" "$wanted" "$( ((status == 0)) && echo ok || echo failed)"
 }
@@ -120,7 +120,7 @@ check_sanitizers() {
   if [[ $emulated == yes ]]; then
     sanitizer=''
   elif [[ -n $sanitizer && $("$sanitizer" --help 2>&1) == *--kernel-name* ]]; then
-    filter=(--kernel-name kernel_substring=starling) # of ours: the libraries' own kernels would take most of the time
+    filter=(--kernel-name kernel_substring=starling) # only ours: the libraries' kernels would take most of the time
   fi
   for tool in memcheck racecheck; do
     for model in lenet resnet8; do
@@ -134,7 +134,7 @@ check_sanitizers() {
   wait
 }
 
-# Two training steps: one that is recorded, and one that another lane records; uses what check_sanitizers() found.
+# Runs enough training steps for both lanes to record one, under the sanitizer that check_sanitizers() has found.
 check_sanitizer() {
   local tool=$1 model=$2 precision=$3 status=0 name="$1-$2-$3" prefix_words=()
   if [[ -n $sanitizer ]]; then
@@ -146,17 +146,17 @@ check_sanitizer() {
   step 150 "$name" "${prefix_words[@]}" "$build/train_bench" --backend "$device" --precision "$precision" --steps 3 --batch 4 \
     "$model" || status=$?
   if ((status != 0)) && grep -q 'Device not supported' "$logs/$name"; then
-    row "$tool, a step of $model in $precision" "it cannot watch this device" "no error" skipped
+    row "$tool, a step of $model in $precision" "device not supported" "no error" skipped
   elif ((status != 0)); then
     row "$tool, a step of $model in $precision" "$(why "$status")" "no error" failed
   elif [[ -z $sanitizer ]]; then
-    row "$tool, a step of $model in $precision" "it ran, unwatched" "no error" skipped
+    row "$tool, a step of $model in $precision" "ran without sanitizer" "no error" skipped
   else
     row "$tool, a step of $model in $precision" "no error" "no error" ok
   fi
 }
 
-# A lone peer learns, in each precision.
+# A single peer learns in each precision.
 check_learning() {
   local precision data=glyphs epochs=5 least=0.988 status accuracy seconds
   [[ $data_there == no ]] || data=mnist
@@ -174,13 +174,13 @@ check_learning() {
   done
 }
 
-# Passes over the arena beside a plain copy, and exchanges through pinned memory.
+# Passes over the arena compared with a plain copy, and exchanges through pinned memory.
 check_memory() {
   local status=0 words=(--seconds 1) a b c d e
   [[ $quick == no ]] || words=(--seconds 0.3)
   [[ $emulated == no ]] || words=(--seconds 0.05 --megabytes 8 --model lenet --batch 4)
   step 120 cuda-bench "$build/cuda_bench" --backend "$device" --precision bf16 "${words[@]}" || status=$?
-  if ((status != 0)); then row "cuda_bench" "$(why "$status")" "it ends" failed; fi
+  if ((status != 0)); then row "cuda_bench" "$(why "$status")" "exit code 0" failed; fi
   while read -r a b c d e; do
     case $a in
       copy) row "copy within the device" "$b GB/s" "-" ok ;;
@@ -197,7 +197,7 @@ check_memory() {
   ' "$logs/cuda-bench")
 }
 
-# speed_beside NAME RATE LEAST: what check_speed() has read, as a ratio to that rate; 0: there is none.
+# speed_beside NAME RATE LEAST: adds a row for the ratio of `ours` of check_speed() to RATE; 0 means unmeasured.
 speed_beside() {
   if [[ $2 == 0 ]]; then
     row "$model in $precision, samples a second" "$ours, $1 unmeasured" "$3 or more of it" skipped
@@ -206,7 +206,7 @@ speed_beside() {
   fi
 }
 
-# Samples a second beside PyTorch; whatever time is left belongs to it, less some to print.
+# Samples per second compared with PyTorch. It may use the remaining time, except for some seconds to print.
 check_speed() {
   local status=0 left=$((patience - (SECONDS - begun) - 10)) words model precision ours best eager compiled models=(lenet:64 mlp:64 resnet18:256)
   words=(--seconds 1 --rounds 3 --limit $((left > 150 ? left - 150 : 0)))
@@ -218,9 +218,9 @@ check_speed() {
   RATIOS=$logs/ratios TRAIN_BENCH=$build/train_bench PYTHON=$python step "$((left > 5 ? left : 5))" pytorch \
     bench/compare_pytorch_gpu.sh --backend "$device" "${words[@]}" "${models[@]}" || status=$?
   cat "$logs/pytorch"
-  if ((status != 0)); then row "bench/compare_pytorch_gpu.sh" "$(why "$status")" "it ends" failed; fi
+  if ((status != 0)); then row "bench/compare_pytorch_gpu.sh" "$(why "$status")" "exit code 0" failed; fi
   while read -r model precision ours best eager compiled; do
-    # Small networks against what users start, the large one against PyTorch's own best.
+    # Small networks are compared with PyTorch's default mode, the large one with its fastest.
     case $model:$precision in
       lenet:f32 | mlp:f32) speed_beside "PyTorch, eager" "$eager" 8 ;;
       resnet18:bf16) speed_beside "torch.compile" "$compiled" 1 ;;

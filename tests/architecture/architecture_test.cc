@@ -15,7 +15,7 @@ namespace {
 
 Source snippet(const std::string& path, const std::string& text) { return make_source(path, text); }
 
-// All violations in one text, a line each: empty if there are none.
+// All violations, one per line; empty without violations.
 std::string violations(std::vector<std::string> (*check)(const Source&)) {
   std::string text;
   for (const auto& source : sources()) text += joined(check(source));
@@ -24,7 +24,7 @@ std::string violations(std::vector<std::string> (*check)(const Source&)) {
 
 }  // namespace
 
-TEST_CASE("the sources are found: every room of the table but perhaps bench has some") {
+TEST_CASE("every room of the table, except perhaps bench, has sources") {
   std::set<std::string> with_sources;
   for (const auto& source : sources()) with_sources.insert(room_of(source.path));
   for (const auto& [room, below] : rooms()) {
@@ -33,15 +33,15 @@ TEST_CASE("the sources are found: every room of the table but perhaps bench has 
   }
 }
 
-TEST_CASE("every #include is an arrow of the table of rooms") { REQUIRE(violations(check_includes) == ""); }
+TEST_CASE("every #include is allowed by the table of rooms") { REQUIRE(violations(check_includes) == ""); }
 
-TEST_CASE("the pure rooms have no clock, thread, lock, socket, log, foreign chance or unordered container") {
+TEST_CASE("the pure rooms have no clock, thread, lock, socket, log, randomness or unordered container") {
   REQUIRE(violations(check_purity) == "");
 }
 
-TEST_CASE("each library is used in its one place") { REQUIRE(violations(check_libraries) == ""); }
+TEST_CASE("each library is used only in its place") { REQUIRE(violations(check_libraries) == ""); }
 
-TEST_CASE("docs/ARCHITECTURE.md shows the table that is enforced") {
+TEST_CASE("docs/ARCHITECTURE.md has the table that is enforced") {
   const std::string document = read_text(kRoot + "/docs/ARCHITECTURE.md");
   auto enforced = rooms();
   for (const char* room : {"tests", "bench", "fuzz"}) enforced.erase(room);  // may include everything
@@ -52,7 +52,7 @@ TEST_CASE("docs/ARCHITECTURE.md shows the table that is enforced") {
 }
 
 TEST_CASE("the table of rooms has no cycle") {
-  // Take away, again and again, the rooms that include nothing that is left.
+  // Repeatedly remove the rooms that include none of the remaining rooms.
   auto left = rooms();
   bool taken = true;
   while (taken) {
@@ -67,7 +67,7 @@ TEST_CASE("the table of rooms has no cycle") {
   REQUIRE(left.empty());
 }
 
-TEST_CASE("an arrow outside the table is found") {
+TEST_CASE("an #include that the table does not allow is reported") {
   const auto arrow = [](const std::string& path, const std::string& include) {
     return check_includes(snippet(path, "#pragma once\n#include \"" + include + "\"\n")).size();
   };
@@ -106,7 +106,7 @@ TEST_CASE("an arrow outside the table is found") {
   REQUIRE(arrow("cli/main.cc", "tests/catch.h") == 1);
   REQUIRE(arrow("base/text.cc", "text.h") == 1);            // not from the root
   REQUIRE(arrow("base/text.cc", "utilities/text.h") == 1);  // no such room
-  REQUIRE(arrow("utilities/text.cc", "base/text.h") == 1);  // lies in no room
+  REQUIRE(arrow("utilities/text.cc", "base/text.h") == 1);  // the file is in no room
   REQUIRE(arrow("main.cc", "base/text.h") == 1);
 
   REQUIRE(arrow("gossip/peer.cc", "wire/messages.h") == 0);
@@ -133,14 +133,14 @@ TEST_CASE("a file belongs to the room of the longest row that matches") {
   REQUIRE(check_includes(snippet("training/worker.cc", "int x;")).size() == 1);
 }
 
-TEST_CASE("an include is found however it is spaced, and its line is named") {
+TEST_CASE("an #include is found with any spacing, and reported with its line") {
   const auto found =
       check_includes(snippet("base/a.cc", "/* two\nlines */\n  #  include   \"wire/frame.h\"  // why\n"));
   REQUIRE(found.size() == 1);
   REQUIRE(found[0].starts_with("base/a.cc:3: "));
 }
 
-TEST_CASE("whatever a pure room must not contain is found there, and only there") {
+TEST_CASE("constructs that are forbidden in pure rooms are reported there and nowhere else") {
   const std::vector<std::string> lines = {
       "auto t = std::chrono::steady_clock::now();",
       "using C = std::chrono::system_clock;",
@@ -195,12 +195,12 @@ TEST_CASE("whatever a pure room must not contain is found there, and only there"
     REQUIRE(check_purity(snippet("gossip/a.h", line)).size() == 1);
     REQUIRE(check_purity(snippet("base/a.h", line)).empty());
   }
-  // Only the one file that prints a failed assertion may print.
+  // Only the file that prints a failed assertion may print.
   REQUIRE(check_purity(snippet("base/check.cc", "std::fprintf(stderr, \"x\");")).empty());
   REQUIRE(check_purity(snippet("base/check.cc", "std::thread t;")).size() == 1);
 }
 
-TEST_CASE("what only resembles something forbidden is no violation") {
+TEST_CASE("code that only resembles a forbidden construct is not a violation") {
   const std::string innocent =
       "#include \"base/time.h\"\n"
       "#include <chrono>\n"
@@ -213,7 +213,7 @@ TEST_CASE("what only resembles something forbidden is no violation") {
   REQUIRE(check_purity(snippet("gossip/a.cc", innocent)).empty());
 }
 
-TEST_CASE("a library outside its place is found") {
+TEST_CASE("a library outside its place is reported") {
   struct Case {
     std::string line, home, elsewhere;
   };
@@ -245,7 +245,7 @@ TEST_CASE("a library outside its place is found") {
   }
 }
 
-TEST_CASE("words in comments and literals break no rule") {
+TEST_CASE("words in comments and literals are not violations") {
   const std::string text = R"text(
 // std::thread, #include "node/daemon.h", asio::io_context
 /* std::mutex
@@ -259,7 +259,7 @@ const char* after = "";
   for (const auto check : {check_includes, check_purity, check_libraries}) {
     REQUIRE(check(snippet("gossip/a.cc", text)).empty());
   }
-  // What follows them is read again.
+  // The code after them is checked.
   REQUIRE(check_purity(snippet("gossip/a.cc", text + "std::mutex m;\n")).size() == 1);
   REQUIRE(check_purity(snippet("gossip/a.cc", "/* a */ std::mutex m; // b\n")).size() == 1);
   REQUIRE(check_purity(snippet("gossip/a.cc", "f(\"a\"); std::mutex m;\n")).size() == 1);
@@ -267,7 +267,7 @@ const char* after = "";
   REQUIRE(check_purity(snippet("gossip/a.cc", "f(1'000); std::mutex m; g(1'000);\n")).size() == 1);
 }
 
-TEST_CASE("code keeps its line numbers when comments and literals are taken out") {
+TEST_CASE("code keeps its line numbers when comments and literals are removed") {
   const auto lines = code_of("a\n/* b\nc */ d\n// e\nR\"(f\ng)\" h\n\"i\" j");
   const std::vector<std::string> expected = {"a", " ", " d", "", "\"\"", " h", "\"\" j"};
   REQUIRE(lines == expected);

@@ -22,7 +22,7 @@ Graph graph_of(const std::vector<Source>& sources) {
   return graph;
 }
 
-// All that `unit` reaches by one or more arrows.
+// All units that `unit` reaches by one or more arrows.
 std::set<std::string> reached_from(const std::string& unit, const Graph& graph) {
   std::set<std::string> reached;
   std::vector<std::string> left{unit};

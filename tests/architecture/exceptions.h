@@ -1,5 +1,5 @@
-// The places that break a limit today, listed in exceptions.txt with their current numbers. The list may only
-// shrink: a test fails if a place is worse than listed or not listed at all, and also if it is better, so
+// exceptions.txt lists the places that exceed a limit today, with their current numbers. The list may only
+// shrink. A test fails if a place is worse than listed or not listed. It also fails if a place is better, so
 // that the list is lowered in the same change.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace starling::architecture {
 
-// A place that breaks a rule, and by what number: lines of a function, members of a class.
+// A place that breaks a rule, and its number, such as lines of a function or members of a class.
 struct Finding {
   std::string rule;   // "function-lines"
   std::string place;  // "node/daemon.cc:run_peer"
@@ -24,12 +24,13 @@ using Exceptions = std::map<std::pair<std::string, std::string>, int>;  // the n
 // trusts the file.
 Exceptions read_exceptions(std::string_view text);
 
-// What differs between the findings and the exceptions of `rule`, one sentence each; empty if nothing does.
+// The differences between the findings and the exceptions of `rule`, one sentence each; empty without
+// differences.
 std::vector<std::string> compare(std::string_view rule, const std::vector<Finding>& findings,
                                  const Exceptions& exceptions);
 
-// The text of the list with every number lowered to what was found, without the exceptions that are gone.
-// Never adds or raises one, and keeps the comments.
+// The text of the list with every number lowered to the current one, without obsolete exceptions. Never adds
+// or raises an exception, and keeps the comments.
 std::string shrunk(std::string_view text, const std::vector<Finding>& findings);
 
 }  // namespace starling::architecture

@@ -24,14 +24,14 @@ inline const std::vector<Source>& sources() {
   return kSources;
 }
 
-// One per line: empty if there are none.
+// One per line; empty without findings.
 inline std::string joined(const std::vector<std::string>& lines) {
   std::string text;
   for (const auto& line : lines) text += line + "\n";
   return text;
 }
 
-// How the findings of a rule differ from the list of exceptions.
+// The differences between the findings of a rule and the list of exceptions.
 inline std::string differences(const std::string& rule, const std::vector<Finding>& findings) {
   static const Exceptions kExceptions = read_exceptions(read_text(kExceptionsPath));
   std::vector<Finding> of_rule;

@@ -1,5 +1,4 @@
-// GCC 12 takes a member of <regex>'s own states for uninitialized when sanitizers keep it from inlining (a
-// false alarm).
+// GCC 12 falsely reports an uninitialized member inside <regex> when sanitizers prevent inlining.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -16,7 +15,7 @@ namespace starling::architecture {
 namespace {
 
 using Rooms = std::set<std::string>;
-using Row = std::pair<std::string, std::string>;  // a room, and what its cell of the table allows
+using Row = std::pair<std::string, std::string>;  // a room and its cell of the table
 
 // The rooms of the program, from the bottom up. docs/ARCHITECTURE.md has the same rows and explains the
 // cells.
@@ -77,7 +76,7 @@ Rooms allowed_by(const std::string& cell, const std::map<std::string, Rooms>& ea
   const Rooms known = everything();
   Rooms allowed;
   bool below = false;
-  const std::string positive = cell.substr(0, cell.find(';'));  // behind it: what the room may not include
+  const std::string positive = cell.substr(0, cell.find(';'));  // exceptions follow the semicolon
   for (auto word = std::sregex_iterator(positive.begin(), positive.end(), kWord);
        word != std::sregex_iterator(); ++word) {
     if (word->str() == "below") below = true;
@@ -110,7 +109,7 @@ std::string top_folder(const std::string& path) { return path.substr(0, path.fin
 struct Ban {
   const char* what;
   std::regex pattern;
-  Rooms rooms;            // where it holds
+  Rooms rooms;            // rooms with this ban
   Rooms exceptions = {};  // paths
 };
 
@@ -128,8 +127,8 @@ const std::vector<Ban>& bans() {
            R"re(<(thread|future|stop_token|pthread\.h|omp\.h)>|\bstd::(thread|jthread|this_thread|async|future|promise)\b)re"
            R"re(|\bpthread_|#\s*pragma\s+omp\b)re"),
        kPure},
-      // Atomics are banned with the locks: what only one thread ever touches needs none, so one would be a
-      // sign that state is shared.
+      // Atomics are banned with the locks. State that only one thread uses needs none, so an atomic indicates
+      // shared state.
       {"a lock or an atomic",
        std::regex(
            R"re(<(mutex|shared_mutex|condition_variable|semaphore|latch|barrier|atomic)>|\bstd::(\w*mutex|condition_variable\w*)re"
@@ -142,7 +141,7 @@ const std::vector<Ban>& bans() {
        std::regex(
            R"re(\bspdlog\b|<iostream>|\bstd::(cout|cerr|clog)\b|\b(f|v|vf)?printf\s*\(|\bf?puts\s*\(|\b(stdout|stderr)\b)re"),
        kPure,
-       {"base/check.cc"}},  // a failed assertion's last words
+       {"base/check.cc"}},  // prints a failed assertion
       {"chance that is not base/random.h (it differs between libraries or cannot be replayed)",
        std::regex(
            R"re(<random>|\brandom_device\b|\b(mt19937|minstd_rand|ranlux|knuth_b|default_random_engine)\w*)re"

@@ -12,7 +12,7 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// Reads the text character by character and appends what is code to the current line.
+// Reads the text character by character and appends code to the current line.
 class Stripper {
  public:
   explicit Stripper(std::string_view text) : text_(text) {}
@@ -37,7 +37,7 @@ class Stripper {
     } else if (rest.front() == '"' && is_include()) {
       take(std::min(rest.find('\n'), rest.size()));
     } else if (rest.front() == '"' || (rest.front() == '\'' && (line_.empty() || !is_word(line_.back())))) {
-      literal(rest.front());  // a quote behind a word is a digit separator
+      literal(rest.front());  // a quote after a word is a digit separator
     } else {
       take(1);
     }
@@ -52,7 +52,7 @@ class Stripper {
       }
     }
   }
-  // Leaves out what comes before `end` of the rest, but not its line ends.
+  // Skips the rest up to `end`, but keeps its line ends.
   void skip_to(std::size_t end) {
     const std::size_t stop = end == std::string_view::npos ? text_.size() : at_ + end;
     for (; at_ < stop; ++at_) {

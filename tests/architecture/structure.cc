@@ -14,8 +14,6 @@ struct Token {
   std::size_t line;
 };
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 bool is_word(const std::string& text) { return !text.empty() && is_word(text.front()); }
 
 void tokenize(std::string_view line, std::size_t number, std::vector<Token>& tokens) {
@@ -32,7 +30,7 @@ void tokenize(std::string_view line, std::size_t number, std::vector<Token>& tok
   }
 }
 
-// Everything but preprocessor lines.
+// All lines except preprocessor lines.
 std::vector<Token> tokens_of(const Source& source) {
   std::vector<Token> tokens;
   bool directive = false;
@@ -46,8 +44,9 @@ std::vector<Token> tokens_of(const Source& source) {
   return tokens;
 }
 
-// The start of a declaration, up to its brace or semicolon. Groups in brackets stand as one element: "()",
-// "[]", "<>", "{}", and "(*)" for one that begins with a star.
+// The start of a declaration, up to its brace or semicolon. A group in brackets is one element: "()", "[]",
+// "<>",
+// "{}", and "(*)" for a group that begins with a star.
 using Head = std::vector<std::string>;
 
 constexpr std::array<std::string_view, 4> kTypeKeys = {"class", "struct", "union", "enum"};
@@ -84,7 +83,7 @@ std::string type_name(const Head& head) {
   return {};
 }
 
-// Where the parameters of a function stand in its head; head.size() if it is not a function.
+// The index of a function's parameters in its head; head.size() if it is not a function.
 std::size_t parameters(const Head& head) {
   for (std::size_t at = 0; at < head.size(); ++at) {
     if (head[at] == "operator") {
@@ -123,7 +122,7 @@ class Parser {
   Structure run() {
     while (at_ < tokens_.size()) {
       scope({});
-      ++at_;  // a brace too many
+      ++at_;  // a surplus brace
     }
     return std::move(structure_);
   }
@@ -179,7 +178,7 @@ class Parser {
     }
   }
 
-  // From an opening bracket to behind the one that closes it.
+  // From an opening bracket to after its closing one.
   void skip_group() {
     int depth = 0;
     do {
@@ -189,7 +188,7 @@ class Parser {
     } while (at_ < tokens_.size() && depth > 0);
   }
 
-  // Behind the '>' that closes the '<' at at_; 0 if that is an operator.
+  // The position after the '>' that closes the '<' at at_; 0 if that is an operator.
   std::size_t end_of_angle() const {
     int angles = 0, groups = 0;
     for (std::size_t at = at_; at < tokens_.size(); ++at) {

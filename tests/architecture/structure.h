@@ -1,5 +1,5 @@
-// Functions, classes and names of a source, found by matching braces. It is not a compiler: it reads the
-// declarations that this project writes, without macros that open or close scopes.
+// Functions, classes and names of a source, found by matching braces. Supports only declarations as this
+// project writes them, without macros that open or close scopes.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 namespace starling::architecture {
 namespace {
 
-// Characters of UTF-8, which is what an editor shows.
+// The number of UTF-8 characters, which is the width in an editor.
 int columns(std::string_view line) {
   int count = 0;
   for (const char c : line) count += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
@@ -25,7 +25,7 @@ void add_if_over(int limit, const Finding& finding, std::vector<Finding>& findin
   if (finding.number > limit) findings.push_back(finding);
 }
 
-// The line as a reader sees it: "[text](target)" is "text".
+// The line without link targets: "[text](target)" becomes "text".
 std::string without_targets(std::string line) {
   for (auto at = line.find("]("); at != std::string::npos; at = line.find("](", at + 1)) {
     const auto end = line.find(')', at);
@@ -34,7 +34,7 @@ std::string without_targets(std::string line) {
   return line;
 }
 
-// All that a command prints on both streams.
+// The output of a command on both streams.
 std::string output_of(const std::string& command) {
   struct Close {
     void operator()(std::FILE* file) const { ::pclose(file); }

@@ -1,5 +1,5 @@
-// Limits of style. Each check returns what is over its limit, with its
-// number, to be compared with exceptions.txt.
+// Style limits. Each check returns the places over its limit with their numbers, to be compared with
+// exceptions.txt.
 #pragma once
 
 #include <filesystem>
@@ -20,8 +20,8 @@ inline constexpr int kFunctionLines = 60;
 inline constexpr int kClassMethods = 45;
 inline constexpr int kClassMembers = 25;
 
-// "line-columns": how many lines of a file are too wide. "file-lines". "header-prose": a header that does not
-// open with a comment.
+// "line-columns": the number of lines of a file that are too wide. "file-lines". "header-prose": a header
+// that does not begin with a comment.
 std::vector<Finding> text_findings(const Source& source);
 
 // "function-lines", "class-methods", "class-members".
@@ -31,11 +31,11 @@ std::vector<Finding> structure_findings(const Source& source);
 // Overloads that argument types choose among, such as to_string(), are meant to be shared.
 std::vector<Finding> name_findings(const std::vector<Source>& sources);
 
-// "document-columns": how many lines of prose are too wide. Tables, headings, code blocks and the targets of
-// links do not count.
+// "document-columns": the number of lines of prose that are too wide. Tables, headings, code blocks and link
+// targets do not count.
 std::vector<Finding> document_findings(const std::string& path, std::string_view text);
 
-// "format": files that clang-format 14 would change. nullopt where that version is not installed.
+// "format": files that clang-format 14 would change. nullopt if that version is not installed.
 std::optional<std::vector<Finding>> format_findings(const std::filesystem::path& root,
                                                     const std::vector<Source>& sources);
 

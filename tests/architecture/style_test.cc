@@ -27,7 +27,7 @@ std::vector<Finding> cycle_findings() {
   return findings;
 }
 
-// README.md and all of docs/.
+// README.md and all documents in docs/.
 std::vector<Finding> all_document_findings() {
   std::vector<Finding> findings = document_findings("README.md", read_text(kRoot + "/README.md"));
   for (const auto& entry : std::filesystem::directory_iterator(kRoot + "/docs")) {
@@ -56,11 +56,11 @@ Structure structure(const std::string& text) { return structure_of(make_source("
 
 }  // namespace
 
-TEST_CASE("no unit includes itself through others, but for the exceptions") {
+TEST_CASE("no unit includes itself through others, except for the listed exceptions") {
   REQUIRE(differences("include-cycle", findings()) == "");
 }
 
-TEST_CASE("functions, files, classes and lines are within their limits, but for the exceptions") {
+TEST_CASE("functions, files, classes and lines are within their limits, except for the listed exceptions") {
   for (const std::string rule :
        {"function-lines", "file-lines", "class-methods", "class-members", "line-columns"}) {
     CAPTURE(rule);
@@ -68,19 +68,19 @@ TEST_CASE("functions, files, classes and lines are within their limits, but for 
   }
 }
 
-TEST_CASE("every header opens with prose, but for the exceptions") {
+TEST_CASE("every header begins with prose, except for the listed exceptions") {
   REQUIRE(differences("header-prose", findings()) == "");
 }
 
-TEST_CASE("no name is declared in two rooms, but for the exceptions") {
+TEST_CASE("no name is declared in two rooms, except for the listed exceptions") {
   REQUIRE(differences("shared-name", findings()) == "");
 }
 
-TEST_CASE("documents are wrapped, but for the exceptions") {
+TEST_CASE("documents are wrapped, except for the listed exceptions") {
   REQUIRE(differences("document-columns", findings()) == "");
 }
 
-TEST_CASE("clang-format 14 changes no source, but for the exceptions") {
+TEST_CASE("clang-format 14 changes no source, except for the listed exceptions") {
   const auto found = format_findings(kRoot, sources());
   if (found) {
     REQUIRE(differences("format", *found) == "");
@@ -89,7 +89,7 @@ TEST_CASE("clang-format 14 changes no source, but for the exceptions") {
   }
 }
 
-TEST_CASE("the exceptions shrink to what was found", "[.][shrink]") {
+TEST_CASE("the exceptions shrink to the current findings", "[.][shrink]") {
   std::vector<Finding> all = findings();
   const std::string text = read_text(kExceptionsPath);
   const auto formats = format_findings(kRoot, sources());
@@ -234,7 +234,7 @@ int hidden();
   CHECK(names("node/a.h", "int to_string();") == 0);
 }
 
-TEST_CASE("what is over a limit is found, and what is at it is not") {
+TEST_CASE("a place over a limit is reported, and a place at the limit is not") {
   const auto rules = [](const std::string& path, const std::string& text) {
     const Source source = make_source(path, text);
     std::vector<Finding> all = text_findings(source);
@@ -266,7 +266,7 @@ TEST_CASE("what is over a limit is found, and what is at it is not") {
   CHECK(rules("a/b.h", "#pragma once\n// What it is.\n") == "header-prose 1;");
 }
 
-TEST_CASE("prose of documents is measured without its tables, code and link targets") {
+TEST_CASE("the width of documents is measured without tables, code and link targets") {
   const std::string wide(101, 'x');
   CHECK(document_findings("a.md", std::string(100, 'x')).empty());
   CHECK(document_findings("a.md", wide + "\n" + wide).at(0).number == 2);

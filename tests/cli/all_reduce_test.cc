@@ -12,6 +12,7 @@
 
 #include "node/all_reduce/collective.h"
 #include "tests/catch.h"
+#include "tests/cli/json.h"
 #include "tests/cli/program.h"
 
 namespace starling::cli_tests {
@@ -19,21 +20,11 @@ namespace {
 
 using nlohmann::json;
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 Words swarm(const std::string& out, const Words& more) {
   Words words = {"swarm",   "--rule", "all-reduce", "--peers", "3", "--model",
                  "softmax", "--data", "glyphs",     "--out",   out, "--json"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
-}
-
-json summary_of(const Outcome& outcome) {
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  return json::parse(outcome.out);
 }
 
 void check_equal_replicas(const std::string& out, int peers) {
@@ -93,7 +84,7 @@ TEST_CASE("all-reduce waits for slow and paused processes") {
   Words words = swarm(out, {"--steps", "20", "--pace", "5ms", "--slow", "1=4"});
   words.insert(words.begin() + 1, file);
   const json summary = summary_of(run(words));
-  CHECK(summary.at("seconds").get<double>() > 0.9 + 15 * 0.02);
+  CHECK(summary.at("seconds").get<double>() > 0.9 + 10 * 0.02);  // a pause can begin late
   for (const json& peer : summary.at("per_peer")) CHECK(peer.at("steps") == 20);
   check_equal_replicas(out, 3);
 

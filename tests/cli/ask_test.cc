@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-Words peer(Words more) {
+Words http_peer(Words more) {
   Words words = {"peer", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -25,7 +25,7 @@ Words peer(Words more) {
 
 // A training peer with an --http address.
 struct Asked {
-  explicit Asked(Words more) : program(peer(std::move(more))) {
+  explicit Asked(Words more) : program(http_peer(std::move(more))) {
     http = program.wait_for_error_word("HTTP at ");
     address = program.wait_for_error_word(" listens at ");
     REQUIRE(program.wait_for_error_text("training begins"));
@@ -98,7 +98,7 @@ TEST_CASE("a running peer answers status and members, and leaves on request") {
   CHECK(members[1].at("this_peer") == true);
   CHECK(members[1].at("round_trip_seconds").is_null());
 
-  // The tables for people.
+  // The output as text.
   const Outcome table = run({"members", "--at", second.http});
   REQUIRE(table.exit_code == 0);
   CHECK(table.out.starts_with("member"));
@@ -118,7 +118,7 @@ TEST_CASE("a running peer answers status and members, and leaves on request") {
     CHECK(member.at("state") == (member.at("name") == "first" ? "alive" : "left"));
 }
 
-TEST_CASE("a running peer pauses and resumes, and others see it") {
+TEST_CASE("a running peer pauses and resumes, and other peers report it") {
   Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms"});
   Asked second({"--join", first.address, "--name", "second", "--pace", "5ms"});
   const auto steps = [](const Asked& peer) { return peer.ask("status").at("steps").get<std::uint64_t>(); };

@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-Words peer(Words more) {
+Words named_peer(Words more) {
   Words words = {"peer", "--listen", "127.0.0.1:0", "--name", "p"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -45,8 +45,8 @@ std::string table_in(const TemporaryFolder& folder) {
 
 // A peer that writes checkpoints to the folder after every step, and resumes from it.
 Words tireless(const std::string& data, const std::string& folder, Words more = {}) {
-  Words words = peer({"--model", "mlp", "--data", data, "--batch-size", "16", "--checkpoints", folder,
-                      "--resume", folder, "--checkpoint-every", "1 steps"});
+  Words words = named_peer({"--model", "mlp", "--data", data, "--batch-size", "16", "--checkpoints", folder,
+                            "--resume", folder, "--checkpoint-every", "1 steps"});
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -91,11 +91,6 @@ std::string newest_in(const std::string& folder) {
     newest = path;
   }
   return newest;
-}
-
-void kill_at_once(Program& program) {
-  program.signal(SIGKILL);
-  CHECK(program.finish().exit_code == -1);
 }
 
 // "... resumes from PATH: 12 steps, 192 samples"
@@ -158,8 +153,8 @@ TEST_CASE("an interrupted run makes its number of steps in total") {
   kill_at_once(first);
   const std::string killed = newest_in(there);
   const std::uint64_t killed_at = fact(killed, "steps");
-  Program second(
-      peer({"--checkpoints", there, "--resume", there, "--checkpoint-every", "20 steps", "--pace", "2ms"}));
+  Program second(named_peer(
+      {"--checkpoints", there, "--resume", there, "--checkpoint-every", "20 steps", "--pace", "2ms"}));
   CHECK(resumed_at(second, killed).first == killed_at);
   REQUIRE(second.wait_for_error_text("checkpoint written: "));
   second.signal(SIGTERM);  // orderly: nothing is lost
@@ -167,7 +162,7 @@ TEST_CASE("an interrupted run makes its number of steps in total") {
   const std::string written = newest_in(there);
   CHECK(fact(written, "steps") >= killed_at + 20);
   CHECK(fact(written, "steps") < 300);
-  Program third(peer({"--checkpoints", there, "--resume", there, "--pace", "2ms"}));
+  Program third(named_peer({"--checkpoints", there, "--resume", there, "--pace", "2ms"}));
   CHECK(resumed_at(third, written).first == fact(written, "steps"));
   const Outcome ended = third.finish();
   INFO(ended.err);
@@ -177,11 +172,11 @@ TEST_CASE("an interrupted run makes its number of steps in total") {
   CHECK(fact(newest_in(there), "samples") == 16 * steps);
 
   // Nothing is left to do, unless the end is changed.
-  const Outcome again = run(peer({"--resume", there}));
+  const Outcome again = run(named_peer({"--resume", there}));
   CHECK(again.exit_code == 0);
   CHECK(again.err.find("training ends after " + std::to_string(steps) + " steps") != std::string::npos);
   const Outcome longer =
-      run(peer({"--checkpoints", there, "--resume", there, "--steps", "450", "--pace", "2ms"}));
+      run(named_peer({"--checkpoints", there, "--resume", there, "--steps", "450", "--pace", "2ms"}));
   CHECK(longer.exit_code == 0);
   CHECK(fact(newest_in(there), "steps") == 450);
 }
@@ -244,8 +239,8 @@ TEST_CASE("a resumed peer joins with the swarm's parameters and its own counts")
   const std::string address = stays.wait_for_error_word(" listens at ");
   const std::string at = address.substr(0, address.find(','));
   REQUIRE(stays.wait_for_error_text("training begins"));
-  const Words joins = peer({"--join", at, "--checkpoints", there, "--resume", there, "--checkpoint-every",
-                            "20 steps", "--pace", "5ms"});
+  const Words joins = named_peer({"--join", at, "--checkpoints", there, "--resume", there,
+                                  "--checkpoint-every", "20 steps", "--pace", "5ms"});
   Program first(joins);
   REQUIRE(first.wait_for_error_text("checkpoint written: "));
   kill_at_once(first);
@@ -317,8 +312,8 @@ TEST_CASE("a swarm counts the last samples of a killed peer when it is back") {
   const std::string there = folder.file("there");
   for (int life = 0; life < 6; ++life) {
     CAPTURE(life);
-    const Words joins = peer({"--join", address, "--data", table, "--checkpoints", there, "--resume", there,
-                              "--checkpoint-every", "1 steps"});
+    const Words joins = named_peer({"--join", address, "--data", table, "--checkpoints", there, "--resume",
+                                    there, "--checkpoint-every", "1 steps"});
     Program quick(joins);
     REQUIRE(quick.wait_for_error_text("training begins"));
     REQUIRE(quick.wait_for_error_text("checkpoint written: "));
@@ -353,8 +348,8 @@ TEST_CASE("a checkpoint that cannot be written is a warning, and training contin
   // Folders occupy the checkpoints' names: not even root can overwrite a folder.
   for (int steps = 1; steps <= 60; ++steps)
     fs::create_directory(there + "/p." + std::to_string(steps) + ".safetensors");
-  const Outcome outcome = run(peer({"--model", "softmax", "--steps", "60", "--checkpoints", there, "--resume",
-                                    there, "--checkpoint-every", "1 steps"}));
+  const Outcome outcome = run(named_peer({"--model", "softmax", "--steps", "60", "--checkpoints", there,
+                                          "--resume", there, "--checkpoint-every", "1 steps"}));
   CHECK(outcome.exit_code == 2);  // a folder of such a name is not a checkpoint
   CHECK(outcome.err.find("none of the 60 checkpoints") != std::string::npos);
   for (int steps = 1; steps <= 60; ++steps)
@@ -413,8 +408,8 @@ void check_runs_from(const Words& checkpoints, const std::string& table, const j
       CHECK(evaluated(results + "/model.safetensors").at("loss").get<double>() ==
             Approx(score.at("loss").get<double>()));
     }
-    REQUIRE(run(peer({"--model", "mlp", "--data", table, "--steps", "3", "--learning-rate", "0", "--init",
-                      file, "--out", folder.file("p")}))
+    REQUIRE(run(named_peer({"--model", "mlp", "--data", table, "--steps", "3", "--learning-rate", "0",
+                            "--init", file, "--out", folder.file("p")}))
                 .exit_code == 0);
     CHECK(evaluated(folder.file("p/p.safetensors")).at("loss") == score.at("loss"));
   }
@@ -431,8 +426,8 @@ TEST_CASE("evaluate, export, predict and --init read the same model from a check
   const TemporaryFolder folder;
   const std::string there = folder.file("there"), table = table_in(folder),
                     out = folder.file("export.safetensors");
-  REQUIRE(run(peer({"--model", "mlp", "--data", table, "--steps", "80", "--checkpoints", there, "--export",
-                    folder.file("at-end.safetensors")}))
+  REQUIRE(run(named_peer({"--model", "mlp", "--data", table, "--steps", "80", "--checkpoints", there,
+                          "--export", folder.file("at-end.safetensors")}))
               .exit_code == 0);
   const std::string full = newest_in(there);
   const Outcome exported = run({"export", "--checkpoint", full, "--out", out});
@@ -471,7 +466,7 @@ TEST_CASE("wrong checkpoint flags give one line") {
   folder.write("text", "nothing\n");
   fs::create_directory(folder.file("empty"));
   const auto refusal = [&](Words more) {
-    const Outcome outcome = run(peer(std::move(more)));
+    const Outcome outcome = run(named_peer(std::move(more)));
     CHECK(outcome.exit_code == 2);
     CHECK(is_one_line(outcome.err.substr(outcome.err.rfind("starling peer: "))));
     return outcome.err;

@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-json examine(const Environment& environment) {
+json examine_alone(const Environment& environment) {
   const Outcome outcome = run({"doctor", "--json"}, environment);
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
@@ -18,7 +18,7 @@ json examine(const Environment& environment) {
 }
 
 TEST_CASE("doctor describes the processor") {
-  const json found = examine({{"STARLING_CUDA_MODULE", "/nowhere"}});
+  const json found = examine_alone({{"STARLING_CUDA_MODULE", "/nowhere"}});
   CHECK(!found.at("version").get<std::string>().empty());
   CHECK(found.at("onednn").get<std::string>().find('.') != std::string::npos);
   const json& processor = found.at("processor");
@@ -34,7 +34,7 @@ TEST_CASE("doctor describes the processor") {
 
 TEST_CASE("doctor lists where it searched for the CUDA back end") {
   const Environment nowhere = {{"STARLING_CUDA_MODULE", "/nowhere"}};
-  const json found = examine(nowhere);
+  const json found = examine_alone(nowhere);
   const json& cuda = found.at("cuda");
   CHECK(cuda.at("places") == json::array({"/nowhere"}));
   CHECK(cuda.at("module").is_null());
@@ -54,7 +54,7 @@ TEST_CASE("doctor lists where it searched for the CUDA back end") {
 TEST_CASE("doctor reports a CUDA back end that cannot be loaded") {
   const TemporaryFolder folder;
   folder.write("module.so", "no library");
-  const json cuda = examine({{"STARLING_CUDA_MODULE", folder.file("module.so")}}).at("cuda");
+  const json cuda = examine_alone({{"STARLING_CUDA_MODULE", folder.file("module.so")}}).at("cuda");
   CHECK(cuda.at("module") == folder.file("module.so"));
   CHECK(cuda.at("loaded") == false);
   CHECK(cuda.at("problem").get<std::string>().find("cannot be loaded") != std::string::npos);
@@ -64,7 +64,7 @@ TEST_CASE("doctor reports a CUDA back end that cannot be loaded") {
 TEST_CASE("doctor lists the GPUs and the one that a peer would use") {
   const Environment two = {{"STARLING_CUDA_MODULE", STARLING_EMULATED_MODULE},
                            {"STARLING_EMULATOR_DEVICES", "2"}};
-  const json found = examine(two);
+  const json found = examine_alone(two);
   const json& cuda = found.at("cuda");
   CHECK(cuda.at("module") == STARLING_EMULATED_MODULE);
   CHECK(cuda.at("loaded") == true);

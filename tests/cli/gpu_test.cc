@@ -51,7 +51,7 @@ std::optional<Environment> emulated(Environment more) {
 #endif
 }
 
-Words peer(Words more) {
+Words listening_peer(Words more) {
   Words words = {"peer", "--listen", "127.0.0.1:0"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -70,14 +70,15 @@ double accuracy_in(const std::string& log) { return number_behind(log, "accuracy
 TEST_CASE("a peer on a GPU and two on processors train one model together", "[gpu]") {
   if (gpu().empty()) return;
   const TemporaryFolder folder;
-  Program first(peer({"--model", "mlp", "--device", "cuda:0", "--steps", "250", "--pace", "5ms", "--http",
-                      "127.0.0.1:0"}),
+  Program first(listening_peer({"--model", "mlp", "--device", "cuda:0", "--steps", "250", "--pace", "5ms",
+                                "--http", "127.0.0.1:0"}),
                 environment());
   const std::string http = first.wait_for_error_word("HTTP at ");
   const std::string address = first.wait_for_error_word(" listens at ");
   REQUIRE(first.wait_for_error_text("training begins"));
-  Program second(peer({"--join", address, "--device", "cpu", "--pace", "5ms"}));
-  Program third(peer({"--join", address, "--device", "cpu", "--pace", "5ms", "--precision", "f32"}));
+  Program second(listening_peer({"--join", address, "--device", "cpu", "--pace", "5ms"}));
+  Program third(
+      listening_peer({"--join", address, "--device", "cpu", "--pace", "5ms", "--precision", "f32"}));
   REQUIRE(second.wait_for_error_text("training begins"));
   REQUIRE(third.wait_for_error_text("training begins"));
   const Outcome status = run({"status", "--at", http, "--json"});
@@ -94,24 +95,25 @@ TEST_CASE("a peer on a GPU and two on processors train one model together", "[gp
 
 TEST_CASE("two workers of a peer share a GPU's arena, in bfloat16", "[gpu]") {
   if (gpu().empty()) return;
-  const Outcome outcome = run(peer({"--model", "mlp", "--device", "cuda:0", "--workers", "2", "--precision",
-                                    "bf16", "--steps", "120"}),
+  const Outcome outcome = run(listening_peer({"--model", "mlp", "--device", "cuda:0", "--workers", "2",
+                                              "--precision", "bf16", "--steps", "120"}),
                               environment());
   INFO(outcome.err);
   CHECK(outcome.exit_code == 0);
   CHECK(accuracy_in(outcome.err) > 0.7);
 }
 
-TEST_CASE("a peer with a replica on each of two GPUs exchanges as one, and learns", "[gpu]") {
+TEST_CASE("a peer with a replica on each of two GPUs exchanges as one peer, and its accuracy rises",
+          "[gpu]") {
   const auto two = emulated({{"STARLING_EMULATOR_DEVICES", "2"}});
   if (!two) return;
-  Program first(peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "4", "--steps",
-                      "250", "--pace", "5ms", "--http", "127.0.0.1:0"}),
+  Program first(listening_peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "4",
+                                "--steps", "250", "--pace", "5ms", "--http", "127.0.0.1:0"}),
                 *two);
   const std::string http = first.wait_for_error_word("HTTP at ");
   const std::string address = first.wait_for_error_word(" listens at ");
   REQUIRE(first.wait_for_error_text("training begins"));
-  Program second(peer({"--join", address, "--device", "cpu", "--pace", "5ms"}));
+  Program second(listening_peer({"--join", address, "--device", "cpu", "--pace", "5ms"}));
   REQUIRE(second.wait_for_error_text("training begins"));
   json status;
   for (int i = 0; i < 200 && (status.is_null() || status.at("device_spread").is_null()); ++i)
@@ -133,7 +135,7 @@ TEST_CASE("--devices must name different existing GPUs", "[gpu]") {
   const auto refused = [](const Words& words, const std::string& why) {
     Words all = {"--model", "mlp"};
     all.insert(all.end(), words.begin(), words.end());
-    const Outcome outcome = run(peer(all), environment());
+    const Outcome outcome = run(listening_peer(all), environment());
     INFO(outcome.err);
     CHECK(outcome.exit_code == 2);
     CHECK(is_one_line(outcome.err));
@@ -171,7 +173,7 @@ TEST_CASE("too little GPU memory is an error with the required and the free memo
   for (const Words& flags :
        {Words{"--model", "lenet", "--batch-size", "512"},
         Words{"--model", "mlp", "--batch-size", "3000", "--workers", "2", "--precision", "bf16"}}) {
-    Words words = peer({"--device", "cuda:0", "--steps", "5"});
+    Words words = listening_peer({"--device", "cuda:0", "--steps", "5"});
     words.insert(words.end(), flags.begin(), flags.end());
     const Outcome outcome = run(words, *with(75e6));
     INFO(outcome.err);
@@ -191,7 +193,8 @@ TEST_CASE("too little GPU memory is an error with the required and the free memo
 TEST_CASE("a GPU too small for the smallest batch is an error with the free memory", "[gpu]") {
   const auto small = emulated({{"STARLING_EMULATOR_MEMORY", "3000000"}});
   if (!small) return;
-  const Outcome outcome = run(peer({"--model", "lenet", "--device", "cuda:0", "--steps", "5"}), *small);
+  const Outcome outcome =
+      run(listening_peer({"--model", "lenet", "--device", "cuda:0", "--steps", "5"}), *small);
   INFO(outcome.err);
   CHECK(outcome.exit_code == 2);
   CHECK(is_one_line(outcome.err));
@@ -202,10 +205,11 @@ TEST_CASE("a GPU too small for the smallest batch is an error with the free memo
 TEST_CASE("a peer that loses its GPU leaves, and the others continue", "[gpu]") {
   const auto breaks = emulated({{"STARLING_EMULATOR_CALLS", "4000"}});
   if (!breaks) return;
-  Program stays(peer({"--model", "mlp", "--device", "cpu", "--pace", "5ms"}));
+  Program stays(listening_peer({"--model", "mlp", "--device", "cpu", "--pace", "5ms"}));
   const std::string address = stays.wait_for_error_word(" listens at ");
   REQUIRE(stays.wait_for_error_text("training begins"));
-  Program loses(peer({"--join", address, "--device", "cuda:0", "--pace", "2ms", "--name", "loses"}), *breaks);
+  Program loses(listening_peer({"--join", address, "--device", "cuda:0", "--pace", "2ms", "--name", "loses"}),
+                *breaks);
   REQUIRE(loses.wait_for_error_text("training begins"));
   const Outcome outcome = loses.finish();
   INFO(outcome.err);
@@ -219,9 +223,9 @@ TEST_CASE("a peer that loses its GPU leaves, and the others continue", "[gpu]") 
 TEST_CASE("a peer that loses its GPUs during an average ends", "[gpu]") {
   const auto breaks = emulated({{"STARLING_EMULATOR_DEVICES", "2"}, {"STARLING_EMULATOR_CALLS", "9000"}});
   if (!breaks) return;
-  const Outcome outcome =
-      run(peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "1", "--steps", "100000"}),
-          *breaks);
+  const Outcome outcome = run(listening_peer({"--model", "mlp", "--devices", "cuda:0,cuda:1",
+                                              "--average-every", "1", "--steps", "100000"}),
+                              *breaks);
   INFO(outcome.err);
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.err.find("training begins") != std::string::npos);
@@ -230,7 +234,7 @@ TEST_CASE("a peer that loses its GPUs during an average ends", "[gpu]") {
 
 TEST_CASE("a GPU that does not exist is rejected", "[gpu]") {
   if (gpu().empty()) return;
-  const Outcome outcome = run(peer({"--model", "mlp", "--device", "cuda:7"}), environment());
+  const Outcome outcome = run(listening_peer({"--model", "mlp", "--device", "cuda:7"}), environment());
   INFO(outcome.err);
   CHECK(outcome.exit_code == 2);
   CHECK(is_one_line(outcome.err));

@@ -18,7 +18,7 @@ Words words_of(const std::string& text) {
   return words;
 }
 
-Words lines_of(const std::string& text) {
+Words help_lines(const std::string& text) {
   std::istringstream stream(text);
   Words lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
@@ -85,13 +85,13 @@ TEST_CASE("every help text fits a screen and ends with a valid example") {
     const std::string path = command.at("path");
     CAPTURE(path);
     const std::string help = help_of(with(words_of(path), "--help"));
-    const Words lines = lines_of(help);
+    const Words lines = help_lines(help);
     CHECK(lines.size() <= (visible_flags(command) <= kFlagsOfSmall ? kLinesOfSmall : kLines));
     for (const std::string& line : lines) {
       CAPTURE(line);
       CHECK(line.size() <= kColumns);
     }
-    const Words examples = lines_of(command.at("example"));
+    const Words examples = help_lines(command.at("example"));
     REQUIRE(!examples.empty());
     REQUIRE(examples.size() <= 2);
     for (std::size_t i = 0; i < examples.size(); ++i) {
@@ -108,7 +108,7 @@ TEST_CASE("every help text fits a screen and ends with a valid example") {
       if (!flag.at("hidden").get<bool>() && help.find("\n  " + name) == std::string::npos)
         CHECK(help.find("starling " + path + " --help all") != std::string::npos);
     }
-    for (const std::string& line : lines_of(all)) {
+    for (const std::string& line : help_lines(all)) {
       CAPTURE(line);
       CHECK(line.size() <= kColumns);
     }
@@ -118,8 +118,8 @@ TEST_CASE("every help text fits a screen and ends with a valid example") {
 TEST_CASE("the list of commands fits a screen and is complete") {
   const json tables = run_json({"tables"});
   const std::string help = help_of({"--help"});
-  CHECK(lines_of(help).size() <= kLines);
-  for (const std::string& line : lines_of(help)) CHECK(line.size() <= kColumns);
+  CHECK(help_lines(help).size() <= kLines);
+  for (const std::string& line : help_lines(help)) CHECK(line.size() <= kColumns);
   for (const json& command : tables.at("commands")) {
     const std::string path = command.at("path");
     CAPTURE(path);

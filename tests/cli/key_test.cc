@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 std::string new_key(const TemporaryFolder& folder, const std::string& name) {
   const Outcome made = run({"key", "new", folder.file(name)});
   REQUIRE(made.exit_code == 0);
@@ -39,8 +37,8 @@ void check_kept_out(const std::string& address, const Words& more, const std::st
   REQUIRE(last != std::string::npos);
   const std::string sentence = outcome.err.substr(last);
   CHECK(is_one_line(sentence));
-  CHECK(holds(sentence, address));
-  CHECK(holds(sentence, why));
+  CHECK(contains(sentence, address));
+  CHECK(contains(sentence, why));
 }
 
 }  // namespace
@@ -70,10 +68,10 @@ TEST_CASE("only peers with the key can join, and others are counted") {
   const Outcome outcome = first.finish();
   INFO(outcome.err);
   CHECK(outcome.exit_code == 0);
-  CHECK(holds(outcome.err, "refused a connection: "));
-  CHECK(holds(outcome.err, "wrong key 2"));
-  CHECK(holds(outcome.err, "no key 1"));
-  CHECK_FALSE(holds(outcome.err, "without --key"));
+  CHECK(contains(outcome.err, "refused a connection: "));
+  CHECK(contains(outcome.err, "wrong key 2"));
+  CHECK(contains(outcome.err, "no key 1"));
+  CHECK_FALSE(contains(outcome.err, "without --key"));
 }
 
 TEST_CASE("a peer with a key cannot join a swarm without one") {
@@ -85,8 +83,8 @@ TEST_CASE("a peer with a key cannot join a swarm without one") {
   first.signal(SIGTERM);
   const Outcome outcome = first.finish();
   CHECK(outcome.exit_code == 0);
-  CHECK(holds(outcome.err, "has a key (it uses TLS), and this peer has none"));
-  CHECK(holds(outcome.err, "wrong key 1"));
+  CHECK(contains(outcome.err, "has a key (it uses TLS), and this peer has none"));
+  CHECK(contains(outcome.err, "wrong key 1"));
 }
 
 TEST_CASE("a peer that returns with a wrong key does not begin a second swarm") {
@@ -118,10 +116,10 @@ TEST_CASE("a peer that returns with a wrong key does not begin a second swarm") 
       REQUIRE(last != std::string::npos);
       const std::string sentence = outcome.err.substr(last);
       CHECK(is_one_line(sentence));
-      CHECK(holds(sentence, "does not let it in, so it does not begin the run anew: "));
-      CHECK(holds(sentence, address));
-      CHECK(holds(sentence, "--key"));
-      CHECK_FALSE(holds(outcome.err, "training begins"));
+      CHECK(contains(sentence, "does not let it in, so it does not begin the run anew: "));
+      CHECK(contains(sentence, address));
+      CHECK(contains(sentence, "--key"));
+      CHECK_FALSE(contains(outcome.err, "training begins"));
     }
     Program back(returns({}, keyed));
     CHECK(back.wait_for_error_text("training begins"));
@@ -136,8 +134,8 @@ TEST_CASE("a swarm passes its key to its peers") {
                                "10ms", "--key", new_key(folder, "key"), "--out", out, "--json"});
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
-  CHECK_FALSE(holds(outcome.out, "\"completed\":0,"));
-  CHECK_FALSE(holds(read_whole(out + "/p0.log"), "refused a connection"));
+  CHECK_FALSE(contains(outcome.out, "\"completed\":0,"));
+  CHECK_FALSE(contains(read_whole(out + "/p0.log"), "refused a connection"));
 }
 
 TEST_CASE("an unusable key file is one line and exit code 2") {
@@ -164,14 +162,14 @@ TEST_CASE("an unusable key file is one line and exit code 2") {
         INFO(outcome.err);
         CHECK(outcome.exit_code == 2);
         CHECK(is_one_line(outcome.err));
-        CHECK(holds(outcome.err, path));
-        CHECK(holds(outcome.err, bad.said));
+        CHECK(contains(outcome.err, path));
+        CHECK(contains(outcome.err, bad.said));
       }
     }
   }
   const Outcome again = run({"key", "new", shared});
   CHECK(again.exit_code == 2);
-  CHECK(holds(again.err, "already exists"));
+  CHECK(contains(again.err, "already exists"));
   const Outcome unwritable = run({"key", "new", folder.file("no/such/folder")});
   CHECK(unwritable.exit_code == 2);
   CHECK(is_one_line(unwritable.err));
@@ -183,7 +181,7 @@ TEST_CASE("all-reduce rejects a key") {
                                new_key(folder, "key"), "--out", folder.file("run")});
   CHECK(outcome.exit_code == 2);
   CHECK(is_one_line(outcome.err));
-  CHECK(holds(outcome.err, "--key cannot be combined with --rule all-reduce"));
+  CHECK(contains(outcome.err, "--key cannot be combined with --rule all-reduce"));
 }
 
 TEST_CASE("a public --listen address without a key gives a warning") {
@@ -197,7 +195,7 @@ TEST_CASE("a public --listen address without a key gives a warning") {
     const Outcome outcome = run(words);
     INFO(outcome.err);
     CHECK(outcome.exit_code == 0);
-    return holds(outcome.err, "--listen 0.0.0.0:0 without --key: ");
+    return contains(outcome.err, "--listen 0.0.0.0:0 without --key: ");
   };
   CHECK(told({}));
   CHECK_FALSE(told({"--key", key}));

@@ -1,5 +1,4 @@
-// A peer that is asked to leave does so in order within three seconds, in every phase. These tests measure
-// time.
+// A peer leaves in order within three seconds of the request, in every phase. These tests measure time.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -26,7 +25,7 @@ void check_leaves(Program& program, int number = SIGTERM) {
   CHECK(outcome->exit_code == 0);
 }
 
-Words peer(Words more) {
+Words softmax_peer(Words more) {
   Words words = {"peer", "--listen", "127.0.0.1:0", "--model", "softmax"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -56,7 +55,7 @@ class SilentPort {
 };
 
 TEST_CASE("a peer leaves within three seconds while it searches its swarm") {
-  Program alone(peer({"--join", "127.0.0.1:1"}));
+  Program alone(softmax_peer({"--join", "127.0.0.1:1"}));
   REQUIRE(alone.wait_for_error_text("listens at"));
   check_leaves(alone);
   const SilentPort silent;
@@ -66,11 +65,11 @@ TEST_CASE("a peer leaves within three seconds while it searches its swarm") {
 }
 
 TEST_CASE("a peer leaves within three seconds while it reads its data") {
-  Program beginner(peer({"--http", "127.0.0.1:0"}));
+  Program beginner(softmax_peer({"--http", "127.0.0.1:0"}));
   REQUIRE(beginner.wait_for_error_text("HTTP at"));  // logged before the data is read
   check_leaves(beginner);
 
-  Program swarm(peer({"--pace", "5ms"}));
+  Program swarm(softmax_peer({"--pace", "5ms"}));
   const std::string address = swarm.wait_for_error_word(" listens at ");
   REQUIRE(swarm.wait_for_error_text("training begins"));
   Program joiner({"peer", "--listen", "127.0.0.1:0", "--join", address});
@@ -81,13 +80,13 @@ TEST_CASE("a peer leaves within three seconds while it reads its data") {
 
 TEST_CASE("a peer leaves within three seconds while it trains, and saves its replica") {
   const TemporaryFolder folder;
-  Program alone(peer({"--out", folder.file("out"), "--name", "alone"}));
+  Program alone(softmax_peer({"--out", folder.file("out"), "--name", "alone"}));
   REQUIRE(alone.wait_for_error_text("training begins"));
   check_leaves(alone);
   CHECK(std::filesystem::exists(folder.file("out/alone.safetensors")));
 
-  Program first(peer({"--every", "always", "--out", folder.file("out"), "--name", "first", "--state",
-                      folder.file("first")}));
+  Program first(softmax_peer({"--every", "always", "--out", folder.file("out"), "--name", "first", "--state",
+                              folder.file("first")}));
   const std::string address = first.wait_for_error_word(" listens at ");
   Program second({"peer", "--listen", "127.0.0.1:0", "--join", address, "--name", "second"});
   REQUIRE(second.wait_for_error_text("training begins"));
@@ -100,7 +99,7 @@ TEST_CASE("a peer leaves within three seconds while it trains, and saves its rep
 }
 
 TEST_CASE("a peer leaves within three seconds while its only neighbor is frozen") {
-  Program first(peer({"--every", "always"}));
+  Program first(softmax_peer({"--every", "always"}));
   const std::string address = first.wait_for_error_word(" listens at ");
   Program second({"peer", "--listen", "127.0.0.1:0", "--join", address});
   REQUIRE(second.wait_for_error_text("training begins"));
@@ -111,14 +110,14 @@ TEST_CASE("a peer leaves within three seconds while its only neighbor is frozen"
 }
 
 TEST_CASE("a peer leaves within three seconds in a step that takes an hour") {
-  Program slow(peer({"--pace", "1h"}));
+  Program slow(softmax_peer({"--pace", "1h"}));
   REQUIRE(slow.wait_for_error_text("training begins"));
   check_leaves(slow);
 }
 
 TEST_CASE("a peer leaves within three seconds while it settles") {
   // The first soon finishes its steps; the second is frozen, so the first has no partner to settle with.
-  Program first(peer({"--every", "always", "--steps", "50", "--pace", "20ms"}));
+  Program first(softmax_peer({"--every", "always", "--steps", "50", "--pace", "20ms"}));
   const std::string address = first.wait_for_error_word(" listens at ");
   Program second({"peer", "--listen", "127.0.0.1:0", "--join", address});
   REQUIRE(second.wait_for_error_text("training begins"));
@@ -130,7 +129,7 @@ TEST_CASE("a peer leaves within three seconds while it settles") {
 }
 
 TEST_CASE("a peer leaves within three seconds despite an endless HTTP request") {
-  Program program(peer({"--http", "127.0.0.1:0"}));
+  Program program(softmax_peer({"--http", "127.0.0.1:0"}));
   const std::string http = program.wait_for_error_word("HTTP at ");
   REQUIRE(program.wait_for_error_text("training begins"));
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

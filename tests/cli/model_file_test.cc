@@ -25,14 +25,6 @@ const char* const kNetwork = R"(layers = [
 ]
 )";
 
-json summary_of(const Outcome& outcome) {
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  const json summary = json::parse(outcome.out, nullptr, false);
-  REQUIRE(summary.is_object());
-  return summary;
-}
-
 }  // namespace
 
 TEST_CASE("model show describes a network from a file") {

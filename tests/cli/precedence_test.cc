@@ -123,8 +123,8 @@ const json& command_of(const json& tables, const std::string& path) {
   throw std::runtime_error("no command " + path);
 }
 
-// The options of a command that have a key, with three values each. Fails with what must be added here if an
-// option has no values or no variable.
+// The options of a command that have a key, with three values each. If an option has no values or no
+// variable, the test fails and lists what must be added here.
 struct Option {
   std::string flag, variable, key;
   bool is_switch, is_list;

@@ -128,6 +128,11 @@ Outcome run(const Words& arguments, const Environment& environment) {
   return Program(arguments, environment).finish();
 }
 
+void kill_at_once(Program& program) {
+  program.signal(SIGKILL);
+  CHECK(program.finish().exit_code == -1);
+}
+
 bool is_one_line(const std::string& text) { return !text.empty() && text.find('\n') == text.size() - 1; }
 
 TemporaryFolder::TemporaryFolder() {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/contains.h"
+
 namespace starling::cli_tests {
 
 using Words = std::vector<std::string>;
@@ -45,6 +47,9 @@ class Program {
   int out_ = -1, err_ = -1;
   Outcome outcome_;
 };
+
+// Kills the program and waits for its end.
+void kill_at_once(Program& program);
 
 Outcome run(const Words& arguments, const Environment& environment = {});
 

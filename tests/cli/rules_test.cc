@@ -22,8 +22,8 @@ json run_rule(const std::string& command, const TemporaryFolder& folder, const W
   return summary;
 }
 
-// What every rule but none achieves. Peers without exchanges have a consensus distance of at least 0.3 here.
-// Steps are slow, so that processes that start at different moments train together for most of the time.
+// Checks the result of every rule except none. Without exchanges the consensus distance is at least 0.3 here.
+// Steps are slow, so that processes that start at different times train together for most of the run.
 void check_learned(const json& summary, double distance) {
   CHECK(summary.at("accuracy").get<double>() > 0.3);
   CHECK(summary.at("consensus_distance").get<double>() < distance);

@@ -4,18 +4,13 @@
 #include <string>
 
 #include "tests/catch.h"
+#include "tests/cli/json.h"
 #include "tests/cli/program.h"
 
 namespace starling::cli_tests {
 namespace {
 
 using nlohmann::json;
-
-json summary_of(const Outcome& outcome) {
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  return json::parse(outcome.out);
-}
 
 Words served(const std::string& command, const std::string& rule, const std::string& out, const Words& more) {
   Words words = {command, "--rule", rule,     "--servers", "2", "--peers", "3", "--model",
@@ -24,7 +19,7 @@ Words served(const std::string& command, const std::string& rule, const std::str
   return words;
 }
 
-// What holds in virtual time and for processes.
+// Checks that hold in virtual time and for processes.
 void check_run(const json& summary, std::size_t servers) {
   CHECK(summary.at("accuracy").get<double>() > 0.9);
   CHECK(summary.at("peers") == 3);
@@ -42,7 +37,7 @@ void check_run(const json& summary, std::size_t servers) {
 
 }  // namespace
 
-TEST_CASE("processes train with parameter servers") {
+TEST_CASE("processes train with parameter servers", "[figures]") {
   for (const char* const rule : {"parameter-server", "ssp"}) {
     const TemporaryFolder folder;
     const json summary = summary_of(
@@ -61,7 +56,7 @@ TEST_CASE("processes train with a server per rack and one above them") {
   check_run(summary_of(run(served("swarm", "parameter-server", folder.file("run"), {"--racks", "2"}))), 4);
 }
 
-TEST_CASE("virtual peers train with parameter servers, reproducibly") {
+TEST_CASE("virtual peers train with parameter servers, reproducibly", "[figures]") {
   for (const char* const rule : {"parameter-server", "ssp"}) {
     const TemporaryFolder folder;
     const json one = summary_of(run(served("simulate", rule, folder.file("one"), {"--threads", "1"})));

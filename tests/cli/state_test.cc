@@ -20,21 +20,16 @@ namespace {
 using nlohmann::json;
 
 // A peer that writes its cache to `state` often.
-Words peer(const std::string& state, Words more) {
+Words state_peer(const std::string& state, Words more) {
   Words words = {"peer", "--state", state, "--cache-interval", "5ms", "--begin-after", "500ms"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
 Words beginner(const std::string& state, Words more = {}, const char* model = "softmax") {
-  Words words = peer(state, {"--listen", "127.0.0.1:0", "--model", model, "--pace", "5ms"});
+  Words words = state_peer(state, {"--listen", "127.0.0.1:0", "--model", model, "--pace", "5ms"});
   words.insert(words.end(), more.begin(), more.end());
   return words;
-}
-
-void kill_at_once(Program& program) {
-  program.signal(SIGKILL);
-  CHECK(program.finish().exit_code == -1);
 }
 
 // The addresses in the cache; nothing if it cannot be read.
@@ -77,7 +72,8 @@ TEST_CASE("a killed peer finds its swarm again, repeatedly") {
   Program stays(beginner(folder.file("stays"), {"--name", "stays"}));
   const std::string there = stays.wait_for_error_word(" listens at ");
   REQUIRE(stays.wait_for_error_text("training begins"));
-  Program first(peer(folder.file("dies"), {"--join", there, "--listen", "127.0.0.1:0", "--name", "dies"}));
+  Program first(
+      state_peer(folder.file("dies"), {"--join", there, "--listen", "127.0.0.1:0", "--name", "dies"}));
   const std::string here = first.wait_for_error_word(" listens at ");
   REQUIRE(first.wait_for_error_text("training begins"));
   REQUIRE(comes_to_remember(folder.file("dies"), there));
@@ -85,7 +81,7 @@ TEST_CASE("a killed peer finds its swarm again, repeatedly") {
   kill_at_once(first);
   for (int life = 0; life < 5; ++life) {
     CHECK(remembered(folder.file("dies")) == std::set<std::string>{there});
-    Program again(peer(folder.file("dies"), {"--listen", here, "--name", "dies"}));
+    Program again(state_peer(folder.file("dies"), {"--listen", here, "--name", "dies"}));
     REQUIRE(again.wait_for_error_text("1 addresses"));
     REQUIRE(again.wait_for_error_text(life % 2 == 0 ? "the swarm trains" : "training begins"));
     kill_at_once(again);
@@ -117,21 +113,21 @@ TEST_CASE("after a blackout the first peer restarts the run, and the next one jo
   const TemporaryFolder folder;
   Program first(beginner(folder.file("first"), {}, "mlp"));
   const std::string here = first.wait_for_error_word(" listens at ");
-  Program second(peer(folder.file("second"), {"--listen", "127.0.0.1:0", "--join", here}));
+  Program second(state_peer(folder.file("second"), {"--listen", "127.0.0.1:0", "--join", here}));
   const std::string there = second.wait_for_error_word(" listens at ");
   REQUIRE(comes_to_remember(folder.file("first"), there));
   REQUIRE(comes_to_remember(folder.file("second"), here));
   kill_at_once(first);
   kill_at_once(second);
 
-  Program back(peer(folder.file("second"), {"--listen", there, "--http", "127.0.0.1:0", "--pace", "5ms",
-                                            "--out", folder.file("out"), "--name", "back"}));
+  Program back(state_peer(folder.file("second"), {"--listen", there, "--http", "127.0.0.1:0", "--pace", "5ms",
+                                                  "--out", folder.file("out"), "--name", "back"}));
   const std::string asked_at = back.wait_for_error_word("HTTP at ");
   REQUIRE(back.wait_for_error_text("the swarm trains mlp on glyphs"));
   REQUIRE(back.wait_for_error_text("training begins"));
   // The member that has not returned stays in the cache.
   CHECK(remembered(folder.file("second")) == std::set<std::string>{here});
-  Program next(peer(folder.file("first"), {"--listen", here, "--pace", "10ms"}));
+  Program next(state_peer(folder.file("first"), {"--listen", here, "--pace", "10ms"}));
   REQUIRE(next.wait_for_error_text("training begins"));
   REQUIRE(back.wait_for_error_text("has joined"));
   std::uint64_t steps = 0;
@@ -190,11 +186,11 @@ TEST_CASE("a model that differs from the stored run is rejected") {
   const TemporaryFolder folder;
   Program stays(beginner(folder.file("stays")));
   const std::string there = stays.wait_for_error_word(" listens at ");
-  Program other(peer(folder.file("other"), {"--join", there, "--listen", "127.0.0.1:0"}));
+  Program other(state_peer(folder.file("other"), {"--join", there, "--listen", "127.0.0.1:0"}));
   REQUIRE(other.wait_for_error_text("training begins"));
   REQUIRE(comes_to_remember(folder.file("other"), there));
   kill_at_once(other);
-  const Outcome again = run(peer(folder.file("other"), {"--listen", "127.0.0.1:0", "--model", "mlp"}));
+  const Outcome again = run(state_peer(folder.file("other"), {"--listen", "127.0.0.1:0", "--model", "mlp"}));
   CHECK(again.exit_code == 2);
   CHECK(again.err.find("softmax") != std::string::npos);
 }
@@ -203,18 +199,18 @@ TEST_CASE("settings that differ from a stored run give a warning") {
   const TemporaryFolder folder;
   Program stays(beginner(folder.file("stays"), {"--momentum", "0.5"}));
   const std::string there = stays.wait_for_error_word(" listens at ");
-  Program other(peer(folder.file("other"), {"--join", there, "--listen", "127.0.0.1:0"}));
+  Program other(state_peer(folder.file("other"), {"--join", there, "--listen", "127.0.0.1:0"}));
   REQUIRE(other.wait_for_error_text("training begins"));
   REQUIRE(comes_to_remember(folder.file("other"), there));
   kill_at_once(other);
   const Words same = {"--listen", "127.0.0.1:0", "--momentum", "0.5", "--pace", "7ms", "--model", "softmax"};
-  Program silent(peer(folder.file("other"), same));
+  Program silent(state_peer(folder.file("other"), same));
   REQUIRE(silent.wait_for_error_text("training begins"));
   CHECK(silent.error_text().find("not heard") == std::string::npos);
   kill_at_once(silent);
   Words otherwise = same;
   otherwise.insert(otherwise.end(), {"--rule", "choco", "--set", "training.learning_rate=0.25"});
-  Program warned(peer(folder.file("other"), otherwise));
+  Program warned(state_peer(folder.file("other"), otherwise));
   REQUIRE(warned.wait_for_error_text("training begins"));
   const std::string said = warned.error_text();
   CHECK(said.find(

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tests/catch.h"
+#include "tests/cli/json.h"
 #include "tests/cli/program.h"
 #include "training/experiment/experiment.h"
 #include "training/experiment/experiment_file.h"
@@ -21,15 +22,6 @@ Words small_swarm(const std::string& out, Words more) {
   Words words = {"swarm", "--peers", "2", "--model", "softmax", "--data", "glyphs", "--out", out, "--json"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
-}
-
-json summary_of(const Outcome& outcome) {
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  CHECK(is_one_line(outcome.out));
-  const json summary = json::parse(outcome.out, nullptr, false);
-  REQUIRE(summary.is_object());
-  return summary;
 }
 
 void check_fields_of(const json& summary) {
@@ -288,7 +280,7 @@ TEST_CASE("--looks sets the number of evaluations of the mean model") {
   CHECK(told <= 8);
   const int usual = evaluations("usual", {});
   CHECK(usual >= 1);
-  CHECK(usual <= 20);
+  CHECK(usual <= 25);  // at most 20 in an epoch, whose end the swarm can pass
 }
 
 TEST_CASE("the target accuracy ends a swarm without another end") {

@@ -1,4 +1,4 @@
-// Event files for TensorBoard, read by a program that only knows the published formats.
+// Event files for TensorBoard, read by a program that implements only the published formats.
 #include <cstdlib>
 #include <filesystem>
 

@@ -18,7 +18,7 @@ json shown(const std::string& name, const std::string& peers) {
   return json::parse(outcome.out);
 }
 
-void check_refused(const Words& words, const Words& parts) {
+void check_file_refused(const Words& words, const Words& parts) {
   const Outcome outcome = run(words);
   CHECK(outcome.exit_code == 2);
   CHECK(is_one_line(outcome.err));
@@ -52,17 +52,18 @@ TEST_CASE("an error in a graph's file names its path") {
   folder.write("broken.graphml", "<graphml>\n<graph>");
   folder.write("star.txt", kStar);
   for (const char* command : {"swarm", "simulate", "peer"}) {
-    check_refused({command, "--topology", named("none")}, {named("none"), "No such file"});
-    check_refused({command, "--topology", named("loop.txt")},
-                  {named("loop.txt"), "line 2", "linked to itself"});
+    check_file_refused({command, "--topology", named("none")}, {named("none"), "No such file"});
+    check_file_refused({command, "--topology", named("loop.txt")},
+                       {named("loop.txt"), "line 2", "linked to itself"});
   }
-  check_refused({"topology", "show", named("broken.graphml"), "--peers", "4"},
-                {"broken.graphml", "is not XML"});
-  check_refused({"topology", "show", "file:" + folder.file(""), "--peers", "4"}, {"it is a folder"});
-  check_refused({"topology", "show", "file:", "--peers", "4"}, {"expected file:PATH"});
-  check_refused({"simulate", "--peers", "5", "--topology", named("star.txt")},
-                {"4 nodes", "expected 4 peers"});
-  check_refused({"topology", "show", "edges:2;0:0", "--peers", "2"}, {"edges:2;0:0", "linked to itself"});
+  check_file_refused({"topology", "show", named("broken.graphml"), "--peers", "4"},
+                     {"broken.graphml", "is not XML"});
+  check_file_refused({"topology", "show", "file:" + folder.file(""), "--peers", "4"}, {"it is a folder"});
+  check_file_refused({"topology", "show", "file:", "--peers", "4"}, {"expected file:PATH"});
+  check_file_refused({"simulate", "--peers", "5", "--topology", named("star.txt")},
+                     {"4 nodes", "expected 4 peers"});
+  check_file_refused({"topology", "show", "edges:2;0:0", "--peers", "2"},
+                     {"edges:2;0:0", "linked to itself"});
 }
 
 TEST_CASE("the record of a run on a graph from a file contains the graph") {

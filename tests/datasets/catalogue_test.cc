@@ -24,14 +24,14 @@ TEST_CASE("an unknown name lists the catalogue, the folder form and STARLING_DAT
   REQUIRE(contains(load("", "").error().message, "'fashion-mnist', 'glyphs', 'kmnist' or 'mnist'"));
 }
 
-TEST_CASE("a catalogue name without its data says where it was looked for") {
+TEST_CASE("a missing catalogue data set is an error with the folders that were searched") {
   TemporaryFolder folder;
   REQUIRE(contains(load("mnist", "").error().message,
                    "STARLING_DATA, which names the folder of data sets, is not set"));
   REQUIRE(contains(load("mnist", folder.path()).error().message, "STARLING_DATA is '" + folder.path() + "'"));
 }
 
-TEST_CASE("a folder without a data set's files says which it should hold") {
+TEST_CASE("a folder without a data set's files is an error with the expected files") {
   TemporaryFolder folder;
   const auto set = load(folder.path(), "");
   REQUIRE_FALSE(set.ok());
@@ -53,7 +53,7 @@ TEST_CASE("a folder is loaded by its path, and by its name under the data root")
   }
 }
 
-TEST_CASE("a table is loaded by its path and by its name under the data root, with or without its ending") {
+TEST_CASE("a table is loaded by its path, or by its name under the data root") {
   TemporaryFolder root;
   const std::string text =
       "a,class,b\n1,0,5\n2,1,6\n3,0,7\n4,1,8\n1,0,5\n2,1,6\n3,0,7\n4,1,8\n1,0,5\n2,1,6\n";
@@ -100,7 +100,7 @@ TEST_CASE("folders of tables and of arrays are loaded by their path, tables with
   CHECK(contains(load("arrays:label=1", root.path()).error().message, "only tables take a column"));
 }
 
-TEST_CASE("a path that is not a data set, or has another option than a table's, is refused") {
+TEST_CASE("a path that is not a data set, or has an option of another format, is rejected") {
   TemporaryFolder folder;
   CHECK(contains(load(folder.write("notes.txt", {'a'}), "").error().message,
                  "notes.txt' is not a data set; accepted"));
@@ -125,10 +125,10 @@ TEST_CASE("names that mean the same data are the same name") {
   REQUIRE(data_name("/a/iris.csv.gz:label=a/b") == "iris:label=a/b");
   REQUIRE(data_name("/a/tables/:label=3") == "tables:label=3");
   REQUIRE(data_name(".csv") == ".csv");
-  REQUIRE(data_name("mnist.csv") == "mnist.csv");  // not what the catalogue calls mnist
+  REQUIRE(data_name("mnist.csv") == "mnist.csv");  // different from the catalogue's mnist
 }
 
-TEST_CASE("every form that a path may lead to says which files it has") {
+TEST_CASE("every format lists its files in the error message") {
   REQUIRE(formats().size() == 5);
   for (const auto& form : formats()) {
     CHECK(std::string(form.what).size() > 10);
@@ -136,7 +136,7 @@ TEST_CASE("every form that a path may lead to says which files it has") {
   }
 }
 
-TEST_CASE("glyphs refuses what is not a seed") {
+TEST_CASE("glyphs rejects an invalid seed") {
   for (const char* name :
        {"glyphs:", "glyphs:seed", "glyphs:seed=x", "glyphs:seed=-1", "glyphs:size=3", "glyphs:seed=1,b=2"}) {
     const auto set = load(name, "");
@@ -145,7 +145,7 @@ TEST_CASE("glyphs refuses what is not a seed") {
   }
 }
 
-TEST_CASE("every catalogue entry says what it is and where it is found") {
+TEST_CASE("every catalogue entry has a description and a source") {
   REQUIRE(catalogue().size() == 6);
   for (const auto& entry : catalogue()) {
     CHECK(std::string(entry.description).size() > 20);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kPixels = 3 * 32 * 32;
 
-// Record k has `labels` and the pixels of plane c all k + 10 c.
+// Record k has `labels`, and all pixels of its plane c are k + 10 c.
 FileBytes records(const std::vector<FileBytes>& labels) {
   FileBytes bytes;
   for (std::size_t k = 0; k < labels.size(); ++k) {
@@ -22,7 +22,7 @@ FileBytes records(const std::vector<FileBytes>& labels) {
   return bytes;
 }
 
-std::string refusal(const FileBytes& bytes, const CifarFormat& format = kCifar10) {
+std::string cifar_refusal(const FileBytes& bytes, const CifarFormat& format = kCifar10) {
   TemporaryFolder folder;
   Dataset set;
   const auto read = read_cifar(folder.write("batch.bin", bytes), format, set);
@@ -36,7 +36,7 @@ std::string refusal(const FileBytes& bytes, const CifarFormat& format = kCifar10
 
 }  // namespace
 
-TEST_CASE("any whole number of CIFAR records is read, plain and gzipped alike, and files join to one set") {
+TEST_CASE("plain and gzipped CIFAR files of any number of records are joined to one set") {
   TemporaryFolder folder;
   Dataset set;
   std::vector<FileBytes> labels;
@@ -57,7 +57,7 @@ TEST_CASE("any whole number of CIFAR records is read, plain and gzipped alike, a
   REQUIRE(set.images[601 * kPixels - 1] == 20);
 }
 
-TEST_CASE("of CIFAR-100's two labels the fine one counts") {
+TEST_CASE("the fine label of CIFAR-100's two labels is used") {
   TemporaryFolder folder;
   Dataset set;
   REQUIRE(read_cifar(folder.write("train.bin", records({{19, 99}, {0, 7}})), kCifar100, set).ok());
@@ -66,17 +66,18 @@ TEST_CASE("of CIFAR-100's two labels the fine one counts") {
   REQUIRE(set.images[kPixels] == 1);
 }
 
-TEST_CASE("a truncated CIFAR file names the record, and a wrong label its record and what labels are") {
+TEST_CASE("a truncated CIFAR file names the record; a wrong label names its record and the valid labels") {
   auto bytes = records({{1}, {2}, {3}});
   bytes.resize(bytes.size() - 100);
+  REQUIRE(contains(cifar_refusal(bytes),
+                   "record 3 ends after 2973 of the 3073 bytes that a record of CIFAR-10 has"));
+  REQUIRE(contains(cifar_refusal({5}), "record 1 ends after 1 of the 3073 bytes"));
   REQUIRE(
-      contains(refusal(bytes), "record 3 ends after 2973 of the 3073 bytes that a record of CIFAR-10 has"));
-  REQUIRE(contains(refusal({5}), "record 1 ends after 1 of the 3073 bytes"));
-  REQUIRE(contains(refusal(records({{1}, {2}}), kCifar100), "record 2 ends after 3072 of the 3074 bytes"));
-  REQUIRE(contains(refusal(records({{1}, {10}})),
+      contains(cifar_refusal(records({{1}, {2}}), kCifar100), "record 2 ends after 3072 of the 3074 bytes"));
+  REQUIRE(contains(cifar_refusal(records({{1}, {10}})),
                    "record 2 has the label 10; labels of CIFAR-10 run from 0 to 9"));
-  REQUIRE(contains(refusal({}), "contains no record"));
-  // What was read before stays as it was.
+  REQUIRE(contains(cifar_refusal({}), "contains no record"));
+  // A failed read leaves the earlier records unchanged.
   TemporaryFolder folder;
   Dataset set;
   REQUIRE(read_cifar(folder.write("good", records({{4}, {5}})), kCifar10, set).ok());
@@ -109,7 +110,7 @@ TEST_CASE("a folder of CIFAR is normalized channel by channel, by its training i
   REQUIRE(pair->train.labels == FileBytes{0, 1, 2, 3, 4});
   REQUIRE(pair->train.normalization.size() == 3);
   for (std::size_t c = 0; c < 3; ++c) {
-    // Planes of the values 0, 1, 0, 1, 2, each 10 c higher.
+    // The values of a plane are 0, 1, 0, 1, 2, plus 10 c.
     const auto& n = pair->train.normalization[c];
     REQUIRE(std::abs(n.mean - (0.8f + 10.0f * static_cast<float>(c)) / 255) < 1e-6f);
     REQUIRE(std::abs(n.deviation - std::sqrt(0.56f) / 255) < 1e-6f);
@@ -126,7 +127,7 @@ TEST_CASE("a folder of CIFAR is normalized channel by channel, by its training i
   REQUIRE(info.train_per_class == std::vector<std::size_t>{1, 1, 1, 1, 1, 0, 0, 0, 0, 0});
 }
 
-TEST_CASE("a folder that holds only some of CIFAR's files says which is missing") {
+TEST_CASE("a folder that holds only some of CIFAR's files is an error with the missing file") {
   TemporaryFolder root;
   const auto refused = [&](const std::string& name) {
     std::filesystem::create_directory(root.path(name));
@@ -155,7 +156,7 @@ TEST_CASE("real CIFAR-10 loads") {
   REQUIRE(info.test_samples > 0);
   REQUIRE(info.classes == 10);
   for (const std::size_t count : info.train_per_class) REQUIRE(count > info.train_samples / 12);
-  // About what is published of the whole set.
+  // Close to the published values of the whole set.
   const float means[] = {0.4914f, 0.4822f, 0.4465f};
   for (std::size_t c = 0; c < 3; ++c) REQUIRE(std::abs(info.normalization[c].mean - means[c]) < 0.02f);
 }

@@ -12,7 +12,7 @@ namespace {
 
 FileBytes bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
-// The pair of a folder whose training and test file both hold this text.
+// Reads a folder whose training and test files both contain this text.
 Result<DataPair> twice(const std::string& text, const std::string& label = "") {
   TemporaryFolder folder;
   folder.write("train.csv", bytes(text));
@@ -20,15 +20,15 @@ Result<DataPair> twice(const std::string& text, const std::string& label = "") {
   return read_csv_folder(folder.path(), label);
 }
 
-Dataset read(const std::string& text, const std::string& label = "") {
+Dataset read_table(const std::string& text, const std::string& label = "") {
   const auto pair = twice(text, label);
   INFO((pair.ok() ? "" : pair.error().message));
   REQUIRE(pair.ok());
   return pair->train;
 }
 
-// The sentence with which a training file of this text is refused.
-std::string refusal(const std::string& text, const std::string& label = "") {
+// The error for a training file with this text.
+std::string csv_refusal(const std::string& text, const std::string& label = "") {
   TemporaryFolder folder;
   folder.write("file.csv", bytes(text));
   const auto pair = read_csv_file(folder.path("file.csv"), label);
@@ -41,8 +41,8 @@ std::string refusal(const std::string& text, const std::string& label = "") {
 
 }  // namespace
 
-TEST_CASE("a table's rows become floats, its column of labels classes") {
-  const Dataset set = read("1.5,-2e-3,0\n3,+4,2\n");
+TEST_CASE("a table's rows become floats, and its label column becomes classes") {
+  const Dataset set = read_table("1.5,-2e-3,0\n3,+4,2\n");
   CHECK(set.shape == ImageShape{2, 1, 1});
   CHECK(set.classes == 3);
   CHECK(set.features == std::vector<float>{1.5f, -2e-3f, 3, 4});
@@ -60,23 +60,23 @@ TEST_CASE("byte-order mark, CRLF, quotes, spaces, empty last lines and a missing
            "1.5\t2\t0\n3\t 4\t1\n", "a,b,c\n1.5,2,0\n3,4,1\n",
            "\xef\xbb\xbf\"a, \"\"b\"\"\",\"two\r\nlines\",c\r\n1.5,2,0\r\n3,4,1",
            "a;b;\"c,d\"\n1.5;2;0\n3;4;1\n",
-           "a,3,0\n1.5,2,0\n3,4,1\n",  // one cell that is no number makes a header
+           "a,3,0\n1.5,2,0\n3,4,1\n",  // one cell that is not a number makes a header
        }) {
     CAPTURE(text);
-    const Dataset set = read(text);
+    const Dataset set = read_table(text);
     CHECK(set.features == features);
     CHECK(set.labels == FileBytes{0, 1});
   }
 }
 
-TEST_CASE("numbers are read as the nearest float, those near zero as zero") {
-  const Dataset set = read("0.1,16777217,1e-50,-1e-400,.5,0\n3.4028235e38,1e-45,1.,1E2,0,0\n");
+TEST_CASE("numbers are read as the nearest float, and those near zero as zero") {
+  const Dataset set = read_table("0.1,16777217,1e-50,-1e-400,.5,0\n3.4028235e38,1e-45,1.,1E2,0,0\n");
   CHECK(set.features == std::vector<float>{0.1f, 16777216.0f, 0, 0, 0.5f, 3.4028235e38f, 1e-45f, 1, 100, 0});
 }
 
-TEST_CASE("the labels' column is the one with the usual name, else the last, or as chosen") {
+TEST_CASE("the label column is the one with the usual name, else the last, unless the user chooses") {
   const auto labels = [](const std::string& text, const std::string& label = "") {
-    return read(text, label).labels;
+    return read_table(text, label).labels;
   };
   CHECK(labels("label,a\n1,2\n") == FileBytes{1});
   CHECK(labels("a,CLASS,b\n1,2,3\n") == FileBytes{2});
@@ -90,24 +90,25 @@ TEST_CASE("the labels' column is the one with the usual name, else the last, or 
   CHECK(labels("B,b,c\n1,2,3\n", "b") == FileBytes{2});
   CHECK(labels("B,a,c\n1,2,3\n", "b") == FileBytes{1});
   CHECK(labels("a,b,c\n1,2,3\n", "3") == FileBytes{3});
-  CHECK(read("a,label,c\n1,2,3\n").features == std::vector<float>{1, 3});
+  CHECK(read_table("a,label,c\n1,2,3\n").features == std::vector<float>{1, 3});
 }
 
-TEST_CASE("a choice of a column that is not there says what there is") {
-  CHECK(contains(refusal("a,b\n1,2\n", "species"), "has no column named 'species'; its header has 'a', 'b'"));
-  CHECK(contains(refusal("1,2\n", "species"), "has no header line, so no column is named 'species'"));
-  CHECK(contains(refusal("1,2\n", "species"), "by its number from 1 to 2"));
+TEST_CASE("a choice of a missing column is an error with the existing columns") {
+  CHECK(contains(csv_refusal("a,b\n1,2\n", "species"),
+                 "has no column named 'species'; its header has 'a', 'b'"));
+  CHECK(contains(csv_refusal("1,2\n", "species"), "has no header line, so no column is named 'species'"));
+  CHECK(contains(csv_refusal("1,2\n", "species"), "by its number from 1 to 2"));
   for (const char* number : {"0", "3", "99999999999999999999999"})
-    CHECK(contains(refusal("1,2\n", number),
+    CHECK(contains(csv_refusal("1,2\n", number),
                    "has 2 columns, so ':label=" + std::string(number) + "' is not one"));
-  CHECK(contains(refusal("a,b,a\n1,2,3\n", "a"), "column 1 and column 3 are both named 'a'"));
-  CHECK(contains(refusal("label,b,Label\n1,2,3\n"), "column 1 and column 3 are both named 'label'"));
+  CHECK(contains(csv_refusal("a,b,a\n1,2,3\n", "a"), "column 1 and column 3 are both named 'a'"));
+  CHECK(contains(csv_refusal("label,b,Label\n1,2,3\n"), "column 1 and column 3 are both named 'label'"));
 }
 
-TEST_CASE("a bad cell is named by its line and column, with what would be right") {
+TEST_CASE("a bad cell is reported with its line and column, and with what is valid") {
   const std::string good = "width,height,label\n1,2,0\n";
   const auto has = [&](const std::string& lines, const std::vector<std::string>& parts) {
-    const std::string message = refusal(good + lines);
+    const std::string message = csv_refusal(good + lines);
     INFO(message);
     for (const std::string& part : parts) CHECK(contains(message, part));
   };
@@ -127,15 +128,15 @@ TEST_CASE("a bad cell is named by its line and column, with what would be right"
   has("1,\"2,0\n", {", line 3, column 2 (\"height\") opens a quote that is not closed on its line"});
   has(std::string(100, 'x') + ",1,0\n", {"is '" + std::string(40, 'x') + "...'"});
   has(std::string("a\x1b[31m,1,0\n"), {"is 'a?[31m'"});
-  CHECK(contains(refusal("1,2,0\n1,x,0\n"), ", line 2, column 2 is 'x'"));
+  CHECK(contains(csv_refusal("1,2,0\n1,x,0\n"), ", line 2, column 2 is 'x'"));
 }
 
-TEST_CASE("a bad label is named by its line and column, with what a label is") {
+TEST_CASE("a bad label is reported with its line and column, and with what is valid") {
   for (const char* label : {"-1", "256", "1.5", "setosa", "", "nan", "4294967296", "true"}) {
     CAPTURE(label);
-    const std::string message = refusal("a,class,b\n1,0,2\n\n1," + std::string(label) + ",2\n");
-    CHECK(contains(message, ", line 3 is empty"));  // seen first
-    const std::string other = refusal("a,class,b\n1,0,2\n1," + std::string(label) + ",2\n");
+    const std::string message = csv_refusal("a,class,b\n1,0,2\n\n1," + std::string(label) + ",2\n");
+    CHECK(contains(message, ", line 3 is empty"));  // reported first
+    const std::string other = csv_refusal("a,class,b\n1,0,2\n1," + std::string(label) + ",2\n");
     CHECK(contains(other, ", line 3, column 2 (\"class\")"));
     CHECK(contains(other, "a label is a whole number from 0 to 255"));
     CHECK(contains(other, *label ? "is '" + std::string(label) + "'" : "is empty"));
@@ -145,32 +146,34 @@ TEST_CASE("a bad label is named by its line and column, with what a label is") {
 
 TEST_CASE("too few and too many cells are counted") {
   const std::string good = "a,b,c\n1,2,0\n";
-  CHECK(contains(refusal(good + "1,2\n"), ", line 3 has 2 cells, but the first line has 3"));
-  CHECK(contains(refusal(good + "1,2\n"), "column 3 (\"c\") is missing"));
-  CHECK(contains(refusal(good + "1\n"), ", line 3 has 1 cell, but the first line has 3"));
-  CHECK(contains(refusal(good + "1,2,0,4,\n"), ", line 3 has 5 cells, but the first line has 3"));
-  CHECK(contains(refusal(good + "1;2;0\n"), ", line 3, column 1 (\"a\") is '1;2;0'"));
-  CHECK(contains(refusal(good + "\n\n1,2,0\n"),
+  CHECK(contains(csv_refusal(good + "1,2\n"), ", line 3 has 2 cells, but the first line has 3"));
+  CHECK(contains(csv_refusal(good + "1,2\n"), "column 3 (\"c\") is missing"));
+  CHECK(contains(csv_refusal(good + "1\n"), ", line 3 has 1 cell, but the first line has 3"));
+  CHECK(contains(csv_refusal(good + "1,2,0,4,\n"), ", line 3 has 5 cells, but the first line has 3"));
+  CHECK(contains(csv_refusal(good + "1;2;0\n"), ", line 3, column 1 (\"a\") is '1;2;0'"));
+  CHECK(contains(csv_refusal(good + "\n\n1,2,0\n"),
                  ", line 3 is empty; lines may be empty only after the last record"));
 }
 
-TEST_CASE("a file without a table says what it lacks") {
-  CHECK(contains(refusal(""), "is empty; one record per line is needed"));
-  CHECK(contains(refusal("\xef\xbb\xbf"), "is empty"));
-  CHECK(contains(refusal("\n1,2\n"), ", line 1 is empty"));
-  CHECK(contains(refusal("a,b\n"), "contains no record after its header line"));
-  CHECK(contains(refusal("1\n2\n"), "has only one column"));
-  CHECK(contains(refusal("1,0\n2,0\n"), "has 2 records; at least 10 are needed"));
-  CHECK(contains(refusal("\xff\xfe"
-                         "1"),
+TEST_CASE("a file without a table is an error with what is missing") {
+  CHECK(contains(csv_refusal(""), "is empty; one record per line is needed"));
+  CHECK(contains(csv_refusal("\xef\xbb\xbf"), "is empty"));
+  CHECK(contains(csv_refusal("\n1,2\n"), ", line 1 is empty"));
+  CHECK(contains(csv_refusal("a,b\n"), "contains no record after its header line"));
+  CHECK(contains(csv_refusal("1\n2\n"), "has only one column"));
+  CHECK(contains(csv_refusal("1,0\n2,0\n"), "has 2 records; at least 10 are needed"));
+  CHECK(contains(csv_refusal("\xff\xfe"
+                             "1"),
                  "is text in UTF-16"));
-  CHECK(contains(refusal("\"a,b\n" + std::string(20 << 20, 'x')), "perhaps because a quote is not closed"));
-  CHECK(contains(refusal("1,2\n" + std::string(20 << 20, '1')), ", line 2: it is longer than the 16 MiB"));
+  CHECK(
+      contains(csv_refusal("\"a,b\n" + std::string(20 << 20, 'x')), "perhaps because a quote is not closed"));
+  CHECK(
+      contains(csv_refusal("1,2\n" + std::string(20 << 20, '1')), ", line 2: it is longer than the 16 MiB"));
   TemporaryFolder folder;
   CHECK(contains(read_csv_file(folder.path("none.csv")).error().message, "/none.csv' was not found"));
 }
 
-TEST_CASE("of each ten records of a single file one is for testing, not always the same, and always alike") {
+TEST_CASE("one of every ten records of a single file is for testing, drawn deterministically") {
   TemporaryFolder folder;
   std::string text = "label,number\n";
   constexpr int kRecords = 995;
@@ -186,9 +189,9 @@ TEST_CASE("of each ten records of a single file one is for testing, not always t
     positions.insert(static_cast<int>(number) % 10);
     all.insert(static_cast<int>(number));
   }
-  CHECK(tens.size() == pair->test.size());  // not two of the same ten
-  CHECK(pair->test.size() >= 99);           // of the last five perhaps none
-  CHECK(positions.size() == 10);            // though the classes take turns, each is tested
+  CHECK(tens.size() == pair->test.size());  // never two of the same ten
+  CHECK(pair->test.size() >= 99);           // perhaps none of the last five
+  CHECK(positions.size() == 10);            // every class is tested, although the classes alternate
   for (std::size_t k = 0; k < pair->train.size(); ++k) {
     all.insert(static_cast<int>(pair->train.features[k]));
     REQUIRE(pair->train.labels[k] == static_cast<int>(pair->train.features[k]) % 10);
@@ -232,11 +235,11 @@ TEST_CASE("a folder's two tables make a pair that shares the training table's me
   const std::uint32_t index = 0;
   pair->test.gather({&index, 1}, values, &label);
   CHECK(values[0] == 3);
-  CHECK(values[1] == 1);  // the column is constant in training: only its mean is taken away
+  CHECK(values[1] == 1);  // the column is constant in training: only its mean is subtracted
   CHECK(label == 1);
 }
 
-TEST_CASE("training and test tables with different columns or classes are refused with both files' names") {
+TEST_CASE("training and test tables with different columns or classes are rejected with both files' names") {
   TemporaryFolder folder;
   folder.write("train.csv", bytes("a,b,label\n0,5,0\n2,5,1\n"));
   const auto message = [&](const std::string& test) {
@@ -258,12 +261,12 @@ TEST_CASE("training and test tables with different columns or classes are refuse
       contains(read_csv_folder(folder.path()).error().message, "test.csv', line 2, column 2 (\"b\") is 'x'"));
 }
 
-TEST_CASE("lines that cross the pieces in which a file is read are whole") {
+TEST_CASE("lines that cross the blocks in which a file is read are complete") {
   std::string text;
-  constexpr int kRecords = 300'000;  // some 4 MB
+  constexpr int kRecords = 300'000;  // about 4 MB
   for (int k = 0; k < kRecords; ++k)
     text += std::to_string(k) + ",0." + std::to_string(k % 7) + "," + std::to_string(k % 3) + "\r\n";
-  const Dataset set = read(text);
+  const Dataset set = read_table(text);
   REQUIRE(set.size() == kRecords);
   bool right = true;
   for (int k = 0; k < kRecords; ++k) {
@@ -277,12 +280,12 @@ TEST_CASE("lines that cross the pieces in which a file is read are whole") {
     for (int c = 0; c < 400'000; ++c) line += "1.25,";  // 2 MB
     return line + "0\n";
   }();
-  const Dataset rows = read(wide + wide);
+  const Dataset rows = read_table(wide + wide);
   CHECK(rows.shape == ImageShape{400'000, 1, 1});
   CHECK(std::all_of(rows.features.begin(), rows.features.end(), [](float v) { return v == 1.25f; }));
 }
 
-TEST_CASE("any prefix of a good table and any flipped bit is an Error or a data set, never a crash") {
+TEST_CASE("any prefix and any flipped bit of a table is an error or a data set") {
   const std::string good = "\xef\xbb\xbf\"a\";b;label\r\n1;\"-2e3\";0\r\n 3;4;\"1\"\r\n";
   TemporaryFolder folder;
   folder.write("test.csv", bytes("1,2,0\n"));
@@ -300,7 +303,7 @@ TEST_CASE("any prefix of a good table and any flipped bit is an Error or a data 
   }
 }
 
-TEST_CASE("the endings of tables are told from others") {
+TEST_CASE("the file name extensions of tables are recognized") {
   for (const char* path : {"a.csv", "a.CSV", "/x/a.csv.gz", "a.b.csv"}) CHECK(is_csv_path(path));
   for (const char* path : {"csv", ".csv", "a.csv.zip", "a.tsv", "a.csv/"}) CHECK_FALSE(is_csv_path(path));
 }

@@ -1,4 +1,4 @@
-// Sets made of floats: what is measured, gathered, counted and shown.
+// Data sets of floats: statistics, gathering, memory and display.
 #include "datasets/dataset.h"
 
 #include <cmath>
@@ -49,7 +49,7 @@ TEST_CASE("rows of floats are measured and normalized column by column") {
 
 TEST_CASE("float images are measured and normalized channel by channel") {
   Dataset set = floats({2, 1, 2}, {0, 1, 10, 10, 2, 3, 10, 14});
-  CHECK(gathered(set, {1}) == std::vector<float>{2, 3, 10, 14});  // without a normalization as they are
+  CHECK(gathered(set, {1}) == std::vector<float>{2, 3, 10, 14});  // not normalized
   set.normalization = measure(set);
   REQUIRE(set.normalization.size() == 2);
   CHECK(set.normalization[0].mean == 1.5f);
@@ -63,13 +63,12 @@ TEST_CASE("float images are measured and normalized channel by channel") {
   CHECK(values[3] == Approx(3 / std::sqrt(3.0)));
 }
 
-TEST_CASE("a mean far from zero costs the deviation no digits, and a constant column has deviation 1") {
+TEST_CASE("a mean far from zero keeps the deviation exact, and a constant column has deviation 1") {
   std::vector<float> values;
   for (int k = 0; k < 1000; ++k) {
     values.push_back(4e6f + static_cast<float>(k % 2));
     values.push_back(0.1f);
-    values.push_back(k == 0 ? std::numeric_limits<float>::denorm_min()
-                            : 0);  // no float divides by its deviation
+    values.push_back(k == 0 ? std::numeric_limits<float>::denorm_min() : 0);  // too small to divide by
   }
   const Dataset set = floats({3, 1, 1}, values);
   const auto measured = measure(set);
@@ -87,7 +86,7 @@ TEST_CASE("the greatest floats have a finite mean and deviation") {
   CHECK(std::isfinite(measured[0].deviation));
 }
 
-TEST_CASE("a test set of floats is scaled by the training set, and may not have a class of its own") {
+TEST_CASE("a test set of floats is scaled by the training set, and may not have additional classes") {
   const Dataset train = floats({1, 1, 1}, {0, 2, 0, 2});
   Dataset test = floats({1, 1, 1}, {4});
   test.classes = 1;
@@ -100,7 +99,7 @@ TEST_CASE("a test set of floats is scaled by the training set, and may not have 
                  "in 'folder' the test labels go up to 2, but the training labels only to 1"));
 }
 
-TEST_CASE("what a set of floats holds is counted as what it takes in memory") {
+TEST_CASE("the size of a set of floats is the memory that it takes") {
   const auto pair =
       join("name", "", floats({3, 1, 1}, std::vector<float>(12)), floats({3, 1, 1}, std::vector<float>(6)));
   REQUIRE(pair.ok());
@@ -112,7 +111,7 @@ TEST_CASE("what a set of floats holds is counted as what it takes in memory") {
   CHECK(info.normalization.size() == 3);
 }
 
-TEST_CASE("a float image is drawn from its least value to its greatest, and a row is listed") {
+TEST_CASE("a float image is drawn from its smallest to its largest value, and a row is listed") {
   CHECK(draw_sample(floats({1, 1, 3}, {-5, 0, 5}), 0) == "  ==@@\n");
   CHECK(draw_sample(floats({2, 1, 2}, {0, 1, 0, 1}), 0) == "  @@\n");
   CHECK(draw_sample(floats({1, 2, 1}, {7, 7}), 0) == "  \n  \n");

@@ -31,7 +31,7 @@ PublishedFile file_of(const std::string& name, const std::string& content) {
   return {name, content.size(), hash_of(content)};
 }
 
-std::string read(const std::string& path) {
+std::string bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -46,12 +46,12 @@ FetchOptions into(const TemporaryFolder& folder, const Mirror& mirror) {
 
 bool exists(const std::string& path) { return std::filesystem::exists(path); }
 
-TEST_CASE("SHA-256 is that of the standard's examples") {
+TEST_CASE("SHA-256 gives the standard's examples") {
   CHECK(hash_of("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(hash_of("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST_CASE("what can be fetched is in the catalogue, with sizes and sums that could be such") {
+TEST_CASE("every set that can be fetched is in the catalogue, with plausible sizes and hashes") {
   REQUIRE(published_sets().size() >= 5);
   for (const PublishedSet& set : published_sets()) {
     CAPTURE(set.name);
@@ -66,7 +66,7 @@ TEST_CASE("what can be fetched is in the catalogue, with sizes and sums that cou
   }
 }
 
-TEST_CASE("a set is fetched whole, and not again") {
+TEST_CASE("a set is fetched completely, and only once") {
   const TemporaryFolder folder;
   const std::string a = text_of(100'000), b = text_of(10);
   Mirror mirror({{"/sets/a", {a}}, {"/sets/b", {b}}});
@@ -82,8 +82,8 @@ TEST_CASE("a set is fetched whole, and not again") {
   CHECK(first->bytes == 100'010);
   CHECK(first->already_there == 0);
   CHECK(seen == 100'000);
-  CHECK(read(folder.path("set/a")) == a);
-  CHECK(read(folder.path("set/b")) == b);
+  CHECK(bytes_of(folder.path("set/a")) == a);
+  CHECK(bytes_of(folder.path("set/b")) == b);
   CHECK_FALSE(exists(folder.path("set/a.part")));
   const auto again = fetch(set, options);
   REQUIRE(again);
@@ -92,8 +92,7 @@ TEST_CASE("a set is fetched whole, and not again") {
   CHECK(mirror.requests().size() == 2);
 }
 
-TEST_CASE(
-    "a fetch goes on where the connection broke, with a server that knows ranges and one that does not") {
+TEST_CASE("a fetch resumes after a broken connection, with or without range support on the server") {
   const std::string a = text_of(50'000);
   const PublishedSet set{"few", "", {file_of("a", a)}};
   SECTION("ranges") {
@@ -103,7 +102,7 @@ TEST_CASE(
     INFO((fetched ? "" : fetched.error().message));
     REQUIRE(fetched);
     CHECK(fetched->bytes == 50'000);
-    CHECK(read(folder.path("set/a")) == a);
+    CHECK(bytes_of(folder.path("set/a")) == a);
     const auto requests = mirror.requests();
     REQUIRE(requests.size() == 3);
     CHECK(requests[0].range.empty());
@@ -117,11 +116,11 @@ TEST_CASE(
     INFO((fetched ? "" : fetched.error().message));
     REQUIRE(fetched);
     CHECK(fetched->bytes == 70'000);
-    CHECK(read(folder.path("set/a")) == a);
+    CHECK(bytes_of(folder.path("set/a")) == a);
   }
 }
 
-TEST_CASE("what a broken fetch leaves is where the next one goes on") {
+TEST_CASE("a fetch resumes from the part that a broken fetch left") {
   const TemporaryFolder folder;
   const std::string a = text_of(50'000);
   const PublishedSet set{"few", "", {file_of("a", a)}};
@@ -134,17 +133,17 @@ TEST_CASE("what a broken fetch leaves is where the next one goes on") {
     CHECK(broken.error().message ==
           mirror.base() + "/a: the connection broke after 20000 of 50000 bytes; the same command resumes it");
     CHECK_FALSE(exists(folder.path("set/a")));
-    CHECK(read(folder.path("set/a.part")) == a.substr(0, 20'000));
+    CHECK(bytes_of(folder.path("set/a.part")) == a.substr(0, 20'000));
   }
   Mirror mirror({{"/sets/a", {a}}});
   const auto fetched = fetch(set, into(folder, mirror));
   REQUIRE(fetched);
   CHECK(fetched->bytes == 30'000);
   CHECK(mirror.requests().at(0).range == "bytes=20000-");
-  CHECK(read(folder.path("set/a")) == a);
+  CHECK(bytes_of(folder.path("set/a")) == a);
 }
 
-TEST_CASE("a part that is another file's is thrown away, and the file begun anew") {
+TEST_CASE("a part of another file is deleted, and the file is fetched from the start") {
   const TemporaryFolder folder;
   const std::string a = text_of(5'000);
   const PublishedSet set{"few", "", {file_of("a", a)}};
@@ -153,12 +152,12 @@ TEST_CASE("a part that is another file's is thrown away, and the file begun anew
     std::ofstream(folder.path("set/a.part")) << std::string(size, 'x');
     Mirror mirror(std::map<std::string, Mirror::File>{{"/sets/a", {a}}});
     REQUIRE(fetch(set, into(folder, mirror)));
-    CHECK(read(folder.path("set/a")) == a);
+    CHECK(bytes_of(folder.path("set/a")) == a);
     std::filesystem::remove(folder.path("set/a"));
   }
 }
 
-TEST_CASE("each way to fail is one sentence that says which file, what happened and what to do") {
+TEST_CASE("each failure is one sentence with the file, the reason and the remedy") {
   const TemporaryFolder folder;
   const std::string a = text_of(5'000);
   const PublishedSet set{"few", "", {file_of("a", a)}};
@@ -194,7 +193,7 @@ TEST_CASE("each way to fail is one sentence that says which file, what happened 
   CHECK(refused.error().message == "http://127.0.0.1:1/a: cannot connect");
 }
 
-TEST_CASE("another file of that name is left alone") {
+TEST_CASE("an existing file with other content is not changed") {
   const TemporaryFolder folder;
   const std::string a = text_of(5'000);
   std::filesystem::create_directory(folder.path("set"));
@@ -203,11 +202,11 @@ TEST_CASE("another file of that name is left alone") {
   const auto fetched = fetch({"few", "", {file_of("a", a)}}, into(folder, mirror));
   REQUIRE_FALSE(fetched);
   CHECK(contains(fetched.error().message, "already exists and is not the published file"));
-  CHECK(read(folder.path("set/a")) == "mine");
+  CHECK(bytes_of(folder.path("set/a")) == "mine");
   CHECK(mirror.requests().empty());
 }
 
-TEST_CASE("a disk without room is seen before anything is fetched, and one that fills up on the way") {
+TEST_CASE("a full disk is detected before the fetch, and also during it") {
   const TemporaryFolder folder;
   const std::string a = text_of(200'000);
   Mirror mirror({{"/sets/a", {a}}});
@@ -218,7 +217,7 @@ TEST_CASE("a disk without room is seen before anything is fetched, and one that 
   CHECK(contains(none.error().message, "free, and few needs 1152921504606 MB; free some space"));
   CHECK(mirror.requests().empty());
 
-  // The system's limit on a file's size stands for the disk: the write fails in the same place.
+  // A file size limit acts like a full disk: the write fails at the same place.
   const PublishedSet set{"few", "", {file_of("a", a)}};
   struct rlimit before {};
   getrlimit(RLIMIT_FSIZE, &before);
@@ -233,11 +232,11 @@ TEST_CASE("a disk without room is seen before anything is fetched, and one that 
         "'" + folder.path("set/a.part") +
             "' cannot be written: File too large; the part that is present is kept, and the same command "
             "resumes it");
-  CHECK(read(folder.path("set/a.part")) == a.substr(0, 50'000));
+  CHECK(bytes_of(folder.path("set/a.part")) == a.substr(0, 50'000));
   const auto fetched = fetch(set, into(folder, mirror));
   REQUIRE(fetched);
   CHECK(fetched->bytes == 150'000);
-  CHECK(read(folder.path("set/a")) == a);
+  CHECK(bytes_of(folder.path("set/a")) == a);
 }
 
 // One entry of an archive.
@@ -260,7 +259,7 @@ std::string tar_entry(const std::string& name, const std::string& content, char 
   return block + content + std::string((512 - content.size() % 512) % 512, '\0');
 }
 
-TEST_CASE("an archive's files are unpacked, and the archive goes") {
+TEST_CASE("an archive's files are unpacked, and the archive is deleted") {
   const TemporaryFolder folder;
   const std::string one = text_of(70'000), two = text_of(512),
                     tar = tar_entry("inner/", "", '5') + tar_entry("inner/readme", "not wanted") +
@@ -272,8 +271,8 @@ TEST_CASE("an archive's files are unpacked, and the archive goes") {
   const auto fetched = fetch(set, into(folder, mirror));
   INFO((fetched ? "" : fetched.error().message));
   REQUIRE(fetched);
-  CHECK(read(folder.path("set/one.bin")) == one);
-  CHECK(read(folder.path("set/two.bin")) == two);
+  CHECK(bytes_of(folder.path("set/one.bin")) == one);
+  CHECK(bytes_of(folder.path("set/two.bin")) == two);
   std::size_t files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path("set"))) ++files;
   CHECK(files == 2);
@@ -289,7 +288,7 @@ TEST_CASE("an archive's files are unpacked, and the archive goes") {
   CHECK(contains(short_of.error().message, "contains 2 of the expected 3 files"));
 }
 
-TEST_CASE("what is no archive, or half of one, is said to be so") {
+TEST_CASE("a file that is not an archive, or a truncated one, is an error") {
   const TemporaryFolder folder;
   const auto unpack = [&](const std::string& text) {
     const std::string path = folder.write("a.tar", FileBytes(text.begin(), text.end()));
@@ -307,7 +306,7 @@ TEST_CASE("what is no archive, or half of one, is said to be so") {
   }
 }
 
-TEST_CASE("a list of files is read line by line, and a bad line is named") {
+TEST_CASE("a list of files is read line by line, and a bad line is reported") {
   const std::string sum(64, 'a');
   const auto files = parse_file_list(sum + " 12 one.gz\n\n" + sum + "  7   two\n");
   REQUIRE(files);

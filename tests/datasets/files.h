@@ -1,4 +1,4 @@
-// Small IDX files, right and wrong, in a temporary folder of the test's own; and where real MNIST may lie.
+// Small IDX files, valid and invalid, in a temporary folder of the test, and the location of real MNIST.
 #pragma once
 
 #include <zlib.h>
@@ -73,8 +73,8 @@ inline FileBytes labels(const FileBytes& values) {
   return idx({static_cast<std::uint32_t>(values.size())}, values);
 }
 
-// The folder of real data sets: $STARLING_DATA, or shared/data beside the checkout; nothing where there is
-// neither.
+// The folder of real data sets: $STARLING_DATA, or shared/data beside the checkout; nullopt if neither
+// exists.
 inline std::optional<std::string> real_data_root() {
   std::vector<std::string> candidates;
   if (const char* root = std::getenv("STARLING_DATA")) candidates.push_back(root);

@@ -14,8 +14,8 @@
 namespace starling::datasets {
 namespace {
 
-// Softmax regression in plain loops, momentum 0.9, rate 0.05, batches of 64: the test accuracy after each
-// epoch.
+// Softmax regression in plain loops with momentum 0.9, rate 0.05 and batches of 64. Returns the test accuracy
+// after each epoch.
 std::vector<double> linear_accuracies(const DataPair& pair, int epochs) {
   constexpr std::size_t kIn = kGlyphSide * kGlyphSide, kOut = kGlyphClasses, kBatch = 64;
   std::vector<float> weights((kIn + 1) * kOut), velocity(weights.size()), gradient(weights.size());
@@ -70,7 +70,7 @@ std::vector<double> linear_accuracies(const DataPair& pair, int epochs) {
 
 }  // namespace
 
-TEST_CASE("the same seed draws the same glyphs, another seed others") {
+TEST_CASE("the same seed draws the same glyphs, and another seed draws others") {
   const auto a = make_glyphs(5, 500, 100), b = make_glyphs(5, 500, 100), c = make_glyphs(6, 500, 100);
   REQUIRE(a.train.images == b.train.images);
   REQUIRE(a.train.labels == b.train.labels);
@@ -88,7 +88,7 @@ TEST_CASE("training and test images are different draws") {
                              pair.train.images.begin() + static_cast<std::ptrdiff_t>(i * 784)));
 }
 
-TEST_CASE("the built-in set has 60,000 and 10,000 images, every class alike often") {
+TEST_CASE("the built-in set has 60,000 and 10,000 images, with equally frequent classes") {
   const auto loaded = load("glyphs", "");
   REQUIRE(loaded.ok());
   const Info info = describe(*loaded);
@@ -96,7 +96,7 @@ TEST_CASE("the built-in set has 60,000 and 10,000 images, every class alike ofte
   REQUIRE(info.train_per_class == std::vector<std::size_t>(10, 6000));
   REQUIRE(info.test_per_class == std::vector<std::size_t>(10, 1000));
   REQUIRE(info.memory_bytes == 70000 * 785);
-  // Floats come out with mean 0 and deviation 1.
+  // The normalized values have mean 0 and deviation 1.
   std::vector<std::uint32_t> all(info.train_samples);
   std::iota(all.begin(), all.end(), 0u);
   std::vector<float> floats(2000 * 784);
@@ -111,7 +111,7 @@ TEST_CASE("the built-in set has 60,000 and 10,000 images, every class alike ofte
   REQUIRE(std::abs(squares / static_cast<double>(floats.size()) - 1) < 0.03);
 }
 
-TEST_CASE("a linear classifier learns something of the glyphs and stays under 92 % for three epochs") {
+TEST_CASE("a linear classifier learns some of the glyphs and stays below 92 % for three epochs") {
   const auto accuracies = linear_accuracies(make_glyphs(1), 3);
   for (const double accuracy : accuracies) {
     CAPTURE(accuracy);
@@ -120,7 +120,7 @@ TEST_CASE("a linear classifier learns something of the glyphs and stays under 92
   }
 }
 
-TEST_CASE("a drawn sample has a line a row, and more ink where the glyph is") {
+TEST_CASE("a drawn sample has one line per row, and darker characters at the glyph") {
   const auto pair = make_glyphs(1, 20, 10);
   const std::string drawing = draw_sample(pair.train, 3);
   REQUIRE(std::count(drawing.begin(), drawing.end(), '\n') == 28);
@@ -133,7 +133,7 @@ TEST_CASE("a drawn sample has a line a row, and more ink where the glyph is") {
   REQUIRE(draw_sample(flat, 0) == "  ++@@\n");
 }
 
-TEST_CASE("every glyph has a name of its own") {
+TEST_CASE("every glyph has a unique name") {
   std::vector<std::string> names;
   for (int label = 0; label < kGlyphClasses; ++label) names.push_back(glyph_name(label));
   std::sort(names.begin(), names.end());

@@ -7,8 +7,8 @@
 namespace starling::datasets {
 namespace {
 
-// The sentence with which reading these bytes as an IDX file of images is refused.
-std::string refusal(const FileBytes& bytes, int dimensions = 3) {
+// The error for reading these bytes as an IDX file of images.
+std::string idx_refusal(const FileBytes& bytes, int dimensions = 3) {
   TemporaryFolder folder;
   const auto read = read_idx(folder.write("file", bytes), dimensions);
   REQUIRE_FALSE(read.ok());
@@ -18,7 +18,7 @@ std::string refusal(const FileBytes& bytes, int dimensions = 3) {
 
 }  // namespace
 
-TEST_CASE("a plain and a gzipped IDX file read alike") {
+TEST_CASE("a plain and a gzipped IDX file give the same data") {
   TemporaryFolder folder;
   const auto plain = read_idx(folder.write("plain", images(4)), 3);
   const auto zipped = read_idx(folder.write_gzip("zipped", images(4)), 3);
@@ -30,42 +30,43 @@ TEST_CASE("a plain and a gzipped IDX file read alike") {
   REQUIRE(zipped->bytes == plain->bytes);
 }
 
-TEST_CASE("a file that is not there, or no file, is named") {
+TEST_CASE("a missing file, or a path that is not a file, is an error with the path") {
   TemporaryFolder folder;
   REQUIRE(contains(read_idx(folder.path("nothing"), 3).error().message, "/nothing' was not found"));
   REQUIRE(contains(read_idx(folder.path(), 3).error().message, "is not a regular file"));
 }
 
-TEST_CASE("a wrong magic is shown beside the right one") {
-  const auto message = refusal(labels({1, 2, 3}));
+TEST_CASE("the error for a wrong magic shows the right one") {
+  const auto message = idx_refusal(labels({1, 2, 3}));
   REQUIRE(contains(message, "begins with 00 00 08 01"));
   REQUIRE(contains(message, "images begins with 00 00 08 03"));
-  REQUIRE(contains(refusal({'h', 'e', 'l', 'l', 'o'}), "68 65 6c 6c"));
+  REQUIRE(contains(idx_refusal({'h', 'e', 'l', 'l', 'o'}), "68 65 6c 6c"));
 }
 
-TEST_CASE("a truncated file says how much is missing") {
+TEST_CASE("the error for a truncated file has the number of missing bytes") {
   auto bytes = images(4);
   bytes.resize(bytes.size() - 7);
-  const auto message = refusal(bytes);
+  const auto message = idx_refusal(bytes);
   REQUIRE(contains(message, "promises 4 images (24 bytes)"));
   REQUIRE(contains(message, "only 2 are there, 7 bytes are missing"));
-  REQUIRE(contains(refusal({0, 0, 8, 3, 0, 0}), "ends after 6 bytes, inside the header of 16 bytes"));
-  REQUIRE(contains(refusal({}), "ends after 0 bytes"));
+  REQUIRE(contains(idx_refusal({0, 0, 8, 3, 0, 0}), "ends after 6 bytes, inside the header of 16 bytes"));
+  REQUIRE(contains(idx_refusal({}), "ends after 0 bytes"));
 }
 
-TEST_CASE("trailing bytes are counted") {
+TEST_CASE("the error for trailing bytes has their number") {
   auto bytes = images(4);
   bytes.resize(bytes.size() + 5);
-  REQUIRE(contains(refusal(bytes),
+  REQUIRE(contains(idx_refusal(bytes),
                    "trailing bytes after the 4 images (24 bytes) that its header promises: 5 too many"));
 }
 
-TEST_CASE("zero images and absurd dimensions are refused before anything is allocated") {
-  REQUIRE(contains(refusal(idx({0, 28, 28}, {})), "contains zero images"));
-  REQUIRE(contains(refusal(idx({4, 0, 3}, {})), "dimension 2 has length 0, but 1 to 4096 is accepted"));
-  REQUIRE(contains(refusal(idx({4, 2, 0xffffffff}, {})), "dimension 3 has length 4294967295"));
-  REQUIRE(contains(refusal(idx({0xffffffff, 4096, 4096}, {})), "dimension 1 has length 4294967295"));
-  REQUIRE(contains(refusal(idx({1u << 27, 4096, 4096}, {1, 2, 3})), "2251799813685245 bytes are missing"));
+TEST_CASE("zero images and absurd dimensions are rejected before any allocation") {
+  REQUIRE(contains(idx_refusal(idx({0, 28, 28}, {})), "contains zero images"));
+  REQUIRE(contains(idx_refusal(idx({4, 0, 3}, {})), "dimension 2 has length 0, but 1 to 4096 is accepted"));
+  REQUIRE(contains(idx_refusal(idx({4, 2, 0xffffffff}, {})), "dimension 3 has length 4294967295"));
+  REQUIRE(contains(idx_refusal(idx({0xffffffff, 4096, 4096}, {})), "dimension 1 has length 4294967295"));
+  REQUIRE(
+      contains(idx_refusal(idx({1u << 27, 4096, 4096}, {1, 2, 3})), "2251799813685245 bytes are missing"));
 }
 
 TEST_CASE("a small gzip file cannot claim more than it could hold") {
@@ -75,7 +76,7 @@ TEST_CASE("a small gzip file cannot claim more than it could hold") {
   REQUIRE(contains(read.error().message, "but only at most 0 are there"));
 }
 
-TEST_CASE("a gzipped file is held to its header as a plain one is") {
+TEST_CASE("a gzipped file is checked against its header like a plain one") {
   TemporaryFolder folder;
   auto shorter = images(200);
   shorter.resize(shorter.size() - 1);
@@ -87,7 +88,7 @@ TEST_CASE("a gzipped file is held to its header as a plain one is") {
                    "trailing bytes after the 200 images"));
 }
 
-TEST_CASE("a corrupt, a cut-off and a continued gzip stream are three sentences") {
+TEST_CASE("corrupt, truncated and continued gzip streams have three different errors") {
   TemporaryFolder folder;
   FileBytes noise(4096);
   for (std::size_t i = 0; i < noise.size(); ++i)
@@ -112,7 +113,7 @@ TEST_CASE("a corrupt, a cut-off and a continued gzip stream are three sentences"
                    "bytes after the end of its gzip stream"));
 }
 
-TEST_CASE("any prefix of a good file and any flipped header bit is an Error or a data set, never a crash") {
+TEST_CASE("any prefix of a file and any flipped header bit is an error or a data set") {
   TemporaryFolder folder;
   const auto good = images(3);
   for (std::size_t n = 0; n < good.size(); ++n)
@@ -135,7 +136,7 @@ TEST_CASE("labels and images of different counts name both files and counts") {
   REQUIRE(contains(set.error().message, "/l' contains 3 labels"));
 }
 
-TEST_CASE("the greatest label tells the number of classes, 255 at most") {
+TEST_CASE("the largest label gives the number of classes, at most 255") {
   TemporaryFolder folder;
   const auto pictures = folder.write("i", images(3));
   const auto set = read_idx_dataset(pictures, folder.write("l", labels({7, 0, 2})));

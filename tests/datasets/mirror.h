@@ -1,5 +1,5 @@
-// A server of files on the loopback that breaks off, forgets and lies on demand, and remembers what it was
-// asked.
+// A file server on the loopback interface. It breaks connections, forgets files and sends wrong headers if
+// the test wants it, and records its requests.
 #pragma once
 
 #include <netinet/in.h>
@@ -20,10 +20,10 @@ class Mirror {
  public:
   struct File {
     std::string content;
-    std::size_t cuts = 0;       // so many answers break off
-    std::size_t cut_after = 0;  // after so many bytes of a body
+    std::size_t cuts = 0;       // number of answers that are cut
+    std::size_t cut_after = 0;  // bytes of the body before the cut
     bool knows_ranges = true;
-    int status = 200;  // another one: nothing but that
+    int status = 200;  // another status is sent without a body
     bool tells_length = true;
   };
   struct Request {
@@ -63,7 +63,7 @@ class Mirror {
       const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
       if (client < 0) return;
       answer(client);
-      // What the client still sends is no reason to reset what it has not read yet.
+      // Unread data from the client would reset the connection before the client has read the answer.
       ::shutdown(client, SHUT_WR);
       char rest[1024];
       while (::recv(client, rest, sizeof rest, 0) > 0) {

@@ -10,7 +10,7 @@
 namespace starling::datasets {
 namespace {
 
-// An array file with this dictionary as its header, by the format's description.
+// An array file with this dictionary as its header, as the format's description defines it.
 FileBytes npy_file(const std::string& dictionary, const FileBytes& content, std::uint8_t version = 1) {
   FileBytes bytes{0x93, 'N', 'U', 'M', 'P', 'Y', version, 0};
   const std::size_t length_bytes = version == 1 ? 2 : 4;
@@ -50,17 +50,16 @@ Result<Dataset> read_both(const FileBytes& features, const FileBytes& labels) {
   return read_npy_dataset(folder.write("x.npy", features), folder.write("y.npy", labels));
 }
 
-Dataset read(const FileBytes& features, const FileBytes& labels) {
+Dataset read_arrays(const FileBytes& features, const FileBytes& labels) {
   auto set = read_both(features, labels);
   INFO((set.ok() ? "" : set.error().message));
   REQUIRE(set.ok());
   return *set;
 }
 
-// The sentence with which these features, beside two good labels, or these labels, beside two good samples,
-// are refused.
-std::string refusal(const FileBytes& features, const std::string& name = "/x.npy'",
-                    const FileBytes& labels = labels_array({0, 1})) {
+// The error for these features with two good labels, or for these labels with two good samples.
+std::string npy_refusal(const FileBytes& features, const std::string& name = "/x.npy'",
+                        const FileBytes& labels = labels_array({0, 1})) {
   const auto set = read_both(features, labels);
   REQUIRE_FALSE(set.ok());
   INFO(set.error().message);
@@ -69,36 +68,36 @@ std::string refusal(const FileBytes& features, const std::string& name = "/x.npy
   return set.error().message;
 }
 std::string label_refusal(const FileBytes& labels) {
-  return refusal(array("|u1", "(2, 3)", counting(6)), "/y.npy'", labels);
+  return npy_refusal(array("|u1", "(2, 3)", counting(6)), "/y.npy'", labels);
 }
 
 }  // namespace
 
 TEST_CASE("arrays of bytes stay bytes, arrays of floats become 32-bit floats") {
   const FileBytes labels = labels_array({3, 0});
-  const Dataset bytes = read(array("|u1", "(2, 2, 3)", counting(12)), labels);
+  const Dataset bytes = read_arrays(array("|u1", "(2, 2, 3)", counting(12)), labels);
   CHECK(bytes.shape == ImageShape{1, 2, 3});
   CHECK(bytes.images == counting(12));
   CHECK(bytes.features.empty());
   CHECK(bytes.labels == FileBytes{3, 0});
   CHECK(bytes.classes == 4);
   const std::vector<float> values = {1.5f, -2, 3e38f, 0, 1e-45f, 7};
-  const Dataset floats = read(array("<f4", "(2, 3)", raw(values)), labels);
+  const Dataset floats = read_arrays(array("<f4", "(2, 3)", raw(values)), labels);
   CHECK(floats.shape == ImageShape{3, 1, 1});
   CHECK(floats.features == values);
   CHECK(floats.images.empty());
   const Dataset doubles =
-      read(array("<f8", "(2, 3)", raw(std::vector<double>{1.5, -2, 0.1, 0, 1e-60, 7})), labels);
+      read_arrays(array("<f8", "(2, 3)", raw(std::vector<double>{1.5, -2, 0.1, 0, 1e-60, 7})), labels);
   CHECK(doubles.features == std::vector<float>{1.5f, -2, 0.1f, 0, 0, 7});
 }
 
-TEST_CASE("labels may be of any type of whole numbers, as a row or a column") {
+TEST_CASE("labels may have any integer type, as a row or a column") {
   const FileBytes features = array("|u1", "(2, 1)", {1, 2});
   const auto check = [&]<class T>(const std::string& type, T most) {
     CAPTURE(type);
-    CHECK(read(features, array(type, "(2,)", raw(std::vector<T>{most, 0}))).labels ==
+    CHECK(read_arrays(features, array(type, "(2,)", raw(std::vector<T>{most, 0}))).labels ==
           FileBytes{static_cast<std::uint8_t>(most), 0});
-    CHECK(read(features, array(type, "(2, 1)", raw(std::vector<T>{most, 0}))).classes ==
+    CHECK(read_arrays(features, array(type, "(2, 1)", raw(std::vector<T>{most, 0}))).classes ==
           static_cast<int>(most) + 1);
     if constexpr (std::is_signed_v<T>) {
       const auto message = label_refusal(array(type, "(2,)", raw(std::vector<T>{0, -3})));
@@ -122,10 +121,10 @@ TEST_CASE("labels may be of any type of whole numbers, as a row or a column") {
   check("<u8", std::uint64_t{255});
 }
 
-TEST_CASE("a sample's shape is told by the array's") {
+TEST_CASE("the shape of the array gives the shape of a sample") {
   const FileBytes labels = labels_array({0, 1});
   const auto shape = [&](const std::string& type, const std::string& text, std::size_t elements) {
-    return read(array(type, text, FileBytes(elements * (type == "|u1" ? 1 : 4))), labels).shape;
+    return read_arrays(array(type, text, FileBytes(elements * (type == "|u1" ? 1 : 4))), labels).shape;
   };
   CHECK(shape("<f4", "(2, 5)", 10) == ImageShape{5, 1, 1});
   CHECK(shape("|u1", "(2, 5)", 10) == ImageShape{1, 1, 5});
@@ -134,13 +133,13 @@ TEST_CASE("a sample's shape is told by the array's") {
   CHECK(shape("|u1", "(2, 5, 6, 3)", 180) == ImageShape{3, 5, 6});
   CHECK(shape("|u1", "(2, 5, 6, 1)", 60) == ImageShape{1, 5, 6});
   CHECK(shape("|u1", "(2, 5, 6, 4)", 240) == ImageShape{4, 5, 6});
-  CHECK(shape("|u1", "(2, 3, 5, 3)", 90) == ImageShape{3, 5, 3});  // channels first where both could be
+  CHECK(shape("|u1", "(2, 3, 5, 3)", 90) == ImageShape{3, 5, 3});  // ambiguous: first
   CHECK(shape("|u1", "(2, 5, 6, 7)", 420) == ImageShape{5, 6, 7});
 }
 
-TEST_CASE("channels that come last are put first") {
+TEST_CASE("channels that come last are moved to the front") {
   const FileBytes labels = labels_array({0, 1});
-  // Each element says where it is: 100 sample + 10 row + column, and 50 more for each channel; 2x2 pixels, 3
+  // Each element encodes its position: 100 sample + 10 row + column + 50 channel, for 2x2 pixels and 3
   // channels.
   FileBytes last, first;
   for (int k = 0; k < 2; ++k)
@@ -151,15 +150,15 @@ TEST_CASE("channels that come last are put first") {
     for (int c = 0; c < 3; ++c)
       for (int y = 0; y < 2; ++y)
         for (int x = 0; x < 2; ++x) first.push_back(static_cast<std::uint8_t>(100 * k + 10 * y + x + 50 * c));
-  const Dataset bytes = read(array("|u1", "(2, 2, 2, 3)", last), labels);
+  const Dataset bytes = read_arrays(array("|u1", "(2, 2, 2, 3)", last), labels);
   CHECK(bytes.shape == ImageShape{3, 2, 2});
   CHECK(bytes.images == first);
   const Dataset floats =
-      read(array("<f4", "(2, 2, 2, 3)", raw(std::vector<float>(last.begin(), last.end()))), labels);
+      read_arrays(array("<f4", "(2, 2, 2, 3)", raw(std::vector<float>(last.begin(), last.end()))), labels);
   CHECK(floats.features == std::vector<float>(first.begin(), first.end()));
 }
 
-TEST_CASE("versions 1.0, 2.0 and 3.0, and any order and spacing of the header's keys, are read alike") {
+TEST_CASE("all header versions, and any order and spacing of keys, give the same data") {
   const FileBytes labels = labels_array({0, 1});
   for (const std::uint8_t version : {1, 2, 3}) {
     for (const char* dictionary : {
@@ -169,13 +168,15 @@ TEST_CASE("versions 1.0, 2.0 and 3.0, and any order and spacing of the header's 
              "{'descr': '|u1', 'fortran_order': False, 'shape': (2L, 3L), }",
          }) {
       CAPTURE(dictionary);
-      CHECK(read(npy_file(dictionary, counting(6), version), labels).images == counting(6));
+      CHECK(read_arrays(npy_file(dictionary, counting(6), version), labels).images == counting(6));
     }
   }
 }
 
-TEST_CASE("a header that is not NumPy's says where it goes wrong") {
-  const auto said = [](const std::string& dictionary) { return refusal(npy_file(dictionary, counting(6))); };
+TEST_CASE("an invalid header is reported with the place of the error") {
+  const auto said = [](const std::string& dictionary) {
+    return npy_refusal(npy_file(dictionary, counting(6)));
+  };
   CHECK(contains(said(""), "its header has its end where { was expected"));
   CHECK(contains(said("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), } x"),
                  "'x' where nothing but spaces"));
@@ -194,20 +195,21 @@ TEST_CASE("a header that is not NumPy's says where it goes wrong") {
                  "a record of several fields"));
 }
 
-TEST_CASE("a file that is no array says what it is instead") {
-  CHECK(contains(refusal({'P', 'K', 3, 4, 0, 0, 0, 0}), "is a zip archive, as numpy.savez writes them"));
-  CHECK(contains(refusal({'h', 'e', 'l', 'l', 'o', ' ', 'y', 'o', 'u'}), "does not begin with 93 'NUMPY'"));
-  CHECK(contains(refusal({}), "is truncated: it ends after 0 bytes, inside its header"));
+TEST_CASE("a file that is not an array is reported as what it is") {
+  CHECK(contains(npy_refusal({'P', 'K', 3, 4, 0, 0, 0, 0}), "is a zip archive, as numpy.savez writes them"));
+  CHECK(
+      contains(npy_refusal({'h', 'e', 'l', 'l', 'o', ' ', 'y', 'o', 'u'}), "does not begin with 93 'NUMPY'"));
+  CHECK(contains(npy_refusal({}), "is truncated: it ends after 0 bytes, inside its header"));
   auto bytes = array("|u1", "(2, 3)", counting(6));
   bytes[6] = 4;
-  CHECK(contains(refusal(bytes), "is in version 4.0 of NumPy's format; 1.0, 2.0 and 3.0 are accepted"));
+  CHECK(contains(npy_refusal(bytes), "is in version 4.0 of NumPy's format; 1.0, 2.0 and 3.0 are accepted"));
   bytes = npy_file("", {}, 2);
   bytes[11] = 0x7f;
-  CHECK(contains(refusal(bytes), "has an absurd header of 2130706"));
+  CHECK(contains(npy_refusal(bytes), "has an absurd header of 2130706"));
 }
 
-TEST_CASE("types and orders that are not read are refused with the way to convert them") {
-  const auto said = [](const std::string& type) { return refusal(array(type, "(2, 3)", FileBytes(64))); };
+TEST_CASE("unsupported types and orders are rejected with the way to convert them") {
+  const auto said = [](const std::string& type) { return npy_refusal(array(type, "(2, 3)", FileBytes(64))); };
   for (const char* type : {">f4", "|O", "<i8", "<f2", "|b1", "<U3", "<c8"}) {
     CAPTURE(type);
     CHECK(contains(said(type), "of type '" + std::string(type) +
@@ -217,7 +219,7 @@ TEST_CASE("types and orders that are not read are refused with the way to conver
   CHECK(contains(said(">f4"), "has big-endian elements of type"));
   CHECK(contains(said("|O"), "has Python objects of type"));
   const std::string order =
-      refusal(npy_file("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", FileBytes(24)));
+      npy_refusal(npy_file("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", FileBytes(24)));
   CHECK(contains(order, "in Fortran order"));
   CHECK(contains(order, "np.ascontiguousarray(x, dtype=\"<f4\")"));
   const std::string labels = label_refusal(array("<f4", "(2,)", FileBytes(8)));
@@ -225,29 +227,29 @@ TEST_CASE("types and orders that are not read are refused with the way to conver
   CHECK(contains(labels, "np.ascontiguousarray(y, dtype=\"<i8\")"));
 }
 
-TEST_CASE("shapes that are no samples or no labels are refused with those that are") {
+TEST_CASE("invalid shapes of samples or labels are rejected with the valid ones") {
   for (const char* shape : {"()", "(6,)", "(2, 1, 1, 1, 3)"})
-    CHECK(contains(refusal(array("|u1", shape, counting(6))), "[n, features], [n, height, width]"));
-  CHECK(contains(refusal(array("|u1", "(0, 3)", {})), "has 0 samples"));
-  CHECK(contains(refusal(array("|u1", "(2, 0)", {})), "every length after the first is 1 to 1048576"));
+    CHECK(contains(npy_refusal(array("|u1", shape, counting(6))), "[n, features], [n, height, width]"));
+  CHECK(contains(npy_refusal(array("|u1", "(0, 3)", {})), "has 0 samples"));
+  CHECK(contains(npy_refusal(array("|u1", "(2, 0)", {})), "every length after the first is 1 to 1048576"));
   CHECK(contains(label_refusal(array("|u1", "(2, 10)", counting(20))), "y.argmax(axis=1)"));
   CHECK(contains(label_refusal(array("|u1", "()", {1})), "y.reshape(-1)"));
   CHECK(contains(label_refusal(array("|u1", "(0,)", {})), "has 0 labels"));
 }
 
-TEST_CASE("counts, lengths and trailing bytes are held against the header") {
-  const std::string mismatch = refusal(array("|u1", "(3, 2)", counting(6)));
+TEST_CASE("counts, lengths and trailing bytes are checked against the header") {
+  const std::string mismatch = npy_refusal(array("|u1", "(3, 2)", counting(6)));
   CHECK(contains(mismatch, "x.npy' has 3 samples, but '"));
   CHECK(contains(mismatch, "y.npy' has 2 labels"));
-  CHECK(contains(refusal(array("<f4", "(2, 3)", FileBytes(23))),
+  CHECK(contains(npy_refusal(array("<f4", "(2, 3)", FileBytes(23))),
                  "is truncated: its header promises the shape [2, 3] (24 bytes), but it has only 23 bytes"));
-  CHECK(contains(refusal(array("<f4", "(2, 3)", FileBytes(25))), "has trailing bytes after"));
-  CHECK(contains(refusal(array("|u1", "(2, 3)", FileBytes(7))), "has trailing bytes after"));
+  CHECK(contains(npy_refusal(array("<f4", "(2, 3)", FileBytes(25))), "has trailing bytes after"));
+  CHECK(contains(npy_refusal(array("|u1", "(2, 3)", FileBytes(7))), "has trailing bytes after"));
   CHECK(contains(label_refusal(array("<i8", "(2,)", FileBytes(15))), "is truncated"));
   CHECK(contains(label_refusal(array("<i8", "(2,)", FileBytes(17))), "has trailing bytes"));
 }
 
-TEST_CASE("a gzipped array reads as a plain one does, and is held to its header as well") {
+TEST_CASE("a gzipped array is read and checked like a plain one") {
   TemporaryFolder folder;
   const std::string labels = folder.write_gzip("y.npy.gz", labels_array({0, 1}));
   std::vector<float> values(2 * 200'000);
@@ -269,7 +271,7 @@ TEST_CASE("a gzipped array reads as a plain one does, and is held to its header 
   CHECK(contains(longer.error().message, "has trailing bytes"));
 }
 
-TEST_CASE("a hostile header takes no memory") {
+TEST_CASE("a hostile header allocates no memory") {
   TemporaryFolder folder;
   std::string labels;
   for (const auto& [type, shape, part] : std::vector<std::array<std::string, 3>>{
@@ -280,7 +282,7 @@ TEST_CASE("a hostile header takes no memory") {
            {"|u1", "(2, 4294967296, 4294967296)", "every length after"},
        }) {
     CAPTURE(shape);
-    CHECK(contains(refusal(array(type, shape, FileBytes(100))), part));
+    CHECK(contains(npy_refusal(array(type, shape, FileBytes(100))), part));
   }
   CHECK(contains(label_refusal(array("<u8", "(134217728,)", FileBytes(100))), "only 100 bytes"));
   CHECK(contains(label_refusal(array("<u8", "(9999999999,)", FileBytes(100))), "has 9999999999 labels"));
@@ -291,20 +293,20 @@ TEST_CASE("a hostile header takes no memory") {
   CHECK(contains(zipped.error().message, "but it has only at most "));
 }
 
-TEST_CASE("an element that is not finite is named by its index") {
+TEST_CASE("an element that is not finite is reported with its index") {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto said = [](const std::vector<float>& values) {
-    return refusal(array("<f4", "(2, 1, 3)", raw(values)));
+    return npy_refusal(array("<f4", "(2, 1, 3)", raw(values)));
   };
   CHECK(
       contains(said({0, 0, 0, 0, std::nanf(""), 0}), "the element at [1, 0, 1] is nan; only finite numbers"));
   CHECK(contains(said({0, 0, kInfinity, 0, 0, 0}), "the element at [0, 0, 2] is inf"));
   CHECK(contains(said({-kInfinity, 0, 0, 0, 0, 0}), "the element at [0, 0, 0] is -inf"));
-  CHECK(contains(refusal(array("<f8", "(2, 1)", raw(std::vector<double>{0, -1e300}))),
+  CHECK(contains(npy_refusal(array("<f8", "(2, 1)", raw(std::vector<double>{0, -1e300}))),
                  "the element at [1, 0] is -1e+300; only finite numbers that fit into 32-bit floats"));
 }
 
-TEST_CASE("a folder's four arrays make a pair, by either of the usual names") {
+TEST_CASE("a folder's four arrays make a pair, with either of the usual names") {
   for (const bool keras : {false, true}) {
     TemporaryFolder folder;
     const auto name = [&](const std::string& set, bool features) {
@@ -341,7 +343,7 @@ TEST_CASE("a folder's four arrays make a pair, by either of the usual names") {
   }
 }
 
-TEST_CASE("any prefix of a good array and any flipped header bit is an Error or a data set, never a crash") {
+TEST_CASE("any prefix of an array and any flipped header bit is an error or a data set") {
   const auto good = array("<f4", "(2, 3)", raw(std::vector<float>{1, 2, 3, 4, 5, 6}));
   const auto labels = labels_array({0, 1});
   for (std::size_t n = 0; n < good.size(); ++n)

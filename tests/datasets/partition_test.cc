@@ -37,7 +37,7 @@ std::size_t classes_in(const Dataset& set, const std::vector<std::uint32_t>& par
 
 }  // namespace
 
-TEST_CASE("every splitting partition gives each sample to exactly one slot and leaves none empty") {
+TEST_CASE("every splitting partition gives each sample to exactly one slot, and every slot has samples") {
   const auto set = labels_only(203);
   for (const std::string name :
        {"iid", "by-label", "dirichlet:alpha=0.1", "dirichlet:alpha=0.001", "dirichlet:alpha=100"}) {
@@ -67,7 +67,7 @@ TEST_CASE("iid and by-label slots differ in size by at most one") {
   }
 }
 
-TEST_CASE("a partition is a function of the seed, and a slot is taken modulo the slots") {
+TEST_CASE("a partition is a function of the seed, and slot numbers wrap around") {
   const auto set = labels_only();
   for (const std::string name : {"iid", "by-label", "dirichlet:alpha=0.5"}) {
     REQUIRE(*partition(set, name, 4, 2, 9) == *partition(set, name, 4, 2, 9));
@@ -77,12 +77,12 @@ TEST_CASE("a partition is a function of the seed, and a slot is taken modulo the
   }
 }
 
-TEST_CASE("whole is everything for every slot") {
+TEST_CASE("the partition whole gives every slot all samples") {
   const auto set = labels_only();
   for (const auto& part : all_slots(set, "whole", 3)) REQUIRE(part.size() == set.size());
 }
 
-TEST_CASE("by-label shows a slot few classes, iid all of them, and a smaller alpha fewer than a larger") {
+TEST_CASE("by-label gives a slot few classes, iid all, and a smaller alpha fewer than a larger one") {
   const auto set = labels_only();
   for (const auto& part : all_slots(set, "by-label", 10)) REQUIRE(classes_in(set, part) <= 2);
   for (const auto& part : all_slots(set, "iid", 10)) REQUIRE(classes_in(set, part) == 10);
@@ -101,7 +101,7 @@ TEST_CASE("by-label shows a slot few classes, iid all of them, and a smaller alp
   REQUIRE(alike > 9.9);
 }
 
-TEST_CASE("Dirichlet shares have the variance that alpha asks for") {
+TEST_CASE("Dirichlet shares have the variance that alpha determines") {
   // A class of 1,000 over 4 slots: a share has mean 1/4 and variance (1/4)(3/4)/(4 alpha + 1).
   Dataset set;
   set.classes = 1;
@@ -123,7 +123,7 @@ TEST_CASE("Dirichlet shares have the variance that alpha asks for") {
   }
 }
 
-TEST_CASE("unknown names list what is accepted, and impossible shares say why") {
+TEST_CASE("unknown names list the accepted ones, and impossible shares give the reason") {
   const auto set = labels_only();
   const auto message = [&](const std::string& name, int slots = 2, int slot = 0) {
     const auto part = partition(set, name, slots, slot, 1);

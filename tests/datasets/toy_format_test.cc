@@ -13,7 +13,7 @@ namespace {
 
 bool is_toy_file(const std::string& path, bool folder) { return !folder && path.ends_with(".toy"); }
 
-// Two samples of two features, with the label that the caller gives the first one.
+// Two samples of two features; the caller's label goes to the first one.
 Result<DataPair> read_toy_file(const std::string& path, const std::string& label) {
   Dataset set;
   set.shape = {2, 1, 1};

@@ -49,7 +49,7 @@ struct Matrix {
     }
     return dense;
   }
-  // Whether the matrix, after the operation, lies in device memory.
+  // Whether the matrix, after the operation, is in device memory.
   bool is_there(int rows, int columns) const {
     if (operation != CUBLAS_OP_N) std::swap(rows, columns);
     if (rows == 0 || columns == 0) return true;

@@ -1,6 +1,6 @@
 // The memory of an emulated device. Host threads cannot access it: it has its own protection key, which only
 // the threads of the device's streams hold. New allocations contain signaling NaNs, the bytes between
-// allocations are checked for changes, and the address sanitizer knows the allocations.
+// allocations are checked for changes, and the allocations are registered with the address sanitizer.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class DeviceMemory {
   // False if no allocation starts there. Aborts if something was written next to it.
   bool release(void* p);
 
-  // Whether the whole range lies in one allocation.
+  // Whether the whole range is in one allocation.
   bool holds(const void* p, std::size_t bytes) const;
   // Whether the address belongs to this memory.
   bool covers(const void* p) const;

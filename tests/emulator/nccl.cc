@@ -24,7 +24,7 @@ namespace {
 using Communicator = starling::kernels::cuda::Nccl::Communicator;
 
 constexpr int kSuccess = 0, kInvalidArgument = 4, kInvalidUsage = 5;  // ncclResult_t
-constexpr int kVersion = 22809;
+constexpr int kNcclVersion = 22809;
 
 struct Part {
   const float* from;
@@ -65,7 +65,7 @@ struct Meeting {
 thread_local std::vector<Part> t_group;
 
 int version(int* number) {
-  *number = kVersion;
+  *number = kNcclVersion;
   return kSuccess;
 }
 

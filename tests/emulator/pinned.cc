@@ -10,7 +10,7 @@ namespace starling::emulator {
 
 namespace {
 
-constexpr std::size_t kAlignment = 512;
+constexpr std::size_t kPinnedAlignment = 512;
 
 struct Pinned {
   std::mutex mutex;
@@ -26,7 +26,7 @@ Pinned& pinned() {
 }  // namespace
 
 void* allocate_pinned(std::size_t bytes) {
-  void* p = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
+  void* p = std::aligned_alloc(kPinnedAlignment, (bytes / kPinnedAlignment + 1) * kPinnedAlignment);
   if (p == nullptr) return nullptr;
   std::memset(p, 0xff, bytes);  // NaNs: new memory is not guaranteed to be zero
   const std::lock_guard lock(pinned().mutex);

@@ -39,7 +39,7 @@ class Instant {
 CUstream_st* create_stream();
 // The handle's stream, which may be the current device's default stream; null if there is none.
 CUstream_st* find_stream(cudaStream_t handle);
-// Removes a created stream from those that find_stream() knows. False if there is no such stream.
+// Removes a created stream from those that find_stream() finds. False if there is no such stream.
 bool forget_stream(cudaStream_t handle);
 
 // Waits until the current work of all streams is done.

@@ -8,7 +8,7 @@ using wire::Phase;
 
 namespace {
 
-// Completes every exchange the peer begins, from `begun` on; returns how many there were.
+// Completes every exchange that the peer begins, starting with `begun`. Returns their number.
 std::uint64_t completes_all(Life& life, std::vector<Action> actions) {
   std::uint64_t count = 0;
   for (;;) {
@@ -28,7 +28,7 @@ void everyone_is(Life& life, Phase phase, const std::vector<std::uint64_t>& othe
 
 }  // namespace
 
-TEST_CASE("a peer ends its training when the swarm has consumed enough samples, its own and the others'") {
+TEST_CASE("a peer ends its training when the swarm, including itself, has consumed enough samples") {
   Life life;
   life.trains(rules_of({}, {1000, {}, {}}), {2});
   REQUIRE(all<TrainingEnded>(life.happens(Stepped{4, 400})).empty());
@@ -47,7 +47,7 @@ TEST_CASE("a peer ends its training after its own steps") {
   REQUIRE(all<TrainingEnded>(life.happens(Stepped{10, 10})).size() == 1);
 }
 
-TEST_CASE("a peer ends its training when the run's time is over, counted from the run's beginning") {
+TEST_CASE("a peer ends its training when the run's time is over, measured from the run's start") {
   Life life;
   life.now = at(5s);
   life.trains(rules_of({}, {{}, {}, 20s}), {2});
@@ -63,14 +63,14 @@ TEST_CASE("a peer ends its training when the run's time is over, counted from th
   REQUIRE(all<TrainingEnded>(joiner.waits(at(5s), {2})).size() == 1);
 }
 
-TEST_CASE("a peer ends its training when it is asked to") {
+TEST_CASE("a peer ends its training on request") {
   Life life;
   life.trains(rules_of(), {2});
   REQUIRE(all<TrainingEnded>(life.happens(EndRequested{})).size() == 1);
   REQUIRE(all<TrainingEnded>(life.happens(EndRequested{})).empty());
 }
 
-TEST_CASE("asked to end before it has parameters, a peer leaves: there is nothing to settle") {
+TEST_CASE("a peer without parameters leaves without settling when it is asked to end") {
   Life life(joining({2}));
   life.happens(Start{});
   const auto end = life.happens(EndRequested{});
@@ -78,7 +78,7 @@ TEST_CASE("asked to end before it has parameters, a peer leaves: there is nothin
   REQUIRE(all<Finish>(end)[0].how == Finish::How::left);
 }
 
-TEST_CASE("a peer that joins after the end of the run does not train, but settles with the others") {
+TEST_CASE("a peer that joins after the end of training only settles with the others") {
   Life life(joining({2}));
   life.happens(Start{});
   auto done = member(2, Phase::settling);
@@ -91,7 +91,7 @@ TEST_CASE("a peer that joins after the end of the run does not train, but settle
   REQUIRE(all<BeginExchange>(end).size() == 1);
 }
 
-TEST_CASE("settling takes 2 + log2 n exchanges, rounded up, without any more training") {
+TEST_CASE("settling takes 2 + log2 n exchanges, rounded up, and no further training") {
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> cases = {{2, 3}, {3, 4}, {4, 4}, {5, 5},
                                                                       {8, 5}, {9, 6}, {16, 6}};
   for (const auto& [n, exchanges] : cases) {
@@ -114,7 +114,7 @@ TEST_CASE("an exchange in flight when training ends is completed before settling
   REQUIRE(completes_all(life, life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed})) == 3);
 }
 
-TEST_CASE("a lone peer, or one without exchanges, has nothing to settle and nobody to wait for") {
+TEST_CASE("a lone peer finishes without settling, and so does a peer without exchanges") {
   Life alone;
   alone.trains(rules_of());
   const auto end = alone.happens(EndRequested{});
@@ -129,21 +129,21 @@ TEST_CASE("a lone peer, or one without exchanges, has nothing to settle and nobo
   REQUIRE(quiet.phase() == Phase::finished);
 }
 
-TEST_CASE("a finished peer answers the others until they have settled, then says goodbye and stops") {
+TEST_CASE("a finished peer answers the others until they have settled, then sends a goodbye and stops") {
   Life life;
   life.trains(rules_of(), {2, 3});
   completes_all(life, life.happens(EndRequested{}));
   REQUIRE_FALSE(life.peer.view().over);
   REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1}))[0].accept);
   life.meets(member(2, Phase::finished));
-  REQUIRE(all<Finish>(life.meets(member(3, Phase::finished))).empty());  // the answer is still under way
+  REQUIRE(all<Finish>(life.meets(member(3, Phase::finished))).empty());  // the answer is still in progress
   const auto end = life.happens(AnswerEnded{PeerId{2}, 1});
   REQUIRE(sent<wire::Leave>(end).size() == 2);
   REQUIRE(std::get<Finish>(end.back()).how == Finish::How::finished);
   REQUIRE(std::get<Finish>(end.back()).why.empty());
 }
 
-TEST_CASE("a finished peer does not wait for dead members, and for live ones only for a limited time") {
+TEST_CASE("a finished peer ignores dead members and waits a limited time for live ones") {
   Life life;
   life.trains(rules_of(), {2, 3});
   life.waits(at(30s), {3});
@@ -171,7 +171,7 @@ TEST_CASE("a settling peer without live partners finishes") {
   REQUIRE(life.phase() == Phase::finished);
 }
 
-TEST_CASE("settling counts the exchanges that were completed, and tries a bounded number of times") {
+TEST_CASE("settling counts completed exchanges and makes a bounded number of tries") {
   Life life;
   life.trains(rules_of(), {2, 3});
   auto begun = all<BeginExchange>(life.happens(EndRequested{}));
@@ -186,8 +186,7 @@ TEST_CASE("settling counts the exchanges that were completed, and tries a bounde
   REQUIRE(tries <= 16);
 }
 
-TEST_CASE(
-    "a peer that leaves stops training, makes one last exchange, says goodbye, and that is its last word") {
+TEST_CASE("a peer that leaves stops training, makes one last exchange, and then sends a goodbye") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 8, {}}), {2, 3});
   const auto leaving = life.happens(LeaveRequested{});
@@ -195,14 +194,14 @@ TEST_CASE(
   const auto last = all<BeginExchange>(leaving);
   REQUIRE(last.size() == 1);
   REQUIRE(sent<wire::Leave>(leaving).empty());
-  REQUIRE(life.happens(LeaveRequested{}).empty());  // asking again changes nothing
+  REQUIRE(life.happens(LeaveRequested{}).empty());  // a second request changes nothing
   const auto end = life.happens(ExchangeEnded{last[0].exchange, Outcome::completed});
   REQUIRE(sent<wire::Leave>(end).size() == 2);
   REQUIRE(std::get<Finish>(end.back()).how == Finish::How::left);
   REQUIRE(life.peer.view().over);
 }
 
-TEST_CASE("a leaving peer completes its exchange in flight and then makes a last one") {
+TEST_CASE("a leaving peer completes its exchange in flight and then makes one last exchange") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
@@ -213,7 +212,7 @@ TEST_CASE("a leaving peer completes its exchange in flight and then makes a last
   REQUIRE(all<Finish>(life.happens(ExchangeEnded{last[0].exchange, Outcome::completed})).size() == 1);
 }
 
-TEST_CASE("a leaving peer that is rejected tries another neighbor, and leaves if there is none") {
+TEST_CASE("a leaving peer that is rejected tries another neighbor, and leaves without one") {
   Life life;
   life.trains(rules_of(), {2, 3});
   const auto first = all<BeginExchange>(life.happens(LeaveRequested{}));
@@ -224,7 +223,7 @@ TEST_CASE("a leaving peer that is rejected tries another neighbor, and leaves if
   REQUIRE(all<Finish>(life.happens(ExchangeEnded{second[0].exchange, Outcome::aborted})).size() == 1);
 }
 
-TEST_CASE("a leaving peer waits for its last exchange up to the limit, and without neighbors not at all") {
+TEST_CASE("a leaving peer waits a limited time for its last exchange, if it has neighbors") {
   Life life;
   life.trains(rules_of(), {2});
   const auto begun = all<BeginExchange>(life.happens(LeaveRequested{}));
@@ -238,7 +237,7 @@ TEST_CASE("a leaving peer waits for its last exchange up to the limit, and witho
   REQUIRE(std::get<Finish>(alone.happens(LeaveRequested{}).back()).how == Finish::How::left);
 }
 
-TEST_CASE("a Finish is the last action of its step and of the peer's life") {
+TEST_CASE("Finish is the last action of its step and of the peer") {
   Random random(3);
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     PeerOptions options;

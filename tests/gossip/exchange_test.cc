@@ -3,7 +3,7 @@
 
 namespace starling::gossip {
 
-TEST_CASE("an exchange begins when it is due, with a partner at its address, one at a time") {
+TEST_CASE("an exchange begins when it is due, one at a time") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 8, {}}), {2});
   REQUIRE(all<BeginExchange>(life.happens(Stepped{7, 70})).empty());
@@ -11,7 +11,7 @@ TEST_CASE("an exchange begins when it is due, with a partner at its address, one
   REQUIRE(begun.size() == 1);
   REQUIRE(begun[0].partner == PeerId{2});
   REQUIRE(begun[0].address == address_of(2));
-  // What falls due meanwhile waits, and is not made up for.
+  // Exchanges that fall due meanwhile are delayed and merged into one.
   REQUIRE(all<BeginExchange>(life.happens(Stepped{16, 160})).empty());
   REQUIRE(all<BeginExchange>(life.happens(Stepped{31, 310})).empty());
   const auto next = all<BeginExchange>(life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed}));
@@ -29,7 +29,7 @@ TEST_CASE("with a pace in time, an exchange begins without any step, at the peer
   REQUIRE(all<BeginExchange>(life.waits(at(50ms), {2})).size() == 1);
 }
 
-TEST_CASE("always begins the next exchange as soon as the last is completed") {
+TEST_CASE("the pace always begins the next exchange as soon as the last one is completed") {
   Life life;
   life.happens(Start{});
   life.meets(member(2));
@@ -51,7 +51,7 @@ TEST_CASE("after an exchange was rejected or aborted, the peer pauses for a mome
     REQUIRE(all<BeginExchange>(life.waits(at(19ms), {2, 3})).empty());
     const auto next = all<BeginExchange>(life.waits(at(20ms), {2, 3}));
     REQUIRE(next.size() == 1);
-    REQUIRE(next[0].partner == PeerId{3});  // p2 for a little longer
+    REQUIRE(next[0].partner == PeerId{3});  // p2 is avoided for longer
     REQUIRE(life.peer.view().exchanges.rejected == (outcome == Outcome::rejected));
     REQUIRE(life.peer.view().exchanges.aborted == (outcome == Outcome::aborted));
   }
@@ -73,7 +73,7 @@ TEST_CASE("a partner that poisons an exchange three times, on either side, is re
   REQUIRE(all<BeginExchange>(life.waits(at(30s), {2})).empty());
 }
 
-TEST_CASE("a partner that does not answer is probed, and the exchange is aborted once it is suspect") {
+TEST_CASE("a silent partner is probed, and the exchange is aborted when the partner is suspect") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3, 4, 5, 6, 7, 8, 9});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
@@ -111,13 +111,13 @@ TEST_CASE("an exchange that does not end in time is aborted, and its late end is
   life.waits(at(11s), {2});
   const auto next = all<BeginExchange>(life.happens(Stepped{2, 2}));
   REQUIRE(next.size() == 1);
-  life.happens(
-      ExchangeEnded{begun[0].exchange, Outcome::completed});  // the old one: the new one is still in flight
+  // The aborted exchange ends late, while the new one is in flight.
+  life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed});
   REQUIRE(life.peer.view().exchanges.completed == 0);
   REQUIRE(all<BeginExchange>(life.happens(Stepped{9, 9})).empty());
 }
 
-TEST_CASE("a peer that always exchanges does not spin without partners") {
+TEST_CASE("a peer with the pace always does not spin without partners") {
   Life life;
   life.trains(rules_of({Pace::Kind::always, 0, {}}));
   int wakes = 0;
@@ -135,7 +135,7 @@ TEST_CASE("the rule none begins no exchange and accepts none") {
   REQUIRE_FALSE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1}))[0].accept);
 }
 
-TEST_CASE("offers are accepted up to a bound, more are rejected as busy") {
+TEST_CASE("offers are accepted up to a limit; further offers are rejected as busy") {
   PeerOptions options;
   options.answers_max = 3;
   Life life(options);
@@ -154,10 +154,10 @@ TEST_CASE("offers are accepted up to a bound, more are rejected as busy") {
   REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{14}, 5}))[0].accept);
   REQUIRE(life.peer.view().exchanges.answered == 1);
   life.happens(AnswerEnded{PeerId{11}, 1, Outcome::aborted});
-  REQUIRE(life.peer.view().exchanges.answered == 1);  // broke off
+  REQUIRE(life.peer.view().exchanges.answered == 1);  // aborted answers do not count
 }
 
-TEST_CASE("a peer answers while its own exchange is in flight, so no peer waits for another") {
+TEST_CASE("a peer answers offers while its own exchange is in flight") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
   REQUIRE(all<BeginExchange>(life.happens(Stepped{1, 1})).size() == 1);

@@ -7,7 +7,7 @@ namespace starling::gossip {
 
 using wire::Phase;
 
-TEST_CASE("without an address to join a peer begins the run: it prepares its own manifest and trains") {
+TEST_CASE("a peer without an address to join begins the run with its own manifest") {
   PeerOptions options;
   options.manifest = manifest();
   Life life(options);
@@ -48,7 +48,7 @@ TEST_CASE("an address that does not answer is reported and retried") {
   REQUIRE_FALSE(sent<wire::Join>(life.waits(at(2s))).empty());
 }
 
-TEST_CASE("a joiner fails with the reason if no peer of the swarm can be at its only address") {
+TEST_CASE("a joiner fails with the reason if its only address cannot belong to the swarm") {
   Life life(joining({2}));
   life.happens(Start{});
   const auto end = life.happens(Unreachable{address_of(2), true, "p2:7100 belongs to the swarm 'other'"});
@@ -58,19 +58,19 @@ TEST_CASE("a joiner fails with the reason if no peer of the swarm can be at its 
   REQUIRE(life.peer.view().over);
 }
 
-TEST_CASE("a joiner continues with its second address if the first is hopeless") {
+TEST_CASE("a joiner continues with its second address if the first cannot belong to the swarm") {
   Life life(joining({2, 3}));
   life.happens(Start{});
   REQUIRE(all<Finish>(life.happens(Unreachable{address_of(2), true, "no peer"})).empty());
   const auto later = sent<wire::Join>(life.waits(at(10s)));
   REQUIRE_FALSE(later.empty());
   for (const auto& [to, join] : later) REQUIRE(to == address_of(3));
-  // An address that is none of those asked for decides nothing.
+  // An address that was not given has no effect.
   REQUIRE(all<Finish>(life.happens(Unreachable{address_of(9), true, "no peer"})).empty());
   REQUIRE(all<Finish>(life.happens(Unreachable{address_of(3), true, "no peer either"})).size() == 1);
 }
 
-TEST_CASE("a hopeless address does not matter after a Welcome from another one") {
+TEST_CASE("an address outside the swarm does not matter after a Welcome from another one") {
   Life life(joining({2, 3}));
   life.happens(Start{});
   life.hears(2, wire::Welcome{manifest(), 0s, {member(2)}});
@@ -101,7 +101,7 @@ TEST_CASE("a joiner copies the parameters of a member that has them, then trains
                         said_to_be(member(5), wire::Liveness::left)}});
   const auto asks = life.happens(Prepared{rules_of()});
   REQUIRE(all<FetchState>(asks).size() == 1);
-  REQUIRE(all<FetchState>(asks)[0].donor == PeerId{2});  // the only one alive with parameters
+  REQUIRE(all<FetchState>(asks)[0].donor == PeerId{2});  // the only live member with parameters
   REQUIRE(all<FetchState>(asks)[0].address == address_of(2));
   REQUIRE(all<StartTraining>(asks).empty());
   REQUIRE(life.phase() == Phase::joining);
@@ -124,7 +124,7 @@ TEST_CASE("a joiner waits until a member has parameters, and then copies them") 
   REQUIRE(asks[0].donor == PeerId{2});
 }
 
-TEST_CASE("after a donor is lost, another one is asked after a pause") {
+TEST_CASE("a lost donor is replaced after a pause") {
   Life life(joining({2}));
   life.happens(Start{});
   life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3)}});
@@ -139,7 +139,7 @@ TEST_CASE("after a donor is lost, another one is asked after a pause") {
   REQUIRE(life.phase() == Phase::joining);
 }
 
-TEST_CASE("donors are drawn from all that have parameters, so that joiners spread") {
+TEST_CASE("donors are drawn from all members with parameters, to spread the load of joiners") {
   std::set<PeerId> donors;
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     auto options = joining({2});
@@ -152,7 +152,7 @@ TEST_CASE("donors are drawn from all that have parameters, so that joiners sprea
   REQUIRE(donors == std::set{PeerId{2}, PeerId{3}, PeerId{4}});
 }
 
-TEST_CASE("a peer that cannot prepare says goodbye and fails with the reason") {
+TEST_CASE("a peer that cannot prepare sends a goodbye and fails with the reason") {
   Life life(joining({2}));
   life.happens(Start{});
   life.hears(2, wire::Welcome{manifest(), 0s, {member(2)}});
@@ -162,7 +162,7 @@ TEST_CASE("a peer that cannot prepare says goodbye and fails with the reason") {
   REQUIRE(std::get<Finish>(end.back()).why == "the data set 'mnist' is not here");
 }
 
-TEST_CASE("a member welcomes a joiner with the run's manifest, its age and its members") {
+TEST_CASE("a member welcomes a joiner with the run's manifest, age and members") {
   PeerOptions options;
   options.manifest = manifest();
   Life life(options);
@@ -178,8 +178,7 @@ TEST_CASE("a member welcomes a joiner with the run's manifest, its age and its m
   REQUIRE(life.peer.view().membership.find(PeerId{2}) != nullptr);
 }
 
-TEST_CASE(
-    "a joiner that nobody welcomes begins the run itself in the end, and goes on looking for the others") {
+TEST_CASE("a joiner without a Welcome begins the run after a while, and keeps searching") {
   PeerOptions options = joining({2});
   options.begin_after = 10s;
   options.manifest = manifest();
@@ -195,15 +194,13 @@ TEST_CASE(
   const auto pings = sent<wire::Ping>(life.waits(at(400s)));
   REQUIRE(pings.size() >= 2);
   for (const auto& [to, ping] : pings) REQUIRE(to == address_of(2));
-  // Once somebody is known to listen there, the address is left alone.
+  // The address is not retried after a live member has it.
   life.hears(2, wire::Ack{pings.back().second.sequence, {member(2)}, {}});
   for (const auto& [to, ping] : sent<wire::Ping>(life.waits(at(500s), {2})))
     REQUIRE(ping.target == PeerId{2});
 }
 
-TEST_CASE(
-    "a peer that its former swarm locks out does not begin the run a second time, but fails with the "
-    "reason") {
+TEST_CASE("a peer that its former swarm rejects fails instead of beginning the run again") {
   PeerOptions options = joining({2, 3});
   options.begin_after = 10s;
   options.manifest = manifest();
@@ -224,7 +221,7 @@ TEST_CASE(
           "anew: p2:7100 has "
           "another key");
   }
-  // Where another member lets it in, all is well.
+  // A Welcome from another member is sufficient.
   Life life(options);
   life.happens(Start{});
   life.happens(Unreachable{address_of(2), false, "p2:7100 has another key", true});
@@ -271,10 +268,10 @@ TEST_CASE("a donor that becomes much slower is replaced once") {
   const auto slow = advances(10s, 10);
   REQUIRE(all<AbortFetch>(slow).size() == 1);
   REQUIRE(all<FetchState>(slow).size() == 1);
-  REQUIRE(all<AbortFetch>(advances(20s, 10)).empty());  // all are slow: that is what there is
+  REQUIRE(all<AbortFetch>(advances(20s, 10)).empty());  // the other donor is slow, too
 }
 
-TEST_CASE("a peer that is still joining cannot welcome others, but remembers them") {
+TEST_CASE("a joining peer cannot welcome others, but adds them to its members") {
   Life life(joining({2}));
   life.happens(Start{});
   const auto answer = life.hears(3, wire::Join{member(3, Phase::joining)});
@@ -291,7 +288,7 @@ TEST_CASE("a refused Join is reported and retried") {
   REQUIRE_FALSE(sent<wire::Join>(life.waits(at(2s))).empty());
 }
 
-TEST_CASE("a Join or a Leave in another member's name changes nothing") {
+TEST_CASE("a Join or a Leave with another member's id changes nothing") {
   PeerOptions options;
   options.manifest = manifest();
   Life life(options);

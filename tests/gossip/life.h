@@ -1,4 +1,4 @@
-// One Peer (number 1) that a test leads through its life by hand: what it wants done collects in `out`.
+// One Peer (number 1) that a test drives event by event. `out` collects the peer's actions.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class Life {
   explicit Life(PeerOptions options = {}, std::uint64_t number = 1)
       : owned_(std::make_unique<Peer>(with_identity(std::move(options), number))), peer(*owned_) {}
 
-  // What happened at the current instant; returns what the peer wants done about it.
+  // Passes the event to the peer at the current instant, and returns the resulting actions.
   std::vector<Action> happens(const Event& event) {
     std::vector<Action> fresh;
     peer.step(now, event, fresh);
@@ -34,10 +34,10 @@ class Life {
   std::vector<Action> hears(std::uint64_t from, wire::Message message) {
     return happens(Received{PeerId{from}, address_of(from), std::move(message)});
   }
-  // Member k tells about itself.
+  // Member m sends its own record.
   std::vector<Action> meets(const wire::Member& m) { return hears(m.id.value, wire::Gossip{{m}, false}); }
-  // Lets time pass, with a Tick at every deadline, until `until` or the peer's end. The peers in `alive` are
-  // heard of at once when they are pinged.
+  // Advances time, with a Tick at every deadline, until `until` or the peer's end. The peers in `alive`
+  // answer pings at once.
   std::vector<Action> waits(Instant until, const std::vector<std::uint64_t>& alive = {}) {
     std::vector<Action> passed;
     while (!peer.view().over && peer.next_deadline() <= until) {
@@ -55,7 +55,7 @@ class Life {
     return passed;
   }
 
-  // Begins a run and trains, with these others known to train too.
+  // Begins a run and trains. These other members train, too.
   void trains(const RunRules& rules, const std::vector<std::uint64_t>& others = {}) {
     happens(Start{});
     for (const auto k : others) meets(member(k));

@@ -1,4 +1,4 @@
-// The table of members, its counts and its digest, and the local view that draws from it.
+// The table of members with its counts and its digest, and the local view that draws members from it.
 #include <algorithm>
 #include <set>
 
@@ -65,7 +65,7 @@ TEST_CASE("the digest depends on the live members, not on the order of changes")
   REQUIRE(a.digest() == b.digest());
 }
 
-TEST_CASE("samples of members that are erased remain counted, as retired") {
+TEST_CASE("samples of erased members remain counted, as retired") {
   Members members;
   for (std::uint64_t k = 2; k <= 4; ++k) members.set_samples(at(1s), members.insert(record_of(k)), 10 * k);
   REQUIRE(members.samples() == 90);
@@ -89,7 +89,7 @@ TEST_CASE("the interval between two growths of samples is smoothed") {
   REQUIRE(record.samples_every == 3s);  // (3 x 2 s + 6 s) / 4
 }
 
-TEST_CASE("the longest dead member makes room, and none does if all live") {
+TEST_CASE("a full table evicts the member that has been dead longest, but no live member") {
   Members members;
   members.insert(record_of(2));
   REQUIRE_FALSE(members.erase_longest_dead());
@@ -126,7 +126,7 @@ TEST_CASE("drawn members are live and different") {
   REQUIRE(view.draw_live() == nullptr);
 }
 
-TEST_CASE("a circle is small, replaces dead members at once, and in time goes around the swarm") {
+TEST_CASE("a circle is small, replaces dead members at once, and covers the swarm over time") {
   LocalView view = view_of(2, 60);
   std::set<PeerId> seen;
   for (int i = 0; i < 2000; ++i) {
@@ -140,7 +140,7 @@ TEST_CASE("a circle is small, replaces dead members at once, and in time goes ar
   for (int i = 0; i < 50; ++i) REQUIRE(view.draw_from_circle()->member.id != dead);
 }
 
-TEST_CASE("a circle without other members draws nobody") {
+TEST_CASE("a circle without other members draws no member") {
   LocalView view = view_of(2, 1);
   REQUIRE(view.draw_from_circle() == nullptr);
 }

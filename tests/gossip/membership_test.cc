@@ -12,7 +12,7 @@ namespace starling::gossip {
 using wire::Liveness;
 using wire::Phase;
 
-TEST_CASE("a higher incarnation overrides a suspicion and a failure, a lower one nothing") {
+TEST_CASE("a higher incarnation overrides a suspicion and a failure; a lower one has no effect") {
   for (const Liveness rumor : {Liveness::suspect, Liveness::failed}) {
     Table table;
     table.learn(2, 2);
@@ -43,7 +43,7 @@ TEST_CASE("a peer refutes false claims about itself by raising its incarnation")
   }
 }
 
-TEST_CASE("an incarnation never runs backwards, not even when a forged one is the highest there is") {
+TEST_CASE("an incarnation never decreases, even if a forged claim has the maximum") {
   Table table;
   table.tell(at(0s), said_to_be(member(1), Liveness::suspect, UINT32_MAX));
   REQUIRE(table.membership.self().incarnation == UINT32_MAX);
@@ -51,13 +51,13 @@ TEST_CASE("an incarnation never runs backwards, not even when a forged one is th
   REQUIRE(table.membership.self().incarnation == UINT32_MAX);
 }
 
-TEST_CASE("only its owner raises an incarnation: suspicion and failure keep it") {
+TEST_CASE("only the member itself raises its incarnation; suspicion and failure keep it") {
   Table table;
   table.tell(at(0s), said_to_be(member(2), Liveness::alive, 5));
   table.run(at(30s));
   REQUIRE(table.liveness(2) == Liveness::failed);
   REQUIRE(table.membership.find(PeerId{2})->member.incarnation == 5);
-  // Nor does a telling that one is alive raise one's own.
+  // A claim that this peer is alive does not raise its incarnation either.
   table.tell(at(30s), said_to_be(member(1), Liveness::alive, 9));
   REQUIRE(table.membership.self().incarnation == 0);
 }
@@ -69,7 +69,7 @@ TEST_CASE("a member that answers its probes is never suspected") {
   REQUIRE(noticed(table.out, Notice::What::suspected).empty());
 }
 
-TEST_CASE("a direct message clears a suspicion, another member's claim of the same incarnation does not") {
+TEST_CASE("a direct message clears a suspicion; another member's claim with the same incarnation does not") {
   Table table;
   table.learn(2, 3);
   table.membership.unreachable(at(0s), address_of(2), table.out);
@@ -83,7 +83,7 @@ TEST_CASE("a direct message clears a suspicion, another member's claim of the sa
   REQUIRE(noticed(table.out, Notice::What::recovered) == std::vector{PeerId{2}});
 }
 
-TEST_CASE("a member that left stays left, whatever others claim about that incarnation") {
+TEST_CASE("a member that left stays left, whatever others claim with the same incarnation") {
   Table table;
   table.learn(2, 2);
   table.tell(at(0s), said_to_be(member(2), Liveness::left));
@@ -91,7 +91,7 @@ TEST_CASE("a member that left stays left, whatever others claim about that incar
     table.tell(at(1s), said_to_be(member(2), rumor));
     REQUIRE(table.liveness(2) == Liveness::left);
   }
-  table.membership.heard(at(1s), PeerId{2}, address_of(2), table.out);  // a message that was still on its way
+  table.membership.heard(at(1s), PeerId{2}, address_of(2), table.out);  // a message that was still in transit
   table.membership.unreachable(at(1s), address_of(2), table.out);
   table.run(at(120s));
   REQUIRE(table.liveness(2) == Liveness::left);
@@ -114,19 +114,19 @@ TEST_CASE("the sum of samples includes members that failed or left, and never de
   table.tell(at(3s), said_to_be(told(2, 120), Liveness::failed));
   table.tell(at(0s), said_to_be(told(3, 250), Liveness::left));
   REQUIRE(table.membership.swarm_samples() == 380);
-  table.tell(at(0s),
-             said_to_be(told(3, 10), Liveness::alive, 1));  // older news, though of a higher incarnation
+  // A claim with fewer samples, although with a higher incarnation, is ignored.
+  table.tell(at(0s), said_to_be(told(3, 10), Liveness::alive, 1));
   table.membership.set_progress(0, 5);
   REQUIRE(table.membership.swarm_samples() == 380);
   REQUIRE(table.membership.find(PeerId{3})->member.steps == 25);
-  // What those consumed who were dead before this peer came is told in a Welcome, as one sum.
+  // A Welcome carries one sum for the members that were dead before this peer joined.
   table.tell(at(0s), said_to_be(told(4, 1000), Liveness::failed));
   REQUIRE(table.membership.swarm_samples() == 380);
   REQUIRE(table.membership.retired_samples({}) == 120);
   table.membership.welcomed(at(3s), PeerId{3}, {}, 1000, table.out);
   REQUIRE(table.membership.swarm_samples() == 1380);
   REQUIRE(table.membership.retired_samples({}) == 1120);
-  // Absurd claims saturate the sum and do not wrap it.
+  // Absurd claims saturate the sum instead of wrapping it.
   table.tell(at(0s), told(5, UINT64_MAX - 5));
   REQUIRE(table.membership.swarm_samples() == UINT64_MAX);
   table.tell(at(0s), told(2, UINT64_MAX));
@@ -144,7 +144,7 @@ TEST_CASE("a phase only moves forward") {
   REQUIRE(table.membership.version() != version);
 }
 
-TEST_CASE("round-robin probing reaches every member once in a round") {
+TEST_CASE("round-robin probing probes every member once in a round") {
   Table table;
   table.learn(2, 11);
   const std::set<std::uint64_t> everyone{2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -172,7 +172,7 @@ TEST_CASE("a failed member is retried forever, with growing intervals") {
   REQUIRE(tries.back() - tries[tries.size() - 2] >= 22s);
 }
 
-TEST_CASE("a failed member that is back receives the claim, refutes it and is alive again") {
+TEST_CASE("a failed member that returns receives the claim, refutes it and is alive again") {
   Table here;
   Membership there(member(2), {}, Random(2));
   there.start(at(0s));
@@ -197,14 +197,14 @@ TEST_CASE("a ping meant for an earlier instance at this address is not answered"
   Table table;
   table.membership.on(at(1s), PeerId{2}, address_of(2), wire::Ping{1, PeerId{99}, {member(2)}}, table.out);
   REQUIRE(sent<wire::Ack>(table.out).empty());
-  // Who is there now says so instead.
+  // The current instance sends its own record instead.
   const auto told = sent<wire::Gossip>(table.out);
   REQUIRE(told.size() == 1);
   REQUIRE(told[0].second.members == std::vector{table.membership.self()});
   REQUIRE(table.membership.find(PeerId{2}) != nullptr);
 }
 
-TEST_CASE("the next deadline is later than the tick that was just made") {
+TEST_CASE("the next deadline is later than the last tick") {
   Table table;
   table.learn(2, 40);
   Instant now = at(0s);
@@ -213,7 +213,7 @@ TEST_CASE("the next deadline is later than the tick that was just made") {
     table.membership.tick(now, table.out);
     const PeerId from{2 + static_cast<std::uint64_t>(k) % 39};
     if (k % 7 == 0) table.membership.heard(now, from, address_of(from.value), table.out);
-    // A window that shrank because others failed in this tick may leave a suspect overdue by then.
+    // Failures in this tick shorten the suspicion windows, so a suspect may be overdue.
     if (table.membership.next_deadline() <= now) table.membership.tick(now, table.out);
     REQUIRE(table.membership.next_deadline() > now);
   }
@@ -231,7 +231,7 @@ TEST_CASE("the table of members is bounded") {
   }
   REQUIRE(table.membership.others().size() == 10);
   REQUIRE(table.membership.swarm_samples() == 10);
-  // Who is known is still kept up to date.
+  // Existing members are still updated.
   table.tell(at(0s), said_to_be(member(2), Liveness::left));
   REQUIRE(table.liveness(2) == Liveness::left);
 }
@@ -242,7 +242,7 @@ TEST_CASE("no member has the id 0") {
   REQUIRE(table.membership.others().empty());
 }
 
-TEST_CASE("a goodbye goes only to live members and says left") {
+TEST_CASE("a goodbye is sent only to live members, with the liveness left") {
   Table table;
   table.learn(2, 4);
   table.tell(at(0s), said_to_be(member(3), Liveness::left));

@@ -7,18 +7,18 @@
 
 namespace starling::gossip {
 
-TEST_CASE("with a pace in steps, an exchange is due that number of own steps after the last") {
+TEST_CASE("with a pace in steps, an exchange is due that number of steps after the last") {
   Pacer pacer(Pace{Pace::Kind::steps, 8, {}}, Random(1));
   pacer.taken(at(0s), 100);
   REQUIRE_FALSE(pacer.due(at(99s), 107));
   REQUIRE(pacer.due(at(99s), 108));
-  pacer.taken(at(99s), 130);  // late: what was missed is not made up for
+  pacer.taken(at(99s), 130);  // late; missed exchanges are not repeated
   REQUIRE_FALSE(pacer.due(at(100s), 137));
   REQUIRE(pacer.due(at(100s), 138));
   REQUIRE(pacer.next_deadline(at(99s)) == kNever);
 }
 
-TEST_CASE("with a pace in time, an exchange is due that long after the last") {
+TEST_CASE("with a pace in time, an exchange is due that time after the last") {
   Pacer pacer(Pace{Pace::Kind::time, 0, 200ms}, Random(1));
   pacer.taken(at(1s), 0);
   REQUIRE_FALSE(pacer.due(at(1199ms), 1000));
@@ -51,7 +51,7 @@ TEST_CASE("with a Poisson clock, the intervals between exchanges have the given 
   REQUIRE(std::abs(std::sqrt(squares / kTimes - mean * mean) - 0.2) < 0.008);
 }
 
-TEST_CASE("always is always due") {
+TEST_CASE("with the pace always, an exchange is always due") {
   Pacer pacer(Pace{Pace::Kind::always, 0, {}}, Random(1));
   pacer.taken(at(0s), 0);
   REQUIRE(pacer.due(at(0s), 0));
@@ -59,7 +59,7 @@ TEST_CASE("always is always due") {
   REQUIRE(pacer.due(at(0s), 0));
 }
 
-TEST_CASE("after a failed exchange none is due for a moment, and the pacer returns its end") {
+TEST_CASE("after a failed exchange the pacer pauses, and its deadline is the end of the pause") {
   for (const Pace pace :
        {Pace{Pace::Kind::always, 0, {}}, Pace{Pace::Kind::steps, 1, {}}, Pace{Pace::Kind::time, 0, 1ms}}) {
     Pacer pacer(pace, Random(1));

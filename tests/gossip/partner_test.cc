@@ -12,7 +12,7 @@ using wire::Phase;
 
 namespace {
 
-// Peer 1 of a swarm that it knows.
+// Peer 1, with members that a test adds.
 struct Swarm {
   explicit Swarm(const std::string& topology, Partners policy = Partners::uniform)
       : chooser(*topologies::Topology::parse(topology), policy, Random(5)) {
@@ -38,13 +38,13 @@ struct Swarm {
 
 TEST_CASE("on a ring the partners are the two adjacent peers, in the order of the names") {
   Swarm swarm("ring");
-  // Ids run against the names: only names order the vertices, p2 before p10.
+  // The order of ids differs from that of names. Only names order the vertices, with p2 before p10.
   for (const auto& [id, name] : std::map<std::uint64_t, std::string>{{90, "p2"}, {70, "p10"}, {80, "p3"}}) {
     auto m = member(id);
     m.name = name;
     swarm.tell(m);
   }
-  const auto drawn = swarm.draw(2000);  // p1 stands between p10 and p2
+  const auto drawn = swarm.draw(2000);  // p1 is between p10 and p2
   REQUIRE(drawn.size() == 2);
   REQUIRE(std::abs(drawn.at(90) - 1000) < 120);
   REQUIRE(std::abs(drawn.at(70) - 1000) < 120);
@@ -58,7 +58,7 @@ TEST_CASE("every neighbor is drawn equally often") {
   for (const auto& [id, times] : drawn) REQUIRE(std::abs(times - 2000) < 200);
 }
 
-TEST_CASE("members that do not train yet, failed or left are not vertices: the graph heals") {
+TEST_CASE("members that do not train yet, failed or left are not vertices of the graph") {
   Swarm swarm("ring");
   for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k, k == 6 ? Phase::joining : Phase::training));
   auto drawn = swarm.draw(200);
@@ -134,13 +134,12 @@ TEST_CASE("there is no partner for a lone peer, or if all others are suspect") {
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
 }
 
-TEST_CASE(
-    "each round of a topology that varies in time is drawn equally often, and rounds without a link never") {
-  constexpr std::uint32_t kPeers = 7, kOwn = kPeers - 1;  // the last one has no link in some rounds
+TEST_CASE("rounds of a time-varying topology are drawn equally often, except those without a link") {
+  constexpr std::uint32_t kPeers = 7, kOwn = kPeers - 1;  // the last peer has no link in some rounds
   Swarm swarm("base:k=1");
   for (std::uint64_t k = 2; k <= kPeers; ++k) {
     auto m = member(k);
-    m.name = std::string(1, static_cast<char>('a' + k - 2));  // shorter than p1, so before it
+    m.name = std::string(1, static_cast<char>('a' + k - 2));  // shorter than "p1", so sorted before it
     swarm.tell(m);
   }
   const auto schedule = topologies::Topology::parse("base:k=1")->among(kPeers);
@@ -157,7 +156,7 @@ TEST_CASE(
   for (const auto& [id, share] : expected) REQUIRE(std::abs(drawn.at(id) - 20000 * share / rounds) < 400);
 }
 
-TEST_CASE("turns take every neighbor once before repeating one, and skip suspects") {
+TEST_CASE("turns choose every neighbor once before repeating one, and skip suspects") {
   Swarm swarm("complete", Partners::turns);
   for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k));
   for (const auto& [id, times] : swarm.draw(500)) REQUIRE(times == 100);
@@ -170,7 +169,7 @@ TEST_CASE("turns take every neighbor once before repeating one, and skip suspect
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
 }
 
-TEST_CASE("turns follow the rounds of a topology that varies in time") {
+TEST_CASE("turns follow the rounds of a time-varying topology") {
   Swarm swarm("one-peer-exponential", Partners::turns);
   for (std::uint64_t k = 2; k <= 8; ++k) swarm.tell(member(k));
   for (int period = 0; period < 5; ++period)
@@ -178,19 +177,19 @@ TEST_CASE("turns follow the rounds of a topology that varies in time") {
       REQUIRE(swarm.chooser.choose(at(0s), swarm.membership) == PeerId{1 + hop});
 }
 
-TEST_CASE("aware draws fast neighbors more often, and no link less than a quarter as often") {
+TEST_CASE("aware draws fast neighbors more often, and each at least a quarter as often as uniform") {
   Swarm swarm("complete", Partners::aware);
   for (std::uint64_t k = 2; k <= 5; ++k) swarm.tell(member(k));
   for (std::uint64_t k = 2; k <= 5; ++k)
     swarm.chooser.met(swarm.membership, PeerId{k}, k == 2 ? Duration{10ms} : Duration{1s});
   const auto drawn = swarm.draw(20000);
-  // A quarter is shared evenly, the rest goes as 1 : 1/100 : 1/100 : 1/100.
+  // A quarter is divided evenly, the rest in the ratio 1 : 1/100 : 1/100 : 1/100.
   REQUIRE(std::abs(drawn.at(2) - 20000 * (0.25 / 4 + 0.75 / 1.03)) < 300);
   for (std::uint64_t k = 3; k <= 5; ++k)
     REQUIRE(std::abs(drawn.at(k) - 20000 * (0.25 / 4 + 0.75 * 0.01 / 1.03)) < 200);
 }
 
-TEST_CASE("aware draws neighbors that have learned since the last meeting more often") {
+TEST_CASE("aware draws neighbors that have trained since the last exchange more often") {
   Swarm swarm("complete", Partners::aware);
   const auto progressed = [](std::uint64_t k, std::uint64_t samples) {
     auto m = member(k);
@@ -200,29 +199,29 @@ TEST_CASE("aware draws neighbors that have learned since the last meeting more o
   for (std::uint64_t k = 2; k <= 4; ++k) swarm.tell(progressed(k, 1000));
   for (std::uint64_t k = 2; k <= 4; ++k) swarm.chooser.met(swarm.membership, PeerId{k}, std::nullopt);
   swarm.tell(progressed(2, 5000));
-  swarm.tell(progressed(3, 2000));  // p4 stands still
+  swarm.tell(progressed(3, 2000));  // p4 makes no progress
   const auto drawn = swarm.draw(20000);
   REQUIRE(std::abs(drawn.at(2) - 20000 * (0.25 / 3 + 0.75 * 0.8)) < 300);
   REQUIRE(std::abs(drawn.at(3) - 20000 * (0.25 / 3 + 0.75 * 0.2)) < 300);
   REQUIRE(std::abs(drawn.at(4) - 20000 * (0.25 / 3)) < 200);
 }
 
-TEST_CASE("aware draws all neighbors equally often if it knows nothing about them") {
+TEST_CASE("aware draws all neighbors equally often without measurements") {
   Swarm swarm("complete", Partners::aware);
   for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k));
   for (const auto& [id, times] : swarm.draw(10000)) REQUIRE(std::abs(times - 2000) < 200);
 }
 
-TEST_CASE("the exchange times of a member that is gone are forgotten") {
+TEST_CASE("the exchange times of a departed member are discarded") {
   Swarm swarm("complete", Partners::aware);
   for (std::uint64_t k = 2; k <= 3; ++k) swarm.tell(member(k));
   swarm.chooser.met(swarm.membership, PeerId{2}, Duration{1s});
   swarm.chooser.met(swarm.membership, PeerId{3}, Duration{10ms});
   swarm.tell(said_to_be(member(3), Liveness::left));
   REQUIRE(swarm.draw(10).at(2) == 10);
-  swarm.chooser.met(swarm.membership, PeerId{77}, Duration{1s});  // nobody
+  swarm.chooser.met(swarm.membership, PeerId{77}, Duration{1s});  // not a member
   swarm.tell(member(4));
-  const auto drawn = swarm.draw(10000);  // one of known slowness, one unknown: taken for as quick as any
+  const auto drawn = swarm.draw(10000);  // one measured as slow, one not measured and treated as equally fast
   REQUIRE(std::abs(drawn.at(2) - 5000) < 300);
 }
 

@@ -1,4 +1,4 @@
-// The small machines of a Peer and of a Membership, each by itself.
+// The components of Peer and Membership, each tested separately.
 #include "gossip/copying.h"
 #include "gossip/ending.h"
 #include "gossip/exchanges.h"
@@ -48,7 +48,7 @@ struct Pinging {
 
 }  // namespace
 
-TEST_CASE("a round count jumps only to rounds that a peer in step cannot have reached") {
+TEST_CASE("a round count jumps only to later rounds, and not absurdly far") {
   RoundCount count;
   REQUIRE(count.begin() == 1);
   count.left_behind(2);
@@ -97,7 +97,7 @@ TEST_CASE("a stopped copy is aborted and chooses no other donor") {
   REQUIRE(copying.next_deadline() == kNever);
 }
 
-TEST_CASE("settling takes 2 + log2 n completed exchanges and at most four times as many tries") {
+TEST_CASE("settling takes 2 + log2 n completed exchanges, in at most four times as many tries") {
   for (const auto& [others, exchanges] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{
            {0, 0}, {1, 3}, {2, 4}, {3, 4}, {4, 5}, {7, 5}, {8, 6}}) {
     Running running(others);
@@ -141,7 +141,7 @@ TEST_CASE("exchanges are counted by their outcome, and only while they are in fl
   REQUIRE(exchanges.counts().aborted == 1);
 }
 
-TEST_CASE("an exchange is lost at its deadline, which progress extends, or when its partner is suspect") {
+TEST_CASE("an exchange is lost if its partner is suspect or at its deadline, which progress extends") {
   Running running(2);
   Exchanges exchanges(running.run);
   const auto first = exchanges.begin(PeerId{2}, {}, at(1s), running.out).exchange;
@@ -173,13 +173,13 @@ TEST_CASE("an answer ends once, and counts if it was completed") {
   REQUIRE(exchanges.answering() == 0);
 }
 
-TEST_CASE("a probe without an answer asks helpers and then fails, and sleep extends it") {
+TEST_CASE("a probe without an answer asks helpers and then fails; sleep extends its deadline") {
   Pinging pinging;
   Rumors rumors(pinging.view);
   Prober prober(pinging.view, rumors);
   Record& record = *pinging.view.members.find(PeerId{2});
   prober.probe(at(0s), record, pinging.out);
-  prober.probe(at(0s), record, pinging.out);  // one is open
+  prober.probe(at(0s), record, pinging.out);  // already probed
   REQUIRE(sent<wire::Ping>(pinging.out).size() == 1);
   REQUIRE(prober.next_deadline() == at(500ms));
   prober.slept(1s);

@@ -1,4 +1,4 @@
-// Small machines beside the exchange: patience, limited acceptance, shares.
+// Components that limit exchanges: patience, acceptance and shares.
 
 #include "gossip/pacing.h"
 #include "gossip/partner.h"
@@ -8,17 +8,17 @@
 
 namespace starling::gossip {
 
-TEST_CASE("a new partner gets the ceiling, a known one eight times its usual silence") {
+TEST_CASE("the limit is the ceiling for a new partner, then eight times the partner's usual silence") {
   Patience patience(10s);
   REQUIRE(patience.limit(PeerId{2}) == 10s);
   patience.went_well(PeerId{2}, 500ms);
   REQUIRE(patience.limit(PeerId{2}) == 4s);
   REQUIRE(patience.limit(PeerId{3}) == 10s);
   patience.went_well(PeerId{3}, 1us);
-  REQUIRE(patience.limit(PeerId{3}) == 1s);  // never less
+  REQUIRE(patience.limit(PeerId{3}) == 1s);  // the minimum
 }
 
-TEST_CASE("a longer silence raises the limit at once, a shorter one lowers it slowly") {
+TEST_CASE("a longer silence raises the limit at once; a shorter one lowers it slowly") {
   Patience patience(10s);
   patience.went_well(PeerId{2}, 200ms);
   patience.went_well(PeerId{2}, 1s);
@@ -27,9 +27,7 @@ TEST_CASE("a longer silence raises the limit at once, a shorter one lowers it sl
   REQUIRE(patience.limit(PeerId{2}) == 6400ms);  // 3/4 of 1 s and 1/4 of 200 ms
 }
 
-TEST_CASE(
-    "each timeout doubles the partner's limit, up to a ceiling that doubles too, until an exchange "
-    "completes") {
+TEST_CASE("each timeout doubles the partner's limit and the ceiling, until an exchange completes") {
   Patience patience(10s);
   patience.went_well(PeerId{2}, 1ms);
   patience.timed_out(PeerId{2});
@@ -45,8 +43,7 @@ TEST_CASE(
   REQUIRE(patience.limit(PeerId{9}) <= 24h);
 }
 
-TEST_CASE(
-    "a partner's offers are accepted twice as often as this peer begins exchanges, after a burst of four") {
+TEST_CASE("after a burst of four, offers are accepted at twice the peer's own rate") {
   Acceptance acceptance;
   acceptance.start(at(0s));
   for (int k = 1; k <= 100; ++k) acceptance.own(at(k * 1s));
@@ -54,10 +51,10 @@ TEST_CASE(
   for (int k = 0; k < 1000; ++k) taken += acceptance.take(at(100s + k * 100ms), PeerId{2});
   REQUIRE(taken >= 4 + 2 * 99);
   REQUIRE(taken <= 4 + 2 * 100);
-  REQUIRE(acceptance.take(at(200s), PeerId{3}));  // another one has tokens of its own
+  REQUIRE(acceptance.take(at(200s), PeerId{3}));  // tokens are per partner
 }
 
-TEST_CASE("by work, a partner with less than half of the samples moves this peer less") {
+TEST_CASE("with shares by work, a partner with less than half of the samples moves this peer less") {
   wire::Member self = member(1);
   Record partner;
   partner.member = member(2);
@@ -69,14 +66,14 @@ TEST_CASE("by work, a partner with less than half of the samples moves this peer
   REQUIRE(share(5000) == 1.0F);
   REQUIRE(share(500) == 1.0F);
   REQUIRE(share(250) == 0.5F);
-  REQUIRE(share(0) == 1.0F / 64);  // little, and not nothing
+  REQUIRE(share(0) == 1.0F / 64);  // the minimum
   self.samples = 0;
   REQUIRE(share(0) == 1.0F);
   self.samples = 1000;
   REQUIRE(own_share(Shares::equal, at(1s), self, partner) == 1.0F);
 }
 
-TEST_CASE("by age, a partner whose samples have not grown for long moves this peer less") {
+TEST_CASE("with shares by age, a partner without recent progress moves this peer less") {
   Table table;
   table.learn(2, 2);
   for (int k = 1; k <= 20; ++k) {

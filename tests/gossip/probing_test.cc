@@ -1,5 +1,5 @@
-// Probes, helpers, suspicion and its accusers, refutation, and what one's own lag and measured round trips
-// do.
+// Probes, helpers, suspicion and its accusers, refutation, and the effect of this peer's lag and of measured
+// round trips.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ using wire::Liveness;
 
 namespace {
 
-// Lets time pass until the next Ping to anybody, and returns that.
+// Advances time until the next Ping, and returns it.
 std::pair<Address, wire::Ping> next_ping(Table& table, const std::set<std::uint64_t>& answers = {}) {
   for (int k = 0; k < 1000; ++k) {
     table.out.clear();
@@ -26,7 +26,7 @@ std::pair<Address, wire::Ping> next_ping(Table& table, const std::set<std::uint6
 
 }  // namespace
 
-TEST_CASE("a silent member is suspected when the probe's interval is over, and failed after the window") {
+TEST_CASE("a silent member is suspect after the probe's interval and failed after the suspicion window") {
   Table table;
   table.learn(2, 2);
   const auto ping = next_ping(table);
@@ -43,7 +43,7 @@ TEST_CASE("a silent member is suspected when the probe's interval is over, and f
   REQUIRE(table.liveness(2) == Liveness::failed);
 }
 
-TEST_CASE("helpers are asked when a member does not answer, and what they relay cancels only the probe") {
+TEST_CASE("helpers probe a silent member, and a relayed answer cancels only the probe") {
   Table table;
   table.learn(2, 9);
   const auto ping = next_ping(table, {});
@@ -67,10 +67,10 @@ TEST_CASE("helpers are asked when a member does not answer, and what they relay 
                       wire::Ack{ping.second.sequence, {}, target}, table.out);
   table.run(probed + 1s);
   REQUIRE(table.liveness(target.value) == Liveness::alive);
-  REQUIRE_FALSE(table.membership.find(target)->last_heard);  // not a sign of life
+  REQUIRE_FALSE(table.membership.find(target)->last_heard);  // a relayed answer is not a direct message
 }
 
-TEST_CASE("an Ack on behalf of another, or of another sequence, cancels nothing") {
+TEST_CASE("an Ack on behalf of another member, or with another sequence, cancels nothing") {
   Table table;
   table.learn(2, 3);
   const auto ping = next_ping(table);
@@ -98,7 +98,7 @@ TEST_CASE("a helper asks the target and relays its answer once") {
   REQUIRE(pings[0].second.target == PeerId{3});
   table.out.clear();
   const wire::Ack answer{pings[0].second.sequence, {}, {}};
-  table.membership.on(at(1s), PeerId{2}, address_of(2), answer, table.out);  // by somebody else
+  table.membership.on(at(1s), PeerId{2}, address_of(2), answer, table.out);  // from another member
   REQUIRE(sent<wire::Ack>(table.out).empty());
   table.membership.on(at(1s), PeerId{3}, address_of(3), answer, table.out);
   const auto relayed = sent<wire::Ack>(table.out);
@@ -129,7 +129,7 @@ TEST_CASE("the suspicion window grows with the logarithm of the swarm, and shrin
       auto suspect = said_to_be(member(2), Liveness::suspect);
       suspect.accuser = PeerId{100 + k};
       table.tell(at(0s), suspect);
-      table.tell(at(0s), suspect);  // told again it counts no more
+      table.tell(at(0s), suspect);  // a repeated accusation does not count
     }
     Duration after{0};
     while (table.liveness(2) == Liveness::suspect) {
@@ -138,8 +138,8 @@ TEST_CASE("the suspicion window grows with the logarithm of the swarm, and shrin
     }
     return to_seconds(after);
   };
-  // 4 x log10(1000) x 1 s alone, half of it with three further accusers, and between them as their logarithm
-  // goes.
+  // 4 x log10(1000) x 1 s with one accuser, and half of that with three further ones. Between them the window
+  // falls with the logarithm of the accusers.
   CHECK(failed_after(1) == Approx(12).margin(0.02));
   CHECK(failed_after(2) == Approx(9).margin(0.02));
   CHECK(failed_after(3) == Approx(12 - 6 * std::log(3.0) / std::log(4.0)).margin(0.02));
@@ -147,7 +147,7 @@ TEST_CASE("the suspicion window grows with the logarithm of the swarm, and shrin
   CHECK(failed_after(9) == Approx(6).margin(0.02));
 }
 
-TEST_CASE("a claimed failure makes a suspect; only after half the window it makes a failed member") {
+TEST_CASE("a claimed failure makes a member suspect, and failed only after half the window") {
   Table table;
   table.learn(2, 2);
   table.tell(at(10s), said_to_be(member(2), Liveness::failed));
@@ -158,8 +158,7 @@ TEST_CASE("a claimed failure makes a suspect; only after half the window it make
   REQUIRE(table.liveness(2) == Liveness::failed);
 }
 
-TEST_CASE(
-    "a member that has just sent a message is not suspected on a claim, but warned, at a limited rate") {
+TEST_CASE("a claim about a member that has just sent a message causes only a warning") {
   Table table;
   table.learn(2, 2);
   table.membership.heard(at(10s), PeerId{2}, address_of(2), table.out);
@@ -175,7 +174,7 @@ TEST_CASE(
   REQUIRE(table.liveness(2) == Liveness::suspect);
 }
 
-TEST_CASE("a suspect that sends a message is alive here, and is warned, so that it can refute everywhere") {
+TEST_CASE("a suspect that sends a message is alive again, and receives a warning") {
   Table table;
   table.learn(2, 2);
   table.membership.unreachable(at(10s), address_of(2), table.out);
@@ -202,13 +201,13 @@ TEST_CASE("the next suspicion after a cleared one has a full window") {
   REQUIRE(table.liveness(2) == Liveness::failed);
 }
 
-TEST_CASE("time that this peer slept through does not count against others") {
+TEST_CASE("time during which this peer slept does not count against others") {
   Table table;
   table.learn(2, 3);
   const auto ping = next_ping(table);
   const std::uint64_t probed = ping.second.target.value, suspected = 5 - probed;
   table.membership.unreachable(table.now, address_of(suspected), table.out);
-  // It is stopped for a minute, and wakes with all deadlines past and the answers unread.
+  // The peer is stopped for a minute. It wakes with all deadlines past and the answers unread.
   const Instant woken = table.now + 60s;
   table.membership.slept(woken - table.membership.next_deadline());
   table.membership.tick(woken, table.out);
@@ -233,12 +232,12 @@ TEST_CASE("helpers are asked earlier if round trips are short, and later if they
     while (sent<wire::PingRequest>(table.out).empty()) table.run(table.membership.next_deadline());
     return table.now - probed;
   };
-  REQUIRE(asked_after(1ms, 0ms) == 100ms);  // a tenth of the interval at least
+  REQUIRE(asked_after(1ms, 0ms) == 100ms);  // the minimum, a tenth of the interval
   REQUIRE(asked_after(200ms, 0ms) > 200ms);
   REQUIRE(asked_after(200ms, 0ms) < 300ms);
   REQUIRE(asked_after(1ms, 100ms) > 250ms);
-  REQUIRE(asked_after(1500ms, 0ms) > 1500ms);  // a full link may hold answers up for longer than an interval
-  REQUIRE(asked_after(1ms, 5s) == 4s);         // four intervals at most
+  REQUIRE(asked_after(1500ms, 0ms) > 1500ms);  // a full link may delay answers by more than an interval
+  REQUIRE(asked_after(1ms, 5s) == 4s);         // the maximum, four intervals
 }
 
 TEST_CASE("a suspected peer refutes at once") {
@@ -254,23 +253,23 @@ TEST_CASE("a suspected peer refutes at once") {
   for (const auto& [to, gossip] : told) REQUIRE(gossip.members == std::vector{table.membership.self()});
 }
 
-TEST_CASE("another instance at a member's address takes that member's place") {
+TEST_CASE("another instance at a member's address replaces that member") {
   Table table;
   table.learn(2, 2);
   auto successor = member(9);
   successor.address = address_of(2);
   table.tell(at(1s), successor);
-  REQUIRE(table.liveness(2) == Liveness::alive);  // hearsay decides nothing
+  REQUIRE(table.liveness(2) == Liveness::alive);  // a claim of a third member is not sufficient
   table.membership.heard(at(2s), PeerId{9}, address_of(2), table.out);
   REQUIRE(table.liveness(2) == Liveness::failed);
   REQUIRE(table.liveness(9) == Liveness::alive);
-  // Nobody listens there as number 2 any more, so it is not tried again.
+  // Number 2 no longer listens there, so it is not retried.
   table.pinged.clear();
   table.run(at(300s), {9});
   REQUIRE(table.pinged[2].empty());
 }
 
-TEST_CASE("a restarted peer records its former instance as dead, counts its samples, and tells others") {
+TEST_CASE("a restarted peer records its former instance as dead and sends the correction") {
   Table table;
   table.learn(2, 2);
   auto former = member(9);

@@ -1,11 +1,11 @@
-// A peer whose own replica is lost: NaN out of its own steps.
+// A peer whose own replica is lost, because its steps produced NaN.
 
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
 
 namespace starling::gossip {
 
-TEST_CASE("a peer whose replica is lost discards its steps, copies a member's replica, and resumes renewed") {
+TEST_CASE("a peer whose replica is lost discards its steps, copies a member's replica, and resumes") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 32}));
@@ -18,7 +18,7 @@ TEST_CASE("a peer whose replica is lost discards its steps, copies a member's re
   REQUIRE(fetch[0].afresh);
   REQUIRE(life.peer.view().diverged);
 
-  // Meanwhile it exchanges nothing, either way, and said again it is the same loss.
+  // Meanwhile it neither begins nor accepts exchanges. A second report changes nothing.
   REQUIRE(all<BeginExchange>(life.happens(Stepped{50, 1600})).empty());
   const auto refused = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1}));
   REQUIRE_FALSE(refused.at(0).accept);
@@ -34,7 +34,7 @@ TEST_CASE("a peer whose replica is lost discards its steps, copies a member's re
   REQUIRE(all<BeginExchange>(life.happens(Stepped{51, 1632})).size() == 1);
 }
 
-TEST_CASE("a peer whose device is gone aborts its exchanges, says goodbye and fails with the reason") {
+TEST_CASE("a peer whose device is lost aborts its exchanges, sends a goodbye and fails with the reason") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 32}));
@@ -44,10 +44,10 @@ TEST_CASE("a peer whose device is gone aborts its exchanges, says goodbye and fa
   REQUIRE(all<Finish>(end).at(0).how == Finish::How::failed);
   REQUIRE(all<Finish>(end)[0].why == "cuda:0 is lost");
   REQUIRE(life.peer.view().over);
-  REQUIRE(sent<wire::Leave>(end).size() == 1);  // whoever hears it need not find out
+  REQUIRE(sent<wire::Leave>(end).size() == 1);  // receivers need not detect the failure
 }
 
-TEST_CASE("the delay doubles if the replica is lost soon after each copy, and then the peer fails") {
+TEST_CASE("repeated losses soon after a copy double the delay, and then the peer fails") {
   Life life;
   life.trains(rules_of(), {2});
   std::vector<Duration> waited;
@@ -72,7 +72,7 @@ TEST_CASE("the delay doubles if the replica is lost soon after each copy, and th
   REQUIRE(sent<wire::Leave>(life.out).size() == 1);
 }
 
-TEST_CASE("a replica that lasts for a while after each copy may be lost any number of times") {
+TEST_CASE("a replica that lasts for a while after each copy may be lost repeatedly") {
   Life life;
   life.trains(rules_of(), {2});
   for (std::uint64_t k = 1; k <= 50; ++k) {

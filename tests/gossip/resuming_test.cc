@@ -1,4 +1,4 @@
-// A peer that goes on from a checkpoint: what it counts, and what the swarm counts of it.
+// A peer that resumes from a checkpoint: its own counts, and its samples in the swarm's sum.
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
 
@@ -26,8 +26,7 @@ TEST_CASE("a lone peer that resumes continues its steps, the swarm's samples and
   CHECK(all<TrainingEnded>(life.happens(Stepped{110, 6400 + 10 * 64})).size() == 1);
 }
 
-TEST_CASE(
-    "a run that is resumed ends when all lives together have consumed its epochs, or its time is over") {
+TEST_CASE("a resumed run ends after its epochs or its time, both counted over all its parts") {
   Life by_samples(resumed());
   by_samples.trains(rules_of({}, {.swarm_samples = 20'064, .steps = std::nullopt, .time = std::nullopt}));
   CHECK(all<TrainingEnded>(by_samples.happens(Stepped{100, 6400})).empty());
@@ -39,18 +38,18 @@ TEST_CASE(
   CHECK(all<TrainingEnded>(by_time.waits(at(21s))).size() == 1);
 }
 
-TEST_CASE("a run that was over when it was resumed ends without a step") {
+TEST_CASE("a resumed run that was already over ends without a step") {
   Life life(resumed());
   life.trains(rules_of({}, {.swarm_samples = 20'000, .steps = std::nullopt, .time = std::nullopt}));
   CHECK(all<StartTraining>(life.out).empty());
   CHECK(all<TrainingEnded>(life.out).size() == 1);
 }
 
-TEST_CASE("a swarm that remembers a resumed peer's earlier id counts its samples once") {
+TEST_CASE("a swarm that still lists a resumed peer's earlier id counts its samples once") {
   Life life(resumed(joining({2})));
   life.happens(Start{});
   wire::Member earlier = member(7);
-  earlier.samples = 6500;  // a little more than the checkpoint says
+  earlier.samples = 6500;  // slightly more than in the checkpoint
   earlier.liveness = wire::Liveness::failed;
   wire::Member other = member(2);
   other.samples = 14'000;
@@ -85,7 +84,7 @@ TEST_CASE("a resumed peer announces samples of its earlier id that this id had n
   CHECK(life.peer.view().swarm_samples == 6400);
   CHECK(stays.peer.view().swarm_samples == 6400);
 
-  // Who knows better keeps what it knows, and whoever has never heard of that life counts nothing twice.
+  // A member with a higher count keeps it, and samples of an unknown id are not counted.
   options.earlier.last.samples = 5000;
   Life late(options, 3);
   for (const auto& [to, gossip] : sent<wire::Gossip>(late.happens(Start{}))) stays.hears(2, gossip);

@@ -36,7 +36,7 @@ TEST_CASE(
   for (std::uint64_t k = 1; k <= 50; ++k) {
     const auto next = all<BeginExchange>(life.happens(ExchangeEnded{k, Outcome::completed}));
     REQUIRE(next.size() == 1);
-    // On the ring p1 stands between p2 and p6.
+    // On the ring p1 is between p2 and p6.
     REQUIRE((next[0].partner == PeerId{2} || next[0].partner == PeerId{6}));
   }
   REQUIRE(life.peer.view().exchanges.completed == 50);
@@ -54,12 +54,12 @@ TEST_CASE("a new topology is forwarded once; an older one is answered with the n
   REQUIRE(answer[0].first == address_of(4));
   REQUIRE(answer[0].second == rewire(5, "ring"));
   REQUIRE(follows(life) == "ring");
-  // The next user's choice beats it everywhere.
+  // The next change has a higher revision and overrides it everywhere.
   REQUIRE(sent<wire::Rewire>(life.happens(RewireRequested{"exponential"}))[0].second ==
           rewire(6, "exponential", 1));
 }
 
-TEST_CASE("if two topologies are set at once, the same one wins everywhere, in any order of arrival") {
+TEST_CASE("if two topologies are set at once, the same one wins for any order of arrival") {
   for (const bool turned : {false, true}) {
     Life life;
     life.trains(rules_of(), {2, 3});
@@ -78,14 +78,13 @@ TEST_CASE("a peer with an older topology gets the newer one after its Digest or 
   REQUIRE(sent<wire::Rewire>(life.hears(2, wire::Digest{buckets, old})).size() == 1);
   REQUIRE(sent<wire::Rewire>(life.hears(2, wire::View{0, false, {}, old})).size() == 1);
   REQUIRE(sent<wire::Rewire>(life.hears(2, wire::Digest{buckets, same})).empty());
-  // One that knows better finds out from the answer, which tells what this peer follows.
+  // A peer with a newer topology learns this peer's revision from the answer.
   const auto heard = life.hears(2, wire::Digest{buckets, newer});
   REQUIRE(sent<wire::Rewire>(heard).empty());
   REQUIRE(sent<wire::View>(heard).at(0).second.topology == same);
 }
 
-TEST_CASE(
-    "a joiner gets the topology that was set since the run began, and follows it from its first exchange") {
+TEST_CASE("a joiner receives a topology set during the run, and follows it from its first exchange") {
   Life member_of_swarm;
   member_of_swarm.trains(rules_of());
   member_of_swarm.happens(RewireRequested{"ring"});
@@ -115,7 +114,7 @@ TEST_CASE("an unknown topology is forwarded and reported, but not followed") {
   REQUIRE(all<Notice>(told)[0].text.find("moebius:k=3") != std::string::npos);
 }
 
-TEST_CASE("at the greatest revision a new topology is rejected; the number does not wrap") {
+TEST_CASE("at the maximum revision a new topology is rejected, so the number does not wrap") {
   Life life;
   life.trains(rules_of(), {2});
   life.hears(2, rewire(wire::kRevisionMax, "ring"));

@@ -1,4 +1,4 @@
-// Rules that count rounds, told by hand: lock-step with a barrier, outer steps without one.
+// Rules that count rounds, with scripted events: lock-step with a barrier, outer steps without one.
 
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
@@ -16,8 +16,7 @@ RunRules outer(std::uint64_t every = 10) {
 }
 std::vector<AnswerOffer> answers(const std::vector<Action>& actions) { return all<AnswerOffer>(actions); }
 
-// Peer 1, whose id is the lowest, at the beginning of its first round.
-// As seen from peer 9, of whom peer 2 has the lower id, after a first round with it.
+// Peer 9 after a first round with peer 2, which has the lower id and begins their exchanges.
 Life ninth_in_step_with_2(const std::vector<std::uint64_t>& others = {2}) {
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), others);
@@ -27,6 +26,7 @@ Life ninth_in_step_with_2(const std::vector<std::uint64_t>& others = {2}) {
   return life;
 }
 
+// Peer 1, whose id is the lowest, at the beginning of its first round.
 struct Barrier {
   explicit Barrier(const std::vector<std::uint64_t>& others, RunRules rules = in_step()) {
     life.trains(rules, others);
@@ -64,7 +64,8 @@ TEST_CASE("each exchange of a round is aborted only for its own partner") {
   Barrier barrier({2, 3});
   const auto begun = all<BeginExchange>(barrier.opened);
   REQUIRE(begun.size() == 2);
-  const auto lost = barrier.life.waits(at(20s), {begun[0].partner.value});  // the other one answers no probe
+  // The other partner does not answer probes.
+  const auto lost = barrier.life.waits(at(20s), {begun[0].partner.value});
   REQUIRE(all<AbortExchange>(lost).size() == 1);
   REQUIRE(all<AbortExchange>(lost)[0].exchange == begun[1].exchange);
   REQUIRE(all<ResumeTraining>(lost).empty());
@@ -86,7 +87,7 @@ TEST_CASE("the pause comes before the round, and the round before its exchanges"
   REQUIRE(order[1] == Action(BeginRound{}).index());
 }
 
-TEST_CASE("the neighbor with the lower id begins, and the other waits for the offer") {
+TEST_CASE("the neighbor with the lower id begins the exchange, and the other waits for the offer") {
   Barrier lower({2});
   REQUIRE(all<BeginExchange>(lower.opened).size() == 1);
 
@@ -111,7 +112,7 @@ TEST_CASE("an early offer is held until its round begins") {
   REQUIRE(begun[0].accept);
 }
 
-TEST_CASE("an offer that is withdrawn while it is held is not answered") {
+TEST_CASE("a held offer that is withdrawn is not answered") {
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), {2});
   life.happens(ExchangeOffered{PeerId{2}, 5, 1});
@@ -119,11 +120,11 @@ TEST_CASE("an offer that is withdrawn while it is held is not answered") {
   REQUIRE(answers(life.happens(Stepped{1, 32})).empty());
 }
 
-TEST_CASE("a peer that is behind gets the round's number and jumps there; offers of a later round are held") {
+TEST_CASE("a peer that is behind jumps to the round of a rejection or of a held offer") {
   Barrier barrier({2});
   const std::uint64_t exchange = all<BeginExchange>(barrier.opened).at(0).exchange;
   const auto refused = barrier.life.happens(ExchangeEnded{exchange, Outcome::rejected, 100});
-  REQUIRE(all<ResumeTraining>(refused).size() == 1);  // nobody else to wait for
+  REQUIRE(all<ResumeTraining>(refused).size() == 1);  // no other neighbor to wait for
   barrier.life.waits(at(1s), {2});
   const auto next = barrier.life.happens(Stepped{2, 64});
   REQUIRE(all<BeginRound>(next).at(0).round == 100);
@@ -148,7 +149,7 @@ TEST_CASE("an offer of an earlier round is rejected with the expected round") {
   REQUIRE(refused[0].terms.round == 40);
 }
 
-TEST_CASE("a neighbor that fails, leaves or finishes is not waited for, on either side of an exchange") {
+TEST_CASE("a peer does not wait for a neighbor that fails, leaves or finishes") {
   for (const std::uint64_t self : {1, 9}) {
     for (const int how : {0, 1, 2}) {
       CAPTURE(self, how);
@@ -156,27 +157,27 @@ TEST_CASE("a neighbor that fails, leaves or finishes is not waited for, on eithe
       if (self == 1) life.trains(in_step(), {2});
       REQUIRE(all<ResumeTraining>(life.happens(Stepped{2, 64})).empty());
       std::vector<Action> end;
-      if (how == 0) end = life.waits(at(20s));  // it answers no probe
+      if (how == 0) end = life.waits(at(20s));  // it does not answer probes
       if (how == 1) end = life.hears(2, wire::Leave{said_to_be(member(2), wire::Liveness::left)});
       if (how == 2) end = life.meets(member(2, wire::Phase::finished));
       REQUIRE(all<ResumeTraining>(end).size() == 1);
-      // Its own exchange, or its asking for one.
+      // The aborted exchange is the peer's own, or one for which it asked.
       REQUIRE(all<AbortExchange>(end).size() == (self == 1 || how == 0 ? 1 : 0));
     }
   }
 }
 
-TEST_CASE("a slow live neighbor is waited for") {
+TEST_CASE("a peer waits a limited time for a slow live neighbor") {
   for (const std::uint64_t self : {1, 9}) {
     Life life = self == 9 ? ninth_in_step_with_2() : Life(PeerOptions{}, self);
     if (self == 1) life.trains(in_step(), {2});
     life.happens(Stepped{2, 64});
     REQUIRE(all<ResumeTraining>(life.waits(at(100s), {2})).empty());
-    REQUIRE(all<ResumeTraining>(life.waits(at(130s), {2})).size() == 1);  // not for ever
+    REQUIRE(all<ResumeTraining>(life.waits(at(130s), {2})).size() == 1);  // the limit
   }
 }
 
-TEST_CASE("a neighbor in a later round is not waited for, and its offer is held") {
+TEST_CASE("a peer does not wait for a neighbor in a later round, and holds its offer") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto passed = life.happens(ExchangeOffered{PeerId{2}, 5, 3});
@@ -189,7 +190,7 @@ TEST_CASE("a neighbor in a later round is not waited for, and its offer is held"
 }
 
 TEST_CASE("a neighbor that keeps this peer waiting is asked; if it rejects, the wait ends") {
-  for (const std::uint64_t round : {2, 5}) {  // it has no such link in its view of this round, or is past it
+  for (const std::uint64_t round : {2, 5}) {  // the neighbor has no such link in this round, or is past it
     Life life = ninth_in_step_with_2();
     REQUIRE(all<BeginExchange>(life.happens(Stepped{2, 64})).empty());
     const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -203,7 +204,7 @@ TEST_CASE("a neighbor that keeps this peer waiting is asked; if it rejects, the 
   }
 }
 
-TEST_CASE("a neighbor that was asked and is ahead is awaited only in its own round") {
+TEST_CASE("a peer waits for an asked neighbor that is ahead only in that neighbor's round") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -216,7 +217,7 @@ TEST_CASE("a neighbor that was asked and is ahead is awaited only in its own rou
   REQUIRE(all<BeginExchange>(life.waits(life.now + 1500ms, {2})).at(0).terms.round == 4);
 }
 
-TEST_CASE("an asked exchange that advances is not aborted for a late offer") {
+TEST_CASE("a requested exchange that advances is not aborted for a late offer") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -229,7 +230,7 @@ TEST_CASE("an asked exchange that advances is not aborted for a late offer") {
   REQUIRE(all<ResumeTraining>(over).size() == 1);
 }
 
-TEST_CASE("an asked exchange counts as the round's") {
+TEST_CASE("a requested exchange counts as the round's exchange") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -237,10 +238,10 @@ TEST_CASE("an asked exchange counts as the round's") {
   const auto over = life.happens(ExchangeEnded{asked[0].exchange, Outcome::completed});
   REQUIRE(all<ResumeTraining>(over).size() == 1);
   life.waits(life.now + 100ms, {2});
-  REQUIRE(all<ResumeTraining>(life.happens(Stepped{3, 96})).empty());  // in step still
+  REQUIRE(all<ResumeTraining>(life.happens(Stepped{3, 96})).empty());  // still in step
 }
 
-TEST_CASE("the neighbor's own offer ends the asking, and a broken connection only delays it") {
+TEST_CASE("a neighbor's own offer replaces the requested exchange, and a broken connection only delays it") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -256,7 +257,7 @@ TEST_CASE("the neighbor's own offer ends the asking, and a broken connection onl
   REQUIRE(counts.begun == counts.completed + counts.aborted + counts.rejected);
 }
 
-TEST_CASE("a neighbor that passes over this peer is not asked any longer") {
+TEST_CASE("a request to a neighbor ends when the neighbor skips this peer") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -265,8 +266,7 @@ TEST_CASE("a neighbor that passes over this peer is not asked any longer") {
   REQUIRE(all<ResumeTraining>(passed).size() == 1);
 }
 
-TEST_CASE(
-    "a peer that is asked before it reaches the round answers there instead of beginning the exchange") {
+TEST_CASE("a peer that is asked before it reaches the round answers instead of beginning the exchange") {
   Life life;
   life.trains(in_step(), {2});
   REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 5, 1})).empty());
@@ -277,17 +277,17 @@ TEST_CASE(
   REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
 }
 
-TEST_CASE("if two offers cross, the lower id's is answered, and the other is held until it is withdrawn") {
+TEST_CASE("if two offers cross, the lower id's is answered, and the other is held") {
   Barrier barrier({2});
   const std::uint64_t own = all<BeginExchange>(barrier.opened).at(0).exchange;
   const auto asked = barrier.life.happens(ExchangeOffered{PeerId{2}, 5, 1});
   REQUIRE(answers(asked).empty());
   REQUIRE(all<AbortExchange>(asked).empty());
-  SECTION("and its own goes through") {
+  SECTION("the own exchange completes") {
     barrier.life.happens(AnswerEnded{PeerId{2}, 5, Outcome::aborted});  // withdrawn
     REQUIRE(all<ResumeTraining>(barrier.life.happens(ExchangeEnded{own, Outcome::completed})).size() == 1);
   }
-  SECTION("and its own is lost on the way: the other's is answered after a moment") {
+  SECTION("the own offer is lost, and the other is answered after a while") {
     const auto moment = barrier.life.waits(barrier.life.now + 2500ms, {2});
     REQUIRE(all<AbortExchange>(moment).at(0).exchange == own);
     REQUIRE(answers(moment).at(0).accept);
@@ -296,7 +296,7 @@ TEST_CASE("if two offers cross, the lower id's is answered, and the other is hel
     REQUIRE(all<ResumeTraining>(moment).empty());
     REQUIRE(all<ResumeTraining>(barrier.life.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
   }
-  SECTION("and its own breaks: neither is made") {
+  SECTION("the own exchange breaks, and neither is made") {
     const auto broken = barrier.life.happens(ExchangeEnded{own, Outcome::aborted});
     REQUIRE_FALSE(answers(broken).at(0).accept);
     REQUIRE(all<ResumeTraining>(broken).size() == 1);
@@ -310,7 +310,7 @@ TEST_CASE("a neighbor's new offer ends the answer to its earlier one") {
     REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 5, 2})).at(0).accept);
     const auto again = life.happens(ExchangeOffered{PeerId{2}, 6, round});
     REQUIRE(all<ResumeTraining>(again).size() == 1);
-    // In the same round it would be mixed twice; the next one is waited for.
+    // A second exchange in the same round would mix twice, so it is rejected. One of the next round is held.
     REQUIRE(answers(again).size() == (round == 2 ? 1 : 0));
     REQUIRE(life.happens(AnswerEnded{PeerId{2}, 5, Outcome::aborted}).empty());
   }
@@ -326,10 +326,10 @@ TEST_CASE("the late end of an earlier round's answer does not affect this round"
 
 TEST_CASE("an offer of the next round is held, and no round is skipped") {
   Life life = ninth_in_step_with_2({2, 3});
-  life.happens(ExchangeOffered{PeerId{3}, 1, 1});  // too late for round 1: refused, and in step from here on
+  life.happens(ExchangeOffered{PeerId{3}, 1, 1});  // too late for round 1, so rejected; in step from here
   life.happens(Stepped{2, 64});
   REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 5, 2})).at(0).accept);
-  REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{2}, 5})).empty());  // 3 is awaited
+  REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{2}, 5})).empty());  // it waits for 3
   REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 6, 3})).empty());
   REQUIRE(answers(life.happens(ExchangeOffered{PeerId{3}, 2, 2})).at(0).accept);
   REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{3}, 2})).size() == 1);
@@ -341,14 +341,14 @@ TEST_CASE("an offer of the next round is held, and no round is skipped") {
 TEST_CASE("a rejection names the round that the peer will begin, not one that it skips") {
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), {2, 3});
-  life.happens(Stepped{1, 32});  // round 1, in which nobody is awaited
+  life.happens(Stepped{1, 32});  // round 1, in which it waits for no neighbor
   life.happens(ExchangeOffered{PeerId{2}, 5, 40});
   const auto refused = answers(life.happens(ExchangeOffered{PeerId{3}, 1, 2}));
   REQUIRE_FALSE(refused.at(0).accept);
   REQUIRE(refused[0].terms.round == 40);
 }
 
-TEST_CASE("a former neighbor is not waited for after the graph has changed during the round") {
+TEST_CASE("a peer does not wait for a former neighbor if the graph changes during the round") {
   Life life = ninth_in_step_with_2();
   life.meets(member(4));
   REQUIRE(all<ResumeTraining>(life.happens(Stepped{2, 64})).empty());
@@ -356,7 +356,7 @@ TEST_CASE("a former neighbor is not waited for after the graph has changed durin
   REQUIRE(all<ResumeTraining>(life.happens(RewireRequested{"line"})).size() == 1);
 }
 
-TEST_CASE("a neighbor that is out of step is not waited for, but its offer is accepted") {
+TEST_CASE("a peer does not wait for a neighbor that is out of step") {
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), {2, 3});
   REQUIRE(all<ResumeTraining>(life.happens(Stepped{1, 32})).size() == 1);
@@ -405,7 +405,7 @@ TEST_CASE("an outer step begins before each exchange of its rule, and once more 
   REQUIRE(all<BeginRound>(due).at(0).round == last + 1);
 }
 
-TEST_CASE("a peer rejected because its outer steps are far behind catches up and retries at once, one time") {
+TEST_CASE("a peer rejected because its outer steps are far behind catches up and retries once") {
   Life life;
   life.trains(outer(), {2});
   const auto first = all<BeginExchange>(life.happens(Stepped{10, 10})).at(0);
@@ -420,19 +420,19 @@ TEST_CASE("a peer rejected because its outer steps are far behind catches up and
   REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 90);
 }
 
-TEST_CASE("a peer that gets an offer from far ahead makes that round's outer step and accepts") {
+TEST_CASE("a peer that receives an offer from far ahead makes that round's outer step and accepts") {
   Life life;
   life.trains(outer(), {2});
   life.happens(Stepped{10, 10});  // in round 1
   const auto near = life.happens(ExchangeOffered{PeerId{2}, 1, 5});
   REQUIRE(answers(near).at(0).accept);
   REQUIRE(all<BeginRound>(near).empty());
-  for (std::uint64_t round : {60, 1000}) {  // it makes no step of its own meanwhile
+  for (std::uint64_t round : {60, 1000}) {  // without a step of its own in between
     const auto far = life.happens(ExchangeOffered{PeerId{2}, round, round});
     REQUIRE(all<BeginRound>(far).at(0).round == round);
     REQUIRE(answers(far).at(0).accept);
     REQUIRE(answers(far)[0].terms.round == round);
-    REQUIRE(std::holds_alternative<BeginRound>(far.at(0)));  // then the answer
+    REQUIRE(std::holds_alternative<BeginRound>(far.at(0)));  // before the answer
   }
   life.happens(ExchangeEnded{1, Outcome::completed});
   REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 1001);
@@ -460,9 +460,7 @@ TEST_CASE("an offer from far ahead that is rejected for another reason causes no
   REQUIRE(all<BeginRound>(busy).empty());
 }
 
-TEST_CASE(
-    "a finished peer answers from far behind without an outer step, so its replica stays as it was "
-    "evaluated") {
+TEST_CASE("a finished peer that is far behind answers without an outer step") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 10, {}}, {{}, 10, {}}, "complete", Rule::noloco), {2});
   auto due = life.happens(Stepped{10, 10});
@@ -473,7 +471,7 @@ TEST_CASE(
   REQUIRE(all<BeginRound>(late).empty());
 }
 
-TEST_CASE("a false round number does not use up the numbers") {
+TEST_CASE("an absurd round number in an offer is rejected and does not exhaust the numbers") {
   Life life;
   life.trains(outer(), {2});
   const auto told = life.happens(ExchangeOffered{PeerId{2}, 1, UINT64_MAX});

@@ -15,8 +15,7 @@ Result<RunRules> rules_with(std::vector<wire::Setting> settings) {
 
 }  // namespace
 
-TEST_CASE(
-    "a run that says nothing exchanges pairwise on the exponential graph every 8 steps, without an end") {
+TEST_CASE("the defaults are pairwise exchanges on the exponential graph every 8 steps, without an end") {
   const auto rules = rules_with({});
   REQUIRE(rules);
   REQUIRE(rules->topology.name() == "exponential");
@@ -28,7 +27,7 @@ TEST_CASE(
   REQUIRE_FALSE(rules->end.time);
 }
 
-TEST_CASE("every setting of the run that concerns the core is read, others are skipped") {
+TEST_CASE("every setting of the run that concerns the core is read; others are skipped") {
   REQUIRE(rules_with({{"gossip.topology", "ring"}})->topology.name() == "ring");
   REQUIRE(rules_with({{"gossip.rule", "none"}})->rule == Rule::none);
   REQUIRE(rules_with({{"gossip.rule", "pairwise"}})->rule == Rule::pairwise);
@@ -45,7 +44,7 @@ TEST_CASE("every setting of the run that concerns the core is read, others are s
   REQUIRE(rules_with({{"training.batch_size", "64"}, {"", ""}, {"unheard.of", "whatever"}}));
 }
 
-TEST_CASE("every rule is known by its name, and brings the pace that suits it") {
+TEST_CASE("every rule is selected by its name and has its own default pace") {
   const auto pace_of = [](const std::string& rule) { return rules_with({{"gossip.rule", rule}})->pace; };
   for (const std::string rule : {"pairwise", "choco", "clipped"}) {
     REQUIRE(pace_of(rule).kind == Pace::Kind::steps);
@@ -55,14 +54,14 @@ TEST_CASE("every rule is known by its name, and brings the pace that suits it") 
   REQUIRE(pace_of("noloco").steps == 50);
   REQUIRE(pace_of("push-sum").kind == Pace::Kind::time);
   REQUIRE(pace_of("push-sum").time == 200ms);
-  // What the run says goes before, wherever it stands.
+  // An explicit pace overrides the rule's default, in any order of the settings.
   REQUIRE(rules_with({{"gossip.every", "3 steps"}, {"gossip.rule", "noloco"}})->pace.steps == 3);
   REQUIRE(rules_with({{"gossip.rule", "push-sum"}, {"gossip.every", "1s"}})->pace.time == 1s);
   REQUIRE(rules_with({{"gossip.weights", "work"}})->shares == Shares::work);
   REQUIRE(rules_with({{"gossip.weights", "age"}})->shares == Shares::age);
 }
 
-TEST_CASE("what a rule cannot do is refused: a pace in steps of push-sum, a directed topology of d-psgd") {
+TEST_CASE("push-sum rejects a pace in steps, and d-psgd rejects a directed topology") {
   const auto paced = rules_with({{"gossip.rule", "push-sum"}, {"gossip.every", "8 steps"}});
   REQUIRE_FALSE(paced);
   REQUIRE(paced.error().message.find("gossip.every") != std::string::npos);
@@ -74,7 +73,7 @@ TEST_CASE("what a rule cannot do is refused: a pace in steps of push-sum, a dire
   }
 }
 
-TEST_CASE("a setting that cannot be followed is an error that names its key") {
+TEST_CASE("an invalid setting is an error that names its key") {
   const std::vector<wire::Setting> bad = {
       {"gossip.topology", "moebius"}, {"gossip.rule", "shout"},        {"gossip.every", ""},
       {"gossip.every", "0 steps"},    {"gossip.every", "-1 steps"},    {"gossip.every", "steps"},

@@ -9,7 +9,7 @@ using wire::Liveness;
 
 namespace {
 
-// Peer 1 that knows members 2 to `last`.
+// Peer 1 with members 2 to `last`.
 struct Told {
   explicit Told(std::uint64_t last)
       : view{.options = {}, .self = member(1), .random = Random(1)}, rumors(view) {
@@ -27,8 +27,7 @@ struct Told {
 
 }  // namespace
 
-TEST_CASE(
-    "a change is sent twice as many times as the swarm's size has bits, and never to the member itself") {
+TEST_CASE("a change is sent twice per bit of the swarm's size, never to its member") {
   Told told(8);
   told.rumors.start(told.record(3));
   REQUIRE(told.rumors.take(at(0s), PeerId{3}).empty());
@@ -37,7 +36,7 @@ TEST_CASE(
   REQUIRE(told.rumors.members_queued() == 0);
 }
 
-TEST_CASE("the newest changes are sent first, a bounded number in one message, then the others in turn") {
+TEST_CASE("a message carries a bounded number of changes, the newest first") {
   Told told(21);
   for (std::uint64_t k = 2; k <= 21; ++k) told.rumors.start(told.record(k));
   const auto first = told.rumors.take(at(0s), PeerId{99});
@@ -47,7 +46,7 @@ TEST_CASE("the newest changes are sent first, a bounded number in one message, t
   REQUIRE(second.front().id == PeerId{21 - Rumors::kMembersMax});
 }
 
-TEST_CASE("news for a suspect begins with the suspicion, so that it can refute") {
+TEST_CASE("a message to a suspect begins with the suspicion, so that it can refute") {
   Told told(3);
   told.view.members.change(told.record(2), [](Record& r) { r.member.liveness = Liveness::suspect; });
   told.rumors.start(told.record(3));
@@ -68,7 +67,7 @@ TEST_CASE("a change of this peer itself is sent a bounded number of times") {
   REQUIRE(told.rumors.take(at(0s), PeerId{2}).empty());
 }
 
-TEST_CASE("each growth of samples is sent twice, the latest first, with the known vitals") {
+TEST_CASE("each growth of samples is sent twice, the latest first, with the member's vitals") {
   Told told(4);
   for (const std::uint64_t k : {2, 3}) {
     told.view.members.set_samples(at(0s), told.record(k), 10 * k);

@@ -1,4 +1,4 @@
-// Rules with parameter servers, as one peer follows them.
+// Rules with parameter servers, from the side of one peer.
 
 #include "gossip/roster.h"
 #include "gossip/rounds.h"
@@ -24,14 +24,14 @@ RunRules served(Rule rule, Servers servers, End end = {}) {
   return rules;
 }
 
-// Peer 1 under a name of its own.
+// Peer 1 with the given name.
 Life named(const std::string& name) {
   PeerOptions options;
   options.name = name;
   return Life(std::move(options));
 }
 
-// A worker that trains, with servers 10, 11 ... of so many shards.
+// A worker that trains, with `shards` servers 10, 11, ...
 Life worker(Rule rule, std::uint32_t shards) {
   Life life;
   life.happens(Start{});
@@ -53,7 +53,7 @@ TEST_CASE("a member's name determines its role") {
     CHECK(role_of(name, servers) == Role{});
 }
 
-TEST_CASE("a worker begins to train when there is a server for every part") {
+TEST_CASE("a worker begins to train when every part has a server") {
   Life life;
   life.happens(Start{});
   life.meets(server(10, 0));
@@ -67,7 +67,7 @@ TEST_CASE("a worker begins to train when there is a server for every part") {
   CHECK(all<StartTraining>(served_now)[0].steps);
 }
 
-TEST_CASE("a worker that waits for servers has no deadline of its pace") {
+TEST_CASE("a worker that waits for servers has no deadline from its pace") {
   for (const Pace pace : {Pace{Pace::Kind::time, 0, 10ms}, Pace{Pace::Kind::always, 0, {}}}) {
     RunRules rules = served(Rule::parameter_server, {});
     rules.pace = pace;
@@ -83,7 +83,7 @@ TEST_CASE("a worker that waits for servers has no deadline of its pace") {
   }
 }
 
-TEST_CASE("a push is an exchange with every server, each of its part, one at a time") {
+TEST_CASE("a push is one exchange with every server, each of the server's part") {
   Life life = worker(Rule::parameter_server, 3);
   const auto push = all<BeginExchange>(life.happens(Stepped{1, 32}));
   REQUIRE(push.size() == 3);
@@ -92,7 +92,7 @@ TEST_CASE("a push is an exchange with every server, each of its part, one at a t
     CHECK(push[k].terms.part == Part{k, 3});
   }
   CHECK(all<BeginExchange>(life.happens(Stepped{2, 64})).empty());
-  // Whoever has answered gets the next one: nobody waits for the others.
+  // A server that has answered gets the next push, without waiting for the others.
   const auto next = all<BeginExchange>(life.happens(ExchangeEnded{push[1].exchange, Outcome::completed}));
   REQUIRE(next.size() == 1);
   CHECK(next[0].partner == PeerId{11});
@@ -103,7 +103,7 @@ TEST_CASE("a push is an exchange with every server, each of its part, one at a t
   CHECK(all<PauseTraining>(life.out).empty());
 }
 
-TEST_CASE("a server answers with its part and applies one share of the workers' number") {
+TEST_CASE("a server answers with its part and divides each push by the number of workers") {
   Life life = named("s1");
   life.happens(Start{});
   for (const std::uint64_t k : {20, 21, 22, 23}) life.meets(member(k));
@@ -115,7 +115,7 @@ TEST_CASE("a server answers with its part and applies one share of the workers' 
   CHECK(answer[0].accept);
   CHECK(answer[0].terms.part == Part{1, 2});
   CHECK(answer[0].terms.weight == 0.25F);
-  // Whom it does not know it refuses; and it begins nothing itself.
+  // It rejects peers that are not members, and begins no exchange itself.
   CHECK_FALSE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{77}, 1, 1}))[0].accept);
   life.waits(at(3s), {20, 21, 22, 23});
   CHECK(all<BeginExchange>(life.out).empty());
@@ -129,8 +129,8 @@ TEST_CASE("a worker rejects offers under a rule with servers") {
   CHECK_FALSE(answer[0].accept);
 }
 
-TEST_CASE("a rack's server pushes after as many pushes as its rack has workers") {
-  Life life = named("s2");  // of racks s1 and s2, the second
+TEST_CASE("a rack's server pushes after one push per worker of its rack") {
+  Life life = named("s2");  // the second of the racks s1 and s2
   life.happens(Start{});
   life.meets(server(10, 0));
   life.meets(server(11, 1));
@@ -149,13 +149,12 @@ TEST_CASE("a rack's server pushes after as many pushes as its rack has workers")
   CHECK(push[0].partner == PeerId{10});
 }
 
-TEST_CASE(
-    "a worker of a rack pushes the whole model to its rack's server, and to another's where that is gone") {
+TEST_CASE("a rack's worker pushes the whole model to its rack's server, or to another rack's") {
   for (const bool gone : {false, true}) {
     Life life = named("p9");
     life.happens(Start{});
     for (std::uint32_t k = 0; k < 3; ++k) life.meets(server(10 + k, k));
-    life.meets(member(8));  // p8, of the first rack; this one is of the second
+    life.meets(member(8));  // p8 belongs to the first rack, p9 to the second
     life.happens(Prepared{served(Rule::parameter_server, {.shards = 1, .racks = 2})});
     if (gone) life.hears(12, wire::Leave{said_to_be(server(12, 2), wire::Liveness::left)});
     const auto push = all<BeginExchange>(life.happens(Stepped{1, 1}));
@@ -166,7 +165,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("under ssp training pauses from when the next push is due until the last is answered") {
+TEST_CASE("under ssp, training pauses if a push is due before the last one is answered") {
   Life life = worker(Rule::ssp, 1);
   const auto first = all<BeginExchange>(life.happens(Stepped{1, 1}));
   REQUIRE(first.size() == 1);
@@ -179,8 +178,7 @@ TEST_CASE("under ssp training pauses from when the next push is due until the la
   CHECK(all<BeginExchange>(answered)[0].terms.round == 2);
 }
 
-TEST_CASE(
-    "a push that failed is made again with the same number, one that is behind with the number it is told") {
+TEST_CASE("a failed push keeps its number, and a rejected push takes the number of the rejection") {
   Life life = worker(Rule::ssp, 1);
   const auto first = all<BeginExchange>(life.happens(Stepped{1, 1}));
   life.happens(ExchangeEnded{first[0].exchange, Outcome::aborted});
@@ -194,14 +192,13 @@ TEST_CASE(
   CHECK(ahead[0].terms.round == 40);
 }
 
-TEST_CASE(
-    "clocks hold workers that are too far ahead, reject those behind, and count only those that train") {
+TEST_CASE("clocks hold workers too far ahead, reject those behind, and ignore those that do not train") {
   Clocks clocks(2);
   const PeerId a{1}, b{2}, c{3};
   clocks.meet(a);
   clocks.meet(b);
   CHECK(clocks.judge({a, 1, 1}) == Verdict::accept);
-  CHECK(clocks.judge({a, 2, 2}) == Verdict::hold);  // b has begun none: a would be 3 ahead with its next
+  CHECK(clocks.judge({a, 2, 2}) == Verdict::hold);  // b has made no push: a's next one would be 3 ahead
   clocks.hold({a, 2, 2});
   CHECK_FALSE(clocks.take_ripe());
   CHECK(clocks.judge({b, 1, 1}) == Verdict::accept);
@@ -209,14 +206,14 @@ TEST_CASE(
   REQUIRE(ripe);
   CHECK(ripe->from == a);
   clocks.judge({b, 2, 2});
-  clocks.meet(c);  // as far as the slowest
+  clocks.meet(c);  // starts at the slowest worker's clock
   CHECK(clocks.of(c) == 2);
   CHECK(clocks.judge({c, 1, 1}) == Verdict::reject);
   CHECK(clocks.judge({a, 3, 3}) == Verdict::accept);
   CHECK(clocks.judge({a, 4, 4}) == Verdict::hold);
   clocks.keep([&](PeerId worker) { return worker == a; });
   CHECK(clocks.judge({a, 4, 4}) == Verdict::accept);
-  CHECK(clocks.judge({b, 5, 9}) == Verdict::accept);  // it does not train: served
+  CHECK(clocks.judge({b, 5, 9}) == Verdict::accept);  // not counted, so always accepted
 }
 
 }  // namespace starling::gossip

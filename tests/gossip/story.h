@@ -1,5 +1,5 @@
-// What the tests of the core tell their stories with: members and instants in short form, and filters that
-// take out of a list of actions those of one kind.
+// Helpers for the tests of the core: short forms of members and instants, and filters for actions of one
+// kind.
 #pragma once
 
 #include <chrono>
@@ -43,7 +43,7 @@ std::vector<A> all(const std::vector<Action>& actions) {
   return found;
 }
 
-// The messages of one kind that are to be sent, with their receivers.
+// The messages of one kind among the Send actions, with their receivers.
 template <class M>
 std::vector<std::pair<Address, M>> sent(const std::vector<Action>& actions) {
   std::vector<std::pair<Address, M>> found;

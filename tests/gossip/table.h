@@ -1,4 +1,4 @@
-// The Membership of one peer (number 1) that a test tells things and lets time pass for.
+// The Membership of one peer (number 1), to which a test passes messages and time.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,13 @@
 
 namespace starling::gossip {
 
-// Membership of peer 1, and what it wanted done so far. What is told comes from number 99, whom it does not
-// know.
+// Membership of peer 1, and its actions so far. tell() sends from number 99, which is not a member.
 struct Table {
   explicit Table(MembershipOptions options = {}, std::uint64_t seed = 1)
       : owned(std::make_unique<Membership>(member(1), options, Random(seed))), membership(*owned) {
     membership.start(at(0s));
   }
-  // Of another number.
+  // Membership of another peer.
   explicit Table(std::uint64_t number, std::uint64_t seed = 1)
       : owned(std::make_unique<Membership>(member(number), MembershipOptions{}, Random(seed + number))),
         membership(*owned) {
@@ -31,7 +30,7 @@ struct Table {
     for (std::uint64_t k = first; k <= last; ++k) tell(at(0s), member(k, phase));
   }
   wire::Liveness liveness(std::uint64_t k) const { return membership.find(PeerId{k})->member.liveness; }
-  // Ticks at every deadline up to `until`; everyone in `answers` acknowledges its pings at once.
+  // Ticks at every deadline up to `until`. The members in `answers` acknowledge pings at once.
   void run(Instant until, const std::set<std::uint64_t>& answers = {}) {
     while (membership.next_deadline() <= until) {
       now = std::max(now, membership.next_deadline());
@@ -39,7 +38,7 @@ struct Table {
       membership.tick(now, out);
       const std::vector<Action> fresh(out.begin() + static_cast<std::ptrdiff_t>(before), out.end());
       for (const auto& [to, ping] : sent<wire::Ping>(fresh)) {
-        // A retry is addressed to whoever listens there.
+        // A retry is sent to an address, without a target id.
         const std::uint64_t k = ping.target ? ping.target.value : std::stoull(to.host.substr(1));
         pinged[k].push_back(now);
         if (answers.contains(k)) membership.on(now, PeerId{k}, to, wire::Ack{ping.sequence, {}, {}}, out);
@@ -50,7 +49,7 @@ struct Table {
   std::unique_ptr<Membership> owned;  // a Membership does not move
   Membership& membership;
   std::vector<Action> out;
-  Instant now = at(0s);  // of the last tick
+  Instant now = at(0s);  // time of the last tick
   std::map<std::uint64_t, std::vector<Instant>> pinged;
 };
 

@@ -1,4 +1,4 @@
-// A short story told in full: two peers, both sides of every message and every action, line by line.
+// A complete transcript of a short run of one peer: every event and every action, line by line.
 
 #include <sstream>
 
@@ -82,7 +82,7 @@ class Transcript {
   std::ostringstream text_;
 };
 
-// Both texts cut into lines and compared one by one, so that a failure names the first that differs.
+// Compares the texts line by line, so that a failure names the first line that differs.
 void require_lines(const std::string& told, const std::string& expected) {
   std::istringstream a(told), b(expected);
   std::string line, wanted;

@@ -1,5 +1,4 @@
-// How news gets around: rumors told a bounded number of times, progress, digests and views, corrections,
-// tombstones and their end.
+// The spread of news: rumors, progress, digests and views, corrections, tombstones and their expiry.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +11,7 @@ using wire::Liveness;
 
 namespace {
 
-// Carries messages between a few tables until there are none left; returns how many there were.
+// Delivers messages between the tables until none are left. Returns their number.
 int converse(std::map<std::uint64_t, Table*> tables, Instant now) {
   int carried = 0;
   for (bool busy = true; busy;) {
@@ -47,7 +46,7 @@ std::size_t bytes_told(const Table& table) {
 
 }  // namespace
 
-TEST_CASE("a rumor is sent a bounded number of times, and the newest first") {
+TEST_CASE("rumors are sent a bounded number of times, the newest first") {
   Table table;
   table.learn(2, 9);
   table.run(at(60s), {2, 3, 4, 5, 6, 7, 8, 9});
@@ -59,9 +58,9 @@ TEST_CASE("a rumor is sent a bounded number of times, and the newest first") {
   for (const auto& [to, ping] : sent<wire::Ping>(table.out)) {
     for (const auto& m : ping.members) ++told[m.id];
   }
-  told.erase(PeerId{1});  // every Ping says who sends it
+  told.erase(PeerId{1});  // every Ping carries its sender
   REQUIRE(told.size() == 8);
-  // At most twice the bits of n; the first were met when the swarm was smaller.
+  // At most twice the bits of n. The first members were added when the swarm was smaller.
   for (const auto& [id, times] : told) REQUIRE((times >= 2 && times <= 8));
   table.out.clear();
   table.tell(at(60s), member(10));
@@ -80,8 +79,8 @@ TEST_CASE("a member's vitals travel with its progress, and the newest are kept")
   table.membership.set_vitals(own);
   wire::Gossip told;
   told.progress = {{PeerId{3}, 100}};
-  told.vitals = {{PeerId{3}, 5, 7, 0.5F, 0.1F, 1, PeerId{2}, false},
-                 {PeerId{999}, 5, 7, 0.5F, 0.1F, 1, {}, false}};
+  const RecentFigures figures{false, 7, 0.5, 0.1};
+  told.vitals = {{figures, PeerId{3}, 5, 1, PeerId{2}}, {figures, PeerId{999}, 5, 1, {}}};
   told.reply_wanted = true;
   table.out.clear();
   table.membership.on(at(1s), PeerId{2}, address_of(2), told, table.out);
@@ -93,20 +92,20 @@ TEST_CASE("a member's vitals travel with its progress, and the newest are kept")
   CHECK(replies[0].second.vitals[1] == told.vitals[0]);
   CHECK(table.membership.find(PeerId{999}) == nullptr);
 
-  told.vitals = {{PeerId{3}, 4, 1, 2, 3, 4, {}, true}};  // an older one comes late
+  told.vitals = {{figures, PeerId{3}, 4, 4, {}}};  // an older one arrives late
   table.membership.on(at(1s), PeerId{2}, address_of(2), told, table.out);
   CHECK(table.membership.find(PeerId{3})->vitals->sequence == 5);
   table.membership.set_vitals(own);
   CHECK(table.membership.vitals()->sequence == 2);
 }
 
-TEST_CASE("progress travels apart from members, the latest first, with a bounded number in one message") {
+TEST_CASE("progress is sent separately from members, the latest first, in messages of bounded size") {
   Table table;
   table.learn(2, 200);
   table.membership.set_progress(3, 30);
   wire::Gossip told;
   for (std::uint64_t k = 2; k <= 200; ++k) told.progress.push_back({PeerId{k}, 100 + k});
-  told.progress.push_back({PeerId{999}, 5});  // nobody knows it
+  told.progress.push_back({PeerId{999}, 5});  // not a member
   told.reply_wanted = true;
   table.out.clear();
   table.membership.on(at(1s), PeerId{2}, address_of(2), told, table.out);
@@ -124,7 +123,7 @@ TEST_CASE("progress travels apart from members, the latest first, with a bounded
   REQUIRE(table.membership.swarm_samples() == sum);
 }
 
-TEST_CASE("digests differ if views differ, except in suspicion and progress") {
+TEST_CASE("digests of two views differ if the views differ in more than suspicion and progress") {
   Table a, b(1, 2);
   a.learn(2, 50);
   for (std::uint64_t k = 50; k >= 2; --k) b.tell(at(0s), member(k));  // in another order
@@ -145,7 +144,7 @@ TEST_CASE("digests differ if views differ, except in suspicion and progress") {
   REQUIRE(a.membership.digest() != b.membership.digest());
 }
 
-TEST_CASE("two peers that compare views have equal views afterwards, and send only what differs") {
+TEST_CASE("two peers that compare views have equal views afterwards, and send only the differences") {
   Table a(1), b(2);
   const auto at_first = [](std::uint64_t k) { return member(k); };
   for (std::uint64_t k = 3; k <= 1000; ++k) {
@@ -189,7 +188,7 @@ TEST_CASE("comparing equal views costs two small messages, at growing intervals"
   REQUIRE(digests <= 300 / 7 + 8);
 }
 
-TEST_CASE("a peer that lists dead members as alive is corrected") {
+TEST_CASE("a peer that lists a dead member as alive receives a correction") {
   Table table;
   table.learn(2, 3);
   table.tell(at(0s), said_to_be(member(3), Liveness::left));
@@ -202,7 +201,7 @@ TEST_CASE("a peer that lists dead members as alive is corrected") {
   REQUIRE(told[0].second.members.at(0).liveness == Liveness::left);
 }
 
-TEST_CASE("when two sides of a partition meet, no live member is recorded as failed by its own side") {
+TEST_CASE("after a partition heals, no live member is recorded as failed by its own side") {
   // 1 and 2 on one side, 3 and 4 on the other; each side has declared the other failed.
   std::map<std::uint64_t, Table*> all_four;
   std::vector<Table> tables;
@@ -220,7 +219,7 @@ TEST_CASE("when two sides of a partition meet, no live member is recorded as fai
     }
     table->out.clear();
   }
-  // The network is whole again.
+  // The partition ends.
   std::set<std::uint64_t> seen_dead;
   for (Instant now = at(3s); now < at(63s); now = now + 10ms) {
     for (auto& [k, table] : all_four) table->run(now, {});
@@ -241,7 +240,7 @@ TEST_CASE("when two sides of a partition meet, no live member is recorded as fai
   }
 }
 
-TEST_CASE("a member that left is forgotten after a while; a failed one is not") {
+TEST_CASE("a member that left is erased after a while; a failed one is not") {
   Table table;
   table.learn(2, 4);
   auto gone = said_to_be(member(2), Liveness::left);
@@ -260,7 +259,7 @@ TEST_CASE("a member that left is forgotten after a while; a failed one is not") 
   REQUIRE(table.membership.retired_samples({}) == 500);
 }
 
-TEST_CASE("unknown dead members are not news") {
+TEST_CASE("unknown dead members are not added") {
   Table table;
   table.tell(at(0s), said_to_be(member(2), Liveness::failed));
   table.tell(at(0s), said_to_be(member(3), Liveness::left));
@@ -310,7 +309,7 @@ TEST_CASE("a joiner counts every member's samples once, including dead ones that
                              joiner.out);
   REQUIRE(joiner.membership.swarm_samples() == sum);
   REQUIRE(joiner.membership.live_others() == 11);
-  // 101 failed last: it lives after all, and goes on.
+  // 101 failed last. It returns and continues.
   REQUIRE(joiner.liveness(101) == Liveness::failed);
   auto back = said_to_be(member(101), Liveness::alive, 1);
   back.samples = 1101 + 7;
@@ -319,7 +318,7 @@ TEST_CASE("a joiner counts every member's samples once, including dead ones that
   REQUIRE(joiner.membership.swarm_samples() == sum + 7);
 }
 
-TEST_CASE("an introduction is bounded, and many of them name all live members") {
+TEST_CASE("an introduction has a bounded size, and repeated ones name all live members") {
   Table table;
   Random ids(3);
   std::set<PeerId> living;

@@ -13,9 +13,9 @@
 namespace starling::kernels {
 namespace {
 
-// Float sums in a different order differ by a few units in the last place of the largest partial sum, which
-// is about the largest value, but at least `least`: a normalization's gradient may be 0 as the difference of
-// larger values.
+// Float sums in a different order differ by a few units in the last place of the largest partial sum. That
+// sum is about the largest value, but at least `least`: a normalization's gradient may be 0 as the difference
+// of larger values.
 void check_close(const std::vector<float>& actual, const std::vector<float>& expected, double least = 1e-3) {
   REQUIRE(actual.size() == expected.size());
   double scale = 0;
@@ -67,14 +67,14 @@ void check_evaluations_agree(const Problem& problem) {
 
 }  // namespace
 
-TEST_CASE("An unknown back end is rejected with the list of known ones") {
+TEST_CASE("an unknown back end is rejected with the list of known ones") {
   const auto result = make_backend("abacus");
   REQUIRE(!result.ok());
   CHECK(result.error().message == "unknown back end \"abacus\"; accepted are cpu or reference");
   for (const std::string& name : backend_names()) CHECK(backend(name)->name() == name);
 }
 
-TEST_CASE("Convolutions of every shape agree with the reference") {
+TEST_CASE("convolutions of every shape agree with the reference") {
   Random random(21);
   for (int round = 0; round < 120; ++round) {
     const int kernel = between(random, 1, 5), stride = between(random, 1, 3);
@@ -95,7 +95,7 @@ TEST_CASE("Convolutions of every shape agree with the reference") {
   }
 }
 
-TEST_CASE("Linear layers of every shape agree with the reference") {
+TEST_CASE("linear layers of every shape agree with the reference") {
   Random random(22);
   for (int round = 0; round < 60; ++round) {
     Problem problem =
@@ -110,7 +110,7 @@ TEST_CASE("Linear layers of every shape agree with the reference") {
   }
 }
 
-TEST_CASE("Pools and ReLUs of every shape agree with the reference") {
+TEST_CASE("pools and ReLUs of every shape agree with the reference") {
   Random random(23);
   for (int round = 0; round < 90; ++round) {
     const int size = between(random, 1, 3);
@@ -125,7 +125,7 @@ TEST_CASE("Pools and ReLUs of every shape agree with the reference") {
   }
 }
 
-TEST_CASE("Chains of operations agree with the reference for any fusion and any formats") {
+TEST_CASE("chains of operations agree with the reference for any fusion and any formats") {
   Random random(24);
   for (int round = 0; round < 60; ++round) {
     Problem problem = images_problem(random, between(random, 1, 4), between(random, 8, 12),
@@ -187,7 +187,7 @@ TEST_CASE("LeNet's layers agree with the reference") {
   check_agreement(problem, false, false);
 }
 
-TEST_CASE("Grouped and biasless convolutions agree with the reference") {
+TEST_CASE("grouped and biasless convolutions agree with the reference") {
   Random random(27);
   for (int round = 0; round < 100; ++round) {
     const int kernel = between(random, 1, 3), stride = between(random, 1, 2),
@@ -212,7 +212,7 @@ TEST_CASE("Grouped and biasless convolutions agree with the reference") {
   }
 }
 
-TEST_CASE("Strided convolutions that leave a remainder agree with the reference") {
+TEST_CASE("strided convolutions that leave a remainder agree with the reference") {
   Random random(28);
   for (int round = 0; round < 40; ++round) {
     const int kernel = between(random, 1, 3), stride = between(random, 2, 3),
@@ -236,7 +236,7 @@ TEST_CASE("Strided convolutions that leave a remainder agree with the reference"
   }
 }
 
-TEST_CASE("Normalizations, GELU and dropout agree with the reference in every format and shape") {
+TEST_CASE("normalizations, GELU and dropout agree with the reference in every format and shape") {
   Random random(29);
   for (int round = 0; round < 240; ++round) {
     const int kind = round % 4;
@@ -275,7 +275,7 @@ TEST_CASE("Normalizations, GELU and dropout agree with the reference in every fo
   }
 }
 
-TEST_CASE("Global average pools agree with the reference in every format and shape") {
+TEST_CASE("global average pools agree with the reference in every format and shape") {
   Random random(30);
   for (int round = 0; round < 60; ++round) {
     const int channels = between(random, 0, 3) == 0 ? 32 : between(random, 1, 37);
@@ -293,7 +293,7 @@ TEST_CASE("Global average pools agree with the reference in every format and sha
   }
 }
 
-TEST_CASE("Networks of modern layers agree with the reference for any formats") {
+TEST_CASE("networks of modern layers agree with the reference for any formats") {
   Random random(31);
   for (int round = 0; round < 60; ++round) {
     RandomNetwork network(random, 3, 20);
@@ -371,7 +371,7 @@ Outcome run_branches(const Backend& on, const Problem& problem, std::span<const 
 
 }  // namespace
 
-TEST_CASE("Sums of two branches agree with the reference for any formats of the branches") {
+TEST_CASE("sums of two branches agree with the reference for any formats of the branches") {
   Random random(32);
   for (int round = 0; round < 120; ++round) {
     const int channels = between(random, 0, 2) == 0 ? 16 : between(random, 1, 20);
@@ -426,7 +426,7 @@ TEST_CASE("Sums of two branches agree with the reference for any formats of the 
   }
 }
 
-TEST_CASE("Our own operations do not allocate after construction") {
+TEST_CASE("our own operations do not allocate after construction") {
   Random random(34);
   for (const int channels : {16, 5}) {
     for (const int extent : {8, 1}) {
@@ -464,7 +464,7 @@ TEST_CASE("Our own operations do not allocate after construction") {
   }
 }
 
-TEST_CASE("Batch normalization keeps its precision for values far from 0") {
+TEST_CASE("batch normalization keeps its precision for values far from 0") {
   Random random(33);
   for (const int channels : {16, 5}) {
     Problem problem;
@@ -482,7 +482,7 @@ TEST_CASE("Batch normalization keeps its precision for values far from 0") {
   }
 }
 
-TEST_CASE("The loss of every back end counts only the first samples of a batch during evaluation") {
+TEST_CASE("the loss of every back end counts only the first samples of a batch during evaluation") {
   Random random(26);
   auto backends = candidates();
   backends.push_back(backend("reference"));

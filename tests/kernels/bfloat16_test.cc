@@ -65,8 +65,8 @@ double distance(const std::vector<float>& actual, const std::vector<float>& expe
 }
 
 // The host rounds stored values once. A GPU's libraries store before adding a bias and round a convolution's
-// gradient, so its tolerance is relative to the whole vector. A ReLU that decides differently for a value
-// near 0 passes or blocks its gradient.
+// gradient, so its tolerance is relative to the whole vector. A ReLU may decide differently for a value near
+// 0, and then passes or blocks its gradient.
 void check_rounded(const Backend& on, const std::vector<float>& actual, const std::vector<float>& expected,
                    double rounding, bool behind_relu = false) {
   if (on.memory().on_host()) return check_rounded(actual, expected, rounding);
@@ -101,7 +101,7 @@ TEST_CASE("bfloat16 rounds to nearest, ties to even") {
     CHECK(std::isnan(Bfloat16::round(std::bit_cast<float>(nan)).value()));
 }
 
-TEST_CASE("A back end without bfloat16 is rejected with an explanation") {
+TEST_CASE("a back end without bfloat16 is rejected with an explanation") {
   const auto reference = make_backend("reference", Precision::bf16);
   REQUIRE(!reference.ok());
   CHECK(reference.error().message == "the reference back end has only f32 precision");
@@ -110,7 +110,7 @@ TEST_CASE("A back end without bfloat16 is rejected with an explanation") {
   if (!cpu.ok()) CHECK(cpu.error().message.find("AVX512-BF16 or AMX") != std::string::npos);
 }
 
-TEST_CASE("bfloat16 convolutions round only stored values") {
+TEST_CASE("bfloat16 convolutions round only stored values", "[figures]") {
   Random random(62);
   const auto candidates = bf16_candidates();
   for (int round = 0; round < 150; ++round) {
@@ -153,7 +153,7 @@ TEST_CASE("bfloat16 convolutions round only stored values") {
   }
 }
 
-TEST_CASE("bfloat16 linear layers round only stored values, and do not round logits") {
+TEST_CASE("bfloat16 linear layers round only stored values, and do not round logits", "[figures]") {
   Random random(63);
   const auto candidates = bf16_candidates();
   for (int round = 0; round < 60; ++round) {

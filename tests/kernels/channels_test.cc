@@ -147,13 +147,13 @@ void check_row_loops(double tolerance) {
 
 }  // namespace
 
-TEST_CASE("The loops of every instruction set are correct and write nothing else") {
+TEST_CASE("the loops of every instruction set are correct and write nothing else") {
   check_row_loops<float>(1e-5);
 }
 
-TEST_CASE("The bfloat16 loops give the same results, rounded") { check_row_loops<Bfloat16>(0x1p-8); }
+TEST_CASE("the bfloat16 loops give the same results, rounded") { check_row_loops<Bfloat16>(0x1p-8); }
 
-TEST_CASE("The loops round like Bfloat16, including infinities and NaNs") {
+TEST_CASE("the loops round like Bfloat16, including infinities and NaNs") {
   Random random(54);
   const float zeros[kRow] = {}, ones[kRow] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   for (const Loops* const* all = all_loops(); *all != nullptr; ++all) {
@@ -180,7 +180,7 @@ TEST_CASE("The loops round like Bfloat16, including infinities and NaNs") {
   }
 }
 
-TEST_CASE("The vector loops are correct on every instruction set") {
+TEST_CASE("the vector loops are correct on every instruction set") {
   Random random(52);
   for (int n = 1; n < 100; n += 1 + n / 20) {
     const auto size = static_cast<std::size_t>(n);
@@ -221,7 +221,7 @@ Values representable(const Values& values) { return floats_of(stored_as<Bfloat16
 
 }  // namespace
 
-TEST_CASE("An operation's values and gradients do not depend on the input's format") {
+TEST_CASE("an operation's values and gradients do not depend on the input's format") {
   Random random(53);
   const auto on = cpu::make_backend(Precision::f32, cpu::Choice::onednn);
   for (int round = 0; round < 60; ++round) {

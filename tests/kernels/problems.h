@@ -35,10 +35,10 @@ inline OperationSpec convolution(Random& random, Problem& problem, const Shape& 
                                  int stride, int padding, int groups = 1, bool biased = true) {
   const Place place = add_parameters(random, problem.parameters, static_cast<std::size_t>(out),
                                      static_cast<std::size_t>(in.channels / groups * kernel * kernel));
-  const auto extent = [&](int size) {  // the least number of outputs that read the whole input
+  const auto extent = [&](int size) {  // the fewest outputs that read the whole input
     return std::max(1, (size + padding - kernel + stride - 1) / stride + 1);
   };
-  // Sometimes the end has a full padding more.
+  // Sometimes one more full padding at the end.
   const int more = stride == 1 && random.chance(0.5) ? padding : 0;
   return ConvolutionSpec{out,
                          kernel,
@@ -92,8 +92,8 @@ inline std::pair<OperationSpec, const char*> shape_keeper(Random& random, Proble
   }
 }
 
-// A growing network of random layers for small images, at least `least_extent` high and wide, in batches of 4
-// to `most_images`.
+// A growing network of random layers. Images have a height and width of at least `least_extent`, and a batch
+// has 4 to `most_images` images.
 struct RandomNetwork {
   Problem problem;
   Shape shape;       // of the current output
@@ -114,8 +114,8 @@ struct RandomNetwork {
     text += name;
   }
 
-  // `kind` is 0 to 4, see shape_keeper(). The variance of a few values, all but equal after other
-  // normalizations, magnifies rounding errors; other kinds are used for them.
+  // `kind` is 0 to 4, see shape_keeper(). Few values that are almost equal after other normalizations have a
+  // tiny variance, which magnifies rounding errors; other kinds are used for them.
   void add_shape_keeper(Random& random, int kind) {
     const bool few = shape.height * shape.width < 4;
     const auto [spec, name] =

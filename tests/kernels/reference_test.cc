@@ -50,7 +50,7 @@ Images<double> write(Values& values, const Shape& shape) { return images(values.
 
 }  // namespace
 
-TEST_CASE("The reference convolution's backward passes are the derivative of its forward pass") {
+TEST_CASE("the reference convolution's backward passes are the derivative of its forward pass") {
   Random random(11);
   for (int round = 0; round < 20; ++round) {
     const int kernel = 1 + static_cast<int>(random.below(3)), stride = 1 + static_cast<int>(random.below(2));
@@ -86,7 +86,7 @@ TEST_CASE("The reference convolution's backward passes are the derivative of its
   }
 }
 
-TEST_CASE("The reference linear layer's backward passes are the derivative of its forward pass") {
+TEST_CASE("the reference linear layer's backward passes are the derivative of its forward pass") {
   Random random(12);
   const Shape in{3, 2, 2, 3}, out{3, 5, 1, 1};
   const LinearSpec it{5, 0, 0};
@@ -103,7 +103,7 @@ TEST_CASE("The reference linear layer's backward passes are the derivative of it
   check_derivative(bias, dbias, f);
 }
 
-TEST_CASE("The reference pools' and ReLU's backward passes are the derivatives of their forward passes") {
+TEST_CASE("the reference pools' and ReLU's backward passes are the derivatives of their forward passes") {
   Random random(13);
   const Shape in{2, 3, 5, 7};
   Values x = draw(random, in.size()), dx(in.size());
@@ -131,7 +131,7 @@ TEST_CASE("The reference pools' and ReLU's backward passes are the derivatives o
   check_derivative(x, dx, f);
 }
 
-TEST_CASE("The reference's global pool, GELU and sums have the derivatives of their forward passes") {
+TEST_CASE("the reference's global pool, GELU and sums have the derivatives of their forward passes") {
   Random random(15);
   const Shape in{2, 3, 4, 5}, out = output_shape(GlobalAveragePoolSpec{}, in);
   REQUIRE(out == Shape{2, 3, 1, 1});
@@ -161,7 +161,7 @@ TEST_CASE("The reference's global pool, GELU and sums have the derivatives of th
   }
 }
 
-TEST_CASE("The reference normalizations' backward passes are the derivatives of their forward passes") {
+TEST_CASE("the reference normalizations' backward passes are the derivatives of their forward passes") {
   Random random(16);
   for (int round = 0; round < 12; ++round) {
     const int extent = 1 + static_cast<int>(random.below(3));
@@ -196,7 +196,7 @@ TEST_CASE("The reference normalizations' backward passes are the derivatives of 
   }
 }
 
-TEST_CASE("Batch normalization matches a manual calculation, including running moments") {
+TEST_CASE("batch normalization matches a manual calculation, including running moments") {
   // Channel 0: 1, 3, 5, 7, whose mean is 4, variance 5, unbiased 20/3. Channel 1: always 2.
   const Shape shape{2, 2, 1, 2};
   const Values x{1, 3, 2, 2, 5, 7, 2, 2}, scale{std::sqrt(5.0), 10}, shift{100, 1};
@@ -227,7 +227,7 @@ TEST_CASE("Batch normalization matches a manual calculation, including running m
   CHECK(near(y[2], 1, 1e-12));
 }
 
-TEST_CASE("The unbiased variance of a single value is 0") {
+TEST_CASE("the unbiased variance of a single value is 0") {
   const Shape shape{1, 1, 1, 1};
   const Values x{3}, scale{2}, dy{1}, mean{1}, variance{4};
   Values dx(1), dscale(1), dshift(1), mean_step(1), variance_step(1);
@@ -239,7 +239,7 @@ TEST_CASE("The unbiased variance of a single value is 0") {
   CHECK(dx == Values{0});
 }
 
-TEST_CASE("Layer normalization matches a manual calculation") {
+TEST_CASE("layer normalization matches a manual calculation") {
   const Shape shape{1, 4, 1, 1};
   const Values x{1, 3, 5, 7}, scale{1, 1, 1, 2}, shift{0, 0, 0, 1};
   Values y(4);
@@ -250,7 +250,7 @@ TEST_CASE("Layer normalization matches a manual calculation") {
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(near(y[i], expected[i], 1e-12));
 }
 
-TEST_CASE("The GELU approaches x at +infinity and 0 at -infinity, and matches known values") {
+TEST_CASE("the GELU approaches x at +infinity and 0 at -infinity, and matches known values") {
   const Shape shape{1, 4, 1, 1};
   const Values x{0, 1, -1, 40};
   Values y(4);
@@ -261,8 +261,7 @@ TEST_CASE("The GELU approaches x at +infinity and 0 at -infinity, and matches kn
   CHECK(y[3] == 40);
 }
 
-TEST_CASE(
-    "Dropout draws a new mask each time, preserves the mean, and uses the same mask in the backward pass") {
+TEST_CASE("dropout draws a new mask each time, preserves the mean, and reuses the mask backward") {
   const Shape shape{10, 10, 10, 10};
   Random random(17);
   for (const float rate : {0.0F, 0.1F, 0.5F, 0.9F}) {
@@ -289,7 +288,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("The softmax cross-entropy's gradient is that of the mean loss") {
+TEST_CASE("the softmax cross-entropy's gradient is that of the mean loss") {
   Random random(14);
   const int classes = 5, count = 4;
   Values logits = draw(random, classes * count), dlogits(logits.size());
@@ -300,7 +299,7 @@ TEST_CASE("The softmax cross-entropy's gradient is that of the mean loss") {
   });
 }
 
-TEST_CASE("The softmax cross-entropy of equal logits is the logarithm of the number of classes") {
+TEST_CASE("the softmax cross-entropy of equal logits is the logarithm of the number of classes") {
   const std::vector<float> logits(10, 2.0F);
   const std::int32_t label = 3;
   const LossValue value = softmax_cross_entropy<float>(logits.data(), &label, 10, 1, nullptr);
@@ -308,7 +307,7 @@ TEST_CASE("The softmax cross-entropy of equal logits is the logarithm of the num
   CHECK(value.correct == 0);  // the tie goes to class 0
 }
 
-TEST_CASE("Huge logits neither overflow the loss nor its gradient") {
+TEST_CASE("huge logits neither overflow the loss nor its gradient") {
   const std::vector<float> logits{3e38F, -3e38F, 0.0F};
   std::vector<float> dlogits(3);
   const std::int32_t label = 0;
@@ -318,7 +317,7 @@ TEST_CASE("Huge logits neither overflow the loss nor its gradient") {
   for (const float gradient : dlogits) CHECK(near(gradient, 0, 1e-12));
 }
 
-TEST_CASE("A convolution matches a manual calculation") {
+TEST_CASE("a convolution matches a manual calculation") {
   // 3x3 image 1..9, a 2x2 kernel (1 2; 3 4), bias 10: y[0,0] = 10 + 1*1 + 2*2 + 3*4 + 4*5 = 47.
   const ConvolutionSpec it{1, 2, 1, 0, 2, 2, 0, 0};
   const Values x{1, 2, 3, 4, 5, 6, 7, 8, 9}, weight{1, 2, 3, 4}, bias{10};
@@ -328,7 +327,7 @@ TEST_CASE("A convolution matches a manual calculation") {
   CHECK(y == Values{47, 57, 77, 87});
 }
 
-TEST_CASE("A grouped, strided convolution without bias matches a manual calculation") {
+TEST_CASE("a grouped, strided convolution without bias matches a manual calculation") {
   // Two separate channels, 1x1 kernel with stride 2 over 4x4: rows and columns 0 and 2, the last ones unread.
   const ConvolutionSpec it{2, 1, 2, 0, 2, 2, 0, kNone, 2};
   const Shape in{1, 2, 4, 4}, out{1, 2, 2, 2};

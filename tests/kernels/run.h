@@ -17,7 +17,7 @@ inline std::unique_ptr<Backend> backend(std::string_view name) {
 }
 
 struct Problem {
-  Shape stored;  // the stored input, of which height x width are read
+  Shape stored;  // the stored input; only height x width of it are read
   int height, width;
   std::vector<OperationSpec> specs;
   std::vector<float> parameters, x, dy;  // dy of the last output
@@ -121,8 +121,9 @@ inline void pack(const Backend& on, Queue& queue, const Activation& activation,
   queue.wait();
 }
 
-// `twice` runs everything two times over the same memory, which must change nothing. dx covers the whole
-// stored input, 0 where it is not read. Parts of `gradient` that the operations should not write stay 7.
+// `twice` runs everything two times over the same memory, which must give the same results. dx covers the
+// whole stored input, and is 0 where it is not read. Parts of `gradient` that the operations should not write
+// stay 7.
 inline Outcome run(const Backend& on, const Problem& problem, bool input_gradient = true, bool twice = true) {
   const auto queue = on.make_queue();
   Chain chain(on, *queue, problem.specs, on.input(problem.stored, problem.height, problem.width), true,

@@ -15,6 +15,8 @@
 #include "datasets/dataset.h"
 #include "lab/simulate/simulate.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
+#include "tests/training/temporary_folder.h"
 #include "training/experiment/check.h"
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
@@ -29,39 +31,23 @@ using namespace std::chrono_literals;
 using training::Experiment;
 using training::Fault;
 
-// A folder that the destructor removes.
-struct Scratch {
-  std::string path;
-  Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "starling-all-reduce-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-};
-
 constexpr std::size_t kRows = 64;
 
 // A folder with a table of two classes that are nearly linearly separable.
-std::string write_table(const Scratch& scratch) {
+std::string write_table(const training::TemporaryFolder& scratch) {
   Random random(7);
   for (const char* name : {"train.csv", "test.csv"}) {
-    std::ofstream file(scratch.path + "/" + name);
+    std::ofstream file(scratch.path() + "/" + name);
     for (std::size_t row = 0; row < kRows; ++row) {
       const double x = random.normal(), y = random.normal(), z = random.normal();
       file << x << ',' << y << ',' << z << ',' << (x + 2 * y - z + random.normal() > 0 ? 1 : 0) << '\n';
     }
   }
-  return scratch.path;
+  return scratch.path();
 }
 
 // 4 peers with 16 rows each; a batch is all 16.
-Experiment small(const Scratch& scratch) {
+Experiment small(const training::TemporaryFolder& scratch) {
   Experiment experiment;
   experiment.gossip.rule = Rule::all_reduce;
   experiment.model.name = "mlp";
@@ -73,15 +59,15 @@ Experiment small(const Scratch& scratch) {
 
 Result<training::Summary> attempt(const Experiment& experiment, unsigned threads = 2,
                                   SimulateOptions options = {}) {
-  const Scratch scratch;
-  auto folder = training::RunFolder::create(scratch.path + "/run", false);
+  const training::TemporaryFolder scratch;
+  auto folder = training::RunFolder::create(scratch.path() + "/run", false);
   REQUIRE(folder.ok());
   REQUIRE(training::check(experiment).ok());
   options.threads = threads;
   return simulate(experiment, options, *folder);
 }
 
-training::Summary run(const Experiment& experiment, unsigned threads = 2) {
+training::Summary run_baseline(const Experiment& experiment, unsigned threads = 2) {
   const auto summary = attempt(experiment, threads);
   if (!summary) FAIL(summary.error().message);
   return *summary;
@@ -101,15 +87,11 @@ std::int64_t round_time(const Experiment& experiment, double bandwidth, Duration
   return nanoseconds(static_cast<double>(8 * chunk_bytes) / bandwidth) + latency.count();
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// The mean gradient of all peers' batches is that of all rows, so a single worker with all rows in each step
-// must get the same parameters.
+// The mean gradient of all peers' batches equals that of all rows. So a single worker with all rows in each
+// step must get the same parameters.
 void check_equals_one_large_batch(Experiment experiment) {
-  const Scratch results;
-  auto folder = training::RunFolder::create(results.path + "/run", false);
+  const training::TemporaryFolder results;
+  auto folder = training::RunFolder::create(results.path() + "/run", false);
   REQUIRE(folder.ok());
   const auto summary = simulate(experiment, {}, *folder);
   REQUIRE(summary.ok());
@@ -147,10 +129,10 @@ void check_equals_one_large_batch(Experiment experiment) {
 }  // namespace
 
 TEST_CASE("the duration of a step of all-reduce equals its formula, to the nanosecond") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
   const std::int64_t round = round_time(experiment, 1e9, 100us);
-  const training::Summary summary = run(experiment);
+  const training::Summary summary = run_baseline(experiment);
   CHECK(nanoseconds(summary.seconds) == 10 * (20'000'000 + 6 * round));
   CHECK(summary.samples == 10 * kRows);
   CHECK(summary.exchanges.completed == 10);
@@ -165,31 +147,34 @@ TEST_CASE("the duration of a step of all-reduce equals its formula, to the nanos
   experiment.training.pace = 5ms;
   experiment.network.latency = 3ms;
   experiment.network.bandwidth = 1e7;
-  CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 1e7, 3ms)));
+  CHECK(nanoseconds(run_baseline(experiment).seconds) ==
+        10 * (5'000'000 + 6 * round_time(experiment, 1e7, 3ms)));
   // A machine's network card limits the bandwidth; both directions are independent.
   experiment.network.port = 5e6;
-  CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 5e6, 3ms)));
+  CHECK(nanoseconds(run_baseline(experiment).seconds) ==
+        10 * (5'000'000 + 6 * round_time(experiment, 5e6, 3ms)));
   experiment.network.port = training::kUnlimited;
-  // One poor link slows down all peers.
+  // One slow link slows down all peers.
   experiment.faults = {{.peer = 2, .kind = Fault::Kind::link, .link = {.latency = 50ms, .bandwidth = 1e6}}};
-  CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 1e6, 50ms)));
+  CHECK(nanoseconds(run_baseline(experiment).seconds) ==
+        10 * (5'000'000 + 6 * round_time(experiment, 1e6, 50ms)));
 }
 
 TEST_CASE("a single peer reduces nothing") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
   experiment.peers = 1;
-  const training::Summary summary = run(experiment);
+  const training::Summary summary = run_baseline(experiment);
   CHECK(nanoseconds(summary.seconds) == 10 * 20'000'000);
   CHECK(summary.bytes_sent == 0);
 }
 
 TEST_CASE("all peers wait for the slowest one of each step") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
   const std::int64_t reduce = 6 * round_time(experiment, 1e9, 100us);
   experiment.faults = {{.peer = 1, .factor = 10}, {.peer = 2, .factor = 3}};
-  CHECK(nanoseconds(run(experiment).seconds) == 10 * (200'000'000 + reduce));
+  CHECK(nanoseconds(run_baseline(experiment).seconds) == 10 * (200'000'000 + reduce));
 
   // The slowness of each step is the same as with gossip.
   const auto chance = *training::Slowness::parse("log-normal:sigma=1");
@@ -203,7 +188,7 @@ TEST_CASE("all peers wait for the slowest one of each step") {
     }
     expected += longest;
   }
-  CHECK(nanoseconds(run(experiment).seconds) == expected);
+  CHECK(nanoseconds(run_baseline(experiment).seconds) == expected);
 }
 
 struct Drawn {
@@ -214,8 +199,8 @@ struct Drawn {
 
 // A run's time lines, summed.
 Drawn drawn(const Experiment& experiment) {
-  const Scratch results;
-  auto folder = training::RunFolder::create(results.path + "/run", false);
+  const training::TemporaryFolder results;
+  auto folder = training::RunFolder::create(results.path() + "/run", false);
   REQUIRE(folder.ok());
   const auto summary = simulate(experiment, {}, *folder);
   REQUIRE(summary.ok());
@@ -235,7 +220,7 @@ Drawn drawn(const Experiment& experiment) {
 }
 
 TEST_CASE("the time lines of a run by all-reduce show the waiting peers") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
   experiment.faults = {{.peer = 1, .factor = 3},
                        {.peer = 2, .kind = Fault::Kind::pause, .from = 0ms, .to = 15ms}};
@@ -253,22 +238,22 @@ TEST_CASE("the time lines of a run by all-reduce show the waiting peers") {
 }
 
 TEST_CASE("the time line contains all recurring pauses, also those during which the peer would wait") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
   experiment.faults = {{.peer = 1, .factor = 5},
                        {.peer = 2, .kind = Fault::Kind::pause, .every = 20ms, .length = 1ms}};
   auto [total, spent, steps] = drawn(experiment);
-  CHECK(total > 1);  // some fifty of them
+  CHECK(total > 1);  // about fifty pauses
   CHECK(spent["p2"].stopped == Approx(total / 20).margin(0.0011));
   CHECK(spent["p3"].stopped == 0);
 }
 
 TEST_CASE("a paused peer stops all others until it resumes") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
   const std::int64_t reduce = 6 * round_time(experiment, 1e9, 100us);
   experiment.faults = {{.peer = 3, .kind = Fault::Kind::pause, .from = 10ms, .to = 2s}};
-  CHECK(nanoseconds(run(experiment).seconds) == 2'000'000'000 + reduce + 9 * (20'000'000 + reduce));
+  CHECK(nanoseconds(run_baseline(experiment).seconds) == 2'000'000'000 + reduce + 9 * (20'000'000 + reduce));
   experiment.faults.front().to.reset();
   const auto never = attempt(experiment);
   REQUIRE(!never.ok());
@@ -276,34 +261,34 @@ TEST_CASE("a paused peer stops all others until it resumes") {
         "p3 was paused for good after 0 s, and all-reduce cannot continue without it");
   experiment.end.steps.reset();
   experiment.end.seconds = 1s;  // ends the run while all wait
-  CHECK(run(experiment).samples == 0);
+  CHECK(run_baseline(experiment).samples == 0);
 }
 
 TEST_CASE("frames that a link of the ring loses arrive later, and the swarm waits for them") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
-  const double before = run(experiment).seconds;
+  const double before = run_baseline(experiment).seconds;
   experiment.faults = {{.peer = 0, .kind = Fault::Kind::link, .link = {.drop = 0.2}}};
-  const training::Summary lossy = run(experiment, 1);
+  const training::Summary lossy = run_baseline(experiment, 1);
   CHECK(lossy.seconds > before + 0.2);
-  CHECK(lossy.seconds == run(experiment, 2).seconds);
+  CHECK(lossy.seconds == run_baseline(experiment, 2).seconds);
   CHECK(lossy.samples == 10 * kRows);
 }
 
-TEST_CASE("all-reduce gives the same result on any number of threads") {
+TEST_CASE("all-reduce gives the same result on any number of threads", "[figures]") {
   Experiment experiment;
   experiment.gossip.rule = Rule::all_reduce;
   experiment.end.epochs = 0.03;
-  const training::Summary one = run(experiment, 1), two = run(experiment, 2);
+  const training::Summary one = run_baseline(experiment, 1), two = run_baseline(experiment, 2);
   REQUIRE(one.trace_hash.has_value());
   CHECK(one.trace_hash == two.trace_hash);
   CHECK(one.loss == two.loss);
   experiment.seed = 2;
-  CHECK(run(experiment).trace_hash != one.trace_hash);
+  CHECK(run_baseline(experiment).trace_hash != one.trace_hash);
 }
 
 TEST_CASE("a step equals one with all batches combined, with either optimizer") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
   experiment.optimizer.weight_decay = 1e-3;
   SECTION("momentum") {}
@@ -316,7 +301,7 @@ TEST_CASE("a step equals one with all batches combined, with either optimizer") 
 }
 
 TEST_CASE("a crash ends a run by all-reduce with an error") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
   experiment.faults = {{.peer = 2, .kind = Fault::Kind::crash, .from = 100ms},
                        {.peer = 1, .kind = Fault::Kind::crash, .from = 150ms}};
@@ -326,20 +311,20 @@ TEST_CASE("a crash ends a run by all-reduce with an error") {
   // A crash after the run's end has no effect.
   experiment.faults.resize(1);
   experiment.faults.front().from = 1s;
-  CHECK(run(experiment).samples == 10 * kRows);
+  CHECK(run_baseline(experiment).samples == 10 * kRows);
 }
 
 TEST_CASE("all-reduce ends after a time, at the target, and on interruption, like other rules") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
-  const double step = run(experiment).seconds / 10;
+  const double step = run_baseline(experiment).seconds / 10;
   experiment.end.steps.reset();
   experiment.end.seconds = from_seconds(4.5 * step);
-  CHECK(run(experiment).per_peer.front().steps == 4);
+  CHECK(run_baseline(experiment).per_peer.front().steps == 4);
 
   experiment.end.seconds.reset();
   experiment.end.target_accuracy = 0.7;
-  const training::Summary reached = run(experiment);
+  const training::Summary reached = run_baseline(experiment);
   REQUIRE(reached.seconds_to_target.has_value());
   CHECK(*reached.seconds_to_target == reached.seconds);
   CHECK(*reached.accuracy >= 0.7);
@@ -353,7 +338,7 @@ TEST_CASE("all-reduce ends after a time, at the target, and on interruption, lik
 }
 
 TEST_CASE("all-reduce reports a loss that is not finite") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
   experiment.optimizer.learning_rate = 1000;
   const auto diverged = attempt(experiment);

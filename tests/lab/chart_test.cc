@@ -10,7 +10,7 @@
 namespace starling::lab {
 namespace {
 
-// Whether every element is closed in order and attributes are quoted: the part of XML that charts use.
+// Whether elements are nested and closed, and attributes are quoted. Handles the part of XML that charts use.
 bool is_well_formed(const std::string& xml) {
   std::vector<std::string> open;
   for (std::size_t at = xml.find('<'); at != std::string::npos; at = xml.find('<', at + 1)) {

@@ -81,7 +81,7 @@ TEST_CASE("in lock-step every family mixes at the rate of its eigenvalues", "[fi
   }
 }
 
-TEST_CASE("lock-step on a ring and on the complete graph decays like the closed forms") {
+TEST_CASE("lock-step on a ring and on the complete graph decays as in the closed forms") {
   const auto ring = measure_lock_step(Topology::parse("ring")->among(16), std::nullopt, 1);
   REQUIRE(ring.ok());
   const double second = (1 + 2 * std::cos(2 * std::acos(-1.0) / 16)) / 3;
@@ -151,7 +151,7 @@ TEST_CASE("partners in turn mix faster than random partners", "[figures]") {
   }
 }
 
-TEST_CASE("the whole curve of asynchronous gossip is the expected one", "[figures]") {
+TEST_CASE("the whole curve of asynchronous gossip equals the expected one", "[figures]") {
   for (const char* name : {"ring", "exponential"}) {
     CAPTURE(name);
     const auto topology = *Topology::parse(name);

@@ -1,5 +1,5 @@
-// What a swarm survives, at the product's own intervals: an hour's partition, two hundred peers that come at
-// once through one address that dies, everyone gone but the caches.
+// Faults that a swarm survives, at the product's default intervals: a partition of an hour, two hundred joins
+// at once through one address, and a crash of the peer at that address.
 #include <string>
 
 #include "lab/world/world.h"
@@ -56,7 +56,7 @@ struct Swarm {
     }
     return true;
   }
-  // When it is one, looked at ten times a second; kNever if not by then.
+  // The time at which the swarm is united, checked ten times a second; kNever if it is not before the limit.
   Instant one_by(Duration when) {
     while (world.now() < Instant{when}) {
       if (is_one()) return world.now();
@@ -98,11 +98,11 @@ TEST_CASE("two hundred peers that start at once through one address are one swar
   REQUIRE(swarm.one_by(10s) < Instant{10s});
 }
 
-TEST_CASE("the address that all used may die at any moment") {
+TEST_CASE("the peer through which all others join may crash at any time") {
   for (const Duration death : {300ms, 600ms, 1000ms, 3000ms}) {
     WorldOptions options = swarm_of(40);
     for (std::uint32_t i = 1; i < 40; ++i) {
-      // Those that are welcomed in time; a joiner whose only address is dead cannot join.
+      // All join before the crash. A joiner whose only address is dead cannot join.
       options.machines[i].start = Instant{std::chrono::milliseconds(5 * i)};
     }
     options.incidents.push_back(Crash{0, Instant{death}, true, {}, false});

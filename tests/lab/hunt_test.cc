@@ -12,7 +12,7 @@
 namespace starling::lab {
 namespace {
 
-constexpr std::uint64_t kSeeds = seeds(40);
+constexpr std::uint64_t kHuntSeeds = seeds(40);
 
 }  // namespace
 
@@ -20,13 +20,13 @@ TEST_CASE("a swarm satisfies all statements under every kind of fault") {
   for (const std::string& faults : Faults::names()) {
     HuntOptions options;
     options.faults = faults;
-    options.to = kSeeds;
+    options.to = kHuntSeeds;
     options.threads = 2;
     const HuntOutcome outcome = hunt(options);
     CAPTURE(faults);
     if (outcome.failure) FAIL(summary_text(options, outcome));
-    REQUIRE(outcome.totals.seeds == kSeeds);
-    REQUIRE(outcome.totals.exchanges_completed > 100 * kSeeds);
+    REQUIRE(outcome.totals.seeds == kHuntSeeds);
+    REQUIRE(outcome.totals.exchanges_completed > 100 * kHuntSeeds);
   }
 }
 
@@ -35,7 +35,7 @@ TEST_CASE("a swarm satisfies all statements under every rule") {
     if (!traits.exchanges()) continue;
     HuntOptions options;
     options.rule = rule_named(traits.name);
-    options.to = kSeeds / 4;
+    options.to = kHuntSeeds / 4;
     options.threads = 2;
     const HuntOutcome outcome = hunt(options);
     if (outcome.failure) FAIL(summary_text(options, outcome));
@@ -53,9 +53,9 @@ TEST_CASE("seeds that once violated a statement satisfy all of them") {
                                                            // waited, links that had changed
            Once{525, Rule::d_psgd}, Once{781, Rule::d_psgd},
            Once{879, Rule::d_psgd},  // lock-step: views differed, and neighbors waited in a circle
-           Once{2152},               // lock-step: a dead connection held up who answered on it
-           Once{1179}, Once{428},    // noloco: a slow peer was refused as far behind, for ever
-           Once{1242},               // pairwise: replicas shrunk to nothing took honest ones for far off
+           Once{2152},               // lock-step: a dead connection delayed the responder
+           Once{1179}, Once{428},    // noloco: a slow peer was always rejected as far behind
+           Once{1242},               // pairwise: replicas that shrank to zero rejected good ones
        }) {
     CAPTURE(once.seed);
     HuntOptions options;
@@ -68,7 +68,7 @@ TEST_CASE("seeds that once violated a statement satisfy all of them") {
   }
 }
 
-TEST_CASE("a seed replays to the same run, with or without its story, and another seed is another run") {
+TEST_CASE("a seed replays to the same run, with or without its story; another seed gives another run") {
   const HuntOptions options;
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     std::string story, again;
@@ -94,7 +94,7 @@ TEST_CASE("a story describes the incidents, the events and the final views") {
   }
 }
 
-TEST_CASE("the line that replays a seed has exactly the necessary options") {
+TEST_CASE("the command line that replays a seed has exactly the necessary options") {
   HuntOptions options;
   options.from = 5;
   options.to = 100;
@@ -106,7 +106,7 @@ TEST_CASE("the line that replays a seed has exactly the necessary options") {
   CHECK(replay_line(options, 17) == "starling hunt --seeds 17..18 --faults links --peers 5 --rule push-sum");
 }
 
-TEST_CASE("a hunt that ends by an assertion writes the line that replays its seed") {
+TEST_CASE("a hunt that ends by an assertion prints the command line that replays its seed") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const pid_t child = ::fork();

@@ -1,5 +1,5 @@
 // Virtual links and links shaped in the program agree. Both are compared with the formula, latency + bits /
-// bandwidth, and with each other to the nanosecond; whole exchanges also in real time.
+// bandwidth, and with each other, to the nanosecond. Exchanges are also compared in real time.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -57,7 +57,7 @@ constexpr std::size_t kCells = 10, kCellFloats = 1000, kFloats = kCells * kCellF
 constexpr Duration kLatency = 15ms;
 constexpr double kBandwidth = 4e6;
 
-// Ten chunks in flight: they leave one after the other, and the reply to the last arrives last.
+// Ten chunks in flight are sent one after the other, and the reply to the last one arrives last.
 Duration least_time() {
   const double chunk = 8.0 * (wire::kChunkPrefixBytes + sizeof(float) * kCellFloats) / kBandwidth;
   return 2 * kLatency + from_seconds((kCells + 1) * chunk);
@@ -65,9 +65,7 @@ Duration least_time() {
 
 }  // namespace
 
-TEST_CASE(
-    "a frame arrives at the same nanosecond over a simulated and over a shaped link, whatever befalls the "
-    "link") {
+TEST_CASE("a frame arrives at the same nanosecond over a simulated and over a shaped link") {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     INFO(seed);
     Random random(seed);
@@ -124,7 +122,7 @@ TEST_CASE("an exchange takes as long in the program as in the simulator: as late
   const double simulated = to_seconds(*std::min_element(watch.took.begin(), watch.took.end()));
   const double formula = to_seconds(least_time());
   CHECK(simulated >= formula);
-  CHECK(simulated < 1.02 * formula);  // the offer goes first
+  CHECK(simulated < 1.02 * formula);  // the offer is sent first
 
   using namespace node::testing;
   for (const auto kind : {Kind::memory, Kind::tcp}) {

@@ -90,7 +90,7 @@ wire::Message message(Random& random, std::size_t kind) {
 
 }  // namespace
 
-TEST_CASE("a message's size is known without encoding it") {
+TEST_CASE("a message's size is computed without encoding it") {
   Random random(5);
   for (std::size_t kind = 0; kind < std::variant_size_v<wire::Message>; ++kind) {
     for (int k = 0; k < 200; ++k) {

@@ -12,6 +12,7 @@
 #include "lab/report/statistics.h"
 #include "lab/simulate/simulate.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "training/records/json.h"
 #include "training/records/record.h"
 
@@ -21,10 +22,6 @@ namespace {
 using training::Json;
 
 bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance; }
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // Folders of invented runs.
 struct Folders {
@@ -191,7 +188,7 @@ TEST_CASE("without a target in the runs, times to target are interpolated on the
       R"({"seconds":3,"peer":"mean","steps":20,"samples":200,"exchanges":8,"bytes_sent":500,"loss":0.9,"accuracy":0.7,"consensus_distance":0.1})"
       "\n"
       R"({"seconds":5,"peer":"mean","steps":30,"samples":300,"exchanges":8,"bytes_sent":700,"loss":0.8,"accuracy":0.9,"consensus_distance":0.1})"
-      "\n{\"seconds\":6,\"pee";  // it died over this line
+      "\n{\"seconds\":6,\"pee";  // killed while it wrote this line
   const std::string run = folders.summary("one", 1, std::nullopt);
   folders.write("one", "metrics.jsonl", metrics);
   const auto report = read_report({run}, {.target = 0.8});
@@ -212,8 +209,8 @@ TEST_CASE("without a target in the runs, times to target are interpolated on the
 TEST_CASE("a predicted consensus distance has the topology's shape and the measured size") {
   const Folders folders;
   const std::string run = folders.summary("one", 1, std::nullopt, "complete");
-  // With 4 peers on a complete graph an exchange leaves 2/3 of V. A step per peer and an exchange each
-  // second.
+  // With 4 peers on a complete graph an exchange leaves 2/3 of V. Each second has one step and one exchange
+  // per peer.
   std::string metrics;
   double v = 0;
   for (int second = 1; second <= 20; ++second) {
@@ -287,8 +284,7 @@ TEST_CASE("runs can differ in the settings of a [[peer]], and a [[fault]] beside
   CHECK(report->groups.at(1).label == "slow=4, workers=4");
 }
 
-TEST_CASE(
-    "speed-ups are relative to the kind of run that is named, by its label or by a value that only it has") {
+TEST_CASE("speed-ups are relative to the named kind of run, by label or by unique value") {
   const Folders folders;
   const std::vector<std::string> paths = {folders.summary("ring", 1, 8.0),
                                           folders.summary("complete", 1, 2.0, "complete"),
@@ -453,7 +449,7 @@ TEST_CASE("in lock-step, the time lines of all peers but the straggler show wait
   if (!report) FAIL(report.error().message);
   const auto& rows = report->runs[0].rows;
   REQUIRE(rows.size() == 3);
-  // A step of the straggler takes 80 ms, of the others 20 ms; the sum takes little.
+  // A step of the straggler takes 80 ms, a step of the others 20 ms. The all-reduce itself takes little time.
   for (const std::size_t quick : {0, 2}) {
     CHECK(near(rows[quick].parts[0], 0.25, 0.03));
     CHECK(near(rows[quick].parts[2], 0.75, 0.03));

@@ -9,26 +9,12 @@
 #include "lab/simulate/simulate.h"
 #include "lab/simulate/simulation_file.h"
 #include "tests/catch.h"
+#include "tests/training/temporary_folder.h"
 
 namespace starling::lab {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Scratch {
-  std::string path;
-  Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "starling-resuming-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-};
 
 std::string content(const std::string& path) {
   std::ostringstream text;
@@ -64,7 +50,7 @@ training::Experiment experiment_of(Rule rule, std::uint32_t workers) {
   return experiment;
 }
 
-Left run(const training::Experiment& experiment, const std::string& path) {
+Left run_whole(const training::Experiment& experiment, const std::string& path) {
   auto folder = training::RunFolder::create(path, false);
   REQUIRE(folder.ok());
   const auto summary = simulate(experiment, {}, *folder);
@@ -76,7 +62,7 @@ Left run(const training::Experiment& experiment, const std::string& path) {
 Left run_in_pieces(const training::Experiment& experiment, const std::string& path, std::uint64_t steps,
                    int& pieces, std::vector<std::string>& notices) {
   for (pieces = 1; pieces < 100; ++pieces) {
-    auto folder = pieces == 1 ? training::RunFolder::create(path, false) : training::RunFolder::go_on(path);
+    auto folder = pieces == 1 ? training::RunFolder::create(path, false) : training::RunFolder::resume(path);
     REQUIRE(folder.ok());
     SimulateOptions options;
     options.threads = 1 + static_cast<unsigned>(pieces % 2);
@@ -95,21 +81,20 @@ Left run_in_pieces(const training::Experiment& experiment, const std::string& pa
 
 }  // namespace
 
-TEST_CASE(
-    "a simulation that is stopped and resumed ends as one that never stopped, to the last bit, with every "
-    "rule") {
+TEST_CASE("with every rule, a resumed simulation has the results of an uninterrupted one, to the last bit",
+          "[figures]") {
   const Rule rule = GENERATE(Rule::pairwise, Rule::push_sum, Rule::d_psgd, Rule::choco, Rule::noloco,
                              Rule::clipped, Rule::parameter_server, Rule::ssp, Rule::none);
   const std::uint32_t workers = rule == Rule::pairwise || rule == Rule::choco ? 2 : 1;
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   const auto experiment = experiment_of(rule, workers);
   INFO(traits(rule).name);
-  const Left whole = run(experiment, scratch.path + "/whole");
+  const Left whole = run_whole(experiment, scratch.path() + "/whole");
   for (const std::uint64_t steps : {37, 50}) {
     int pieces = 0;
     std::vector<std::string> notices;
-    const Left resumed =
-        run_in_pieces(experiment, scratch.path + "/pieces-" + std::to_string(steps), steps, pieces, notices);
+    const Left resumed = run_in_pieces(experiment, scratch.path() + "/pieces-" + std::to_string(steps), steps,
+                                       pieces, notices);
     CHECK(pieces > 2);
     CHECK(notices.empty());
     CHECK(resumed.trace == whole.trace);
@@ -117,10 +102,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "so does one with payloads, momentum of the swarm, AdamW, changed images, and machines that come and "
-    "go") {
-  const Scratch scratch;
+TEST_CASE("a resumed simulation has the same results with payloads, optimizers, changed images and churn") {
+  const training::TemporaryFolder scratch;
   auto experiment = experiment_of(Rule::pairwise, 1);
   SECTION("top-k") { experiment.gossip.payload = Payload::top_k; }
   SECTION("choco, int8") {
@@ -147,18 +130,18 @@ TEST_CASE(
     back.peer = *training::PeerSet::parse("4");
     experiment.faults.push_back(back);
   }
-  const Left whole = run(experiment, scratch.path + "/whole");
+  const Left whole = run_whole(experiment, scratch.path() + "/whole");
   int pieces = 0;
   std::vector<std::string> notices;
-  CHECK(run_in_pieces(experiment, scratch.path + "/pieces", 50, pieces, notices) == whole);
+  CHECK(run_in_pieces(experiment, scratch.path() + "/pieces", 50, pieces, notices) == whole);
   CHECK(pieces > 2);
   CHECK(notices.empty());
 }
 
 TEST_CASE("resuming without a checkpoint, with another experiment, or with a damaged file is an error") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   auto experiment = experiment_of(Rule::pairwise, 1);
-  auto folder = training::RunFolder::create(scratch.path + "/run", false);
+  auto folder = training::RunFolder::create(scratch.path() + "/run", false);
   REQUIRE(folder.ok());
   SimulateOptions options;
   options.resume = true;
@@ -189,7 +172,7 @@ TEST_CASE("resuming without a checkpoint, with another experiment, or with a dam
   CHECK_FALSE(simulate(experiment, options, *folder).ok());
   std::ofstream(file, std::ios::binary) << bytes.substr(0, bytes.size() - 9);
   CHECK_FALSE(simulate(experiment, options, *folder).ok());
-  CHECK_FALSE(training::RunFolder::go_on(scratch.path + "/nowhere").ok());
+  CHECK_FALSE(training::RunFolder::resume(scratch.path() + "/nowhere").ok());
 }
 
 }  // namespace starling::lab

@@ -69,7 +69,7 @@ Outcome exchange_beside_thin_links(Partners partners, std::uint64_t seed) {
       if (a < 4 || b < 4) scene.options.incidents.push_back(Clog{a, b, Instant{4s}, Instant{60s}, 200});
   scene.adding_steps = 20;
   Watched watched(scene);
-  watched.run(Instant{20s});  // until they all know each other
+  watched.run(Instant{20s});  // until every peer has all members
   Outcome outcome;
   const auto count = [&](std::uint32_t i) { return watched.world.machine(i).exchanges.completed; };
   for (std::uint32_t i = 0; i < 16; ++i) (i < 4 ? outcome.by_thin : outcome.by_quick) -= count(i);
@@ -97,7 +97,7 @@ TEST_CASE("aware partners exchange more if links differ, and peers with thin lin
           aware.disagreement);
   REQUIRE(static_cast<double>(aware.by_quick) > 1.5 * static_cast<double>(uniform.by_quick));
   REQUIRE(aware.by_thin > 0);
-  // Without further steps all agree in the end, including those with thin links.
+  // Without further steps all replicas become equal, including those with thin links.
   REQUIRE(aware.disagreement < 1e-3);
 }
 

@@ -1,4 +1,4 @@
-// What each exchange rule guarantees among many peers in time, without training (rate 0).
+// The guarantees of each exchange rule over time among many peers, without training (rate 0).
 
 #include <cmath>
 #include <vector>
@@ -159,7 +159,7 @@ TEST_CASE("noloco's outer steps shrink the spread, and clipped averaging does to
   }
 }
 
-TEST_CASE("in lock-step a round contracts the spread by its matrix, in the time of a step and a transfer") {
+TEST_CASE("a lock-step round contracts the spread by its matrix, in the time of a step") {
   for (const std::string name : {"ring", "exponential", "star"}) {
     CAPTURE(name);
     constexpr std::uint32_t kPeers = 8;
@@ -195,7 +195,7 @@ TEST_CASE("in lock-step, peers of equal speed make rounds together, as many as s
     least = std::min(least, watched.world.machine(i).round);
     most = std::max(most, watched.world.machine(i).round);
   }
-  CHECK(most - least <= 3);  // on a ring of six: one per link between the two
+  CHECK(most - least <= 3);  // on a ring of six, two peers differ by at most one round per link between them
   CHECK(least > 300);        // of 400 steps in that time, less joining
 }
 

@@ -33,7 +33,7 @@ struct Served {
   std::vector<Incident> incidents = {};
 };
 
-// `workers` that count their steps, p0 ..., and behind them the servers.
+// `workers` machines p0, p1, ... that count their steps, followed by the servers.
 class Hall {
  public:
   Hall(const Served& served, std::uint64_t seed = 1)
@@ -107,7 +107,7 @@ TEST_CASE("the servers receive every step of every worker once, with its share")
     for (std::uint32_t i = 0; i < served.workers; ++i) served.slow.push_back(1 + random.uniform() * 5);
     Hall hall(served, seed);
     hall.run();
-    // A server has the shares of all steps; no worker's copy was ahead of what it had pushed.
+    // A server has the shares of all steps. No worker's copy was ahead of its pushes.
     for (std::uint32_t k = 0; k < served.servers.shards; ++k) {
       const auto cells = training::CellGrid{Hall::kFloats, 8}.part(k, served.servers.shards);
       const float value = hall.server(k).arena.data()[cells.first * 8];
@@ -122,7 +122,7 @@ TEST_CASE("the servers receive every step of every worker once, with its share")
   }
 }
 
-TEST_CASE("asynchronous workers make as many steps as they would alone, even if others are slow") {
+TEST_CASE("asynchronous workers make as many steps as a single worker, even if others are slow") {
   Served served;
   served.workers = 6;
   served.servers.shards = 2;
@@ -135,7 +135,7 @@ TEST_CASE("asynchronous workers make as many steps as they would alone, even if 
   REQUIRE(hall.worker(2).steps <= 100);
 }
 
-TEST_CASE("under ssp no peer is more pushes ahead of the slowest than the bound, and none waits needlessly") {
+TEST_CASE("under ssp no peer exceeds the bound of pushes ahead, and none waits needlessly") {
   std::uint64_t bounds_met = 0;
   for (std::uint64_t seed = 0; seed < seeds(100); ++seed) {
     INFO("seed " << seed);
@@ -160,7 +160,7 @@ TEST_CASE("under ssp no peer is more pushes ahead of the slowest than the bound,
       std::uint64_t rounds = 0;
       for (std::uint32_t i = 0; i < served.workers; ++i) rounds += hall.worker(i).round;
       if (rounds != std::exchange(rounds_seen, rounds)) pushed = hall.world().now();
-      bool all_train = true;  // and have pushed once: a server counts the workers that it knows
+      bool all_train = true;  // and have pushed once, because a server counts only these workers
       std::uint64_t least = UINT64_MAX;
       for (std::uint32_t i = 0; i < served.workers; ++i) {
         all_train = all_train && hall.worker(i).phase == wire::Phase::training && hall.worker(i).round > 0;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/contains.h"
+#include "tests/training/temporary_folder.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/schedule.h"
 #include "training/experiment/sweep.h"
@@ -17,22 +19,6 @@
 
 namespace starling::lab {
 namespace {
-
-// A folder that the destructor removes.
-struct Scratch {
-  std::string path;
-  Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "starling-simulate-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-};
 
 training::Experiment small() {
   training::Experiment experiment;
@@ -47,8 +33,8 @@ training::Experiment small() {
 // `series` receives the lines of metrics.jsonl.
 training::Summary run(const training::Experiment& experiment, unsigned threads = 2,
                       std::vector<training::Json>* series = nullptr) {
-  const Scratch scratch;
-  auto folder = training::RunFolder::create(scratch.path + "/run", false);
+  const training::TemporaryFolder scratch;
+  auto folder = training::RunFolder::create(scratch.path() + "/run", false);
   REQUIRE(folder.ok());
   SimulateOptions options;
   options.threads = threads;
@@ -82,7 +68,7 @@ TEST_CASE("the same seed gives the same result to the last digit, on any number 
   REQUIRE(run(other_seed).trace_hash != first.trace_hash);
 }
 
-TEST_CASE("a schedule changes the run, and it is the same on any number of threads") {
+TEST_CASE("a learning-rate schedule changes the run, which is the same on any number of threads") {
   auto experiment = small();
   const auto constant = run(experiment);
   experiment.schedule.name = "cosine";
@@ -132,8 +118,8 @@ TEST_CASE("a slow peer and a late joiner use the learning rate of the swarm's pr
       const std::string peer = of_peer.at("peer");
       const double rate = of_peer.at("learning_rate");
       ++seen[peer];
-      // Its latest step is as old as a step of it is long, and news of others' steps is delayed: in all,
-      // about the 40 steps that the swarm makes in 8 x 20 ms and between two rumors.
+      // The rate is as old as the peer's latest step, and news of others' steps is delayed. The sum is about
+      // the 40 steps that the swarm makes in 8 x 20 ms and between two rumors.
       double low = 1, high = 0;
       for (double late = -64; late <= 64 * 40; late += 64) {
         low = std::min(low, rate_at(samples - late));
@@ -148,7 +134,7 @@ TEST_CASE("a slow peer and a late joiner use the learning rate of the swarm's pr
   for (const char* peer : {"p0", "p1", "p2", "p3"}) REQUIRE(seen[peer] >= 4);
 }
 
-TEST_CASE("peers that exchange agree far better than peers that train alone") {
+TEST_CASE("replicas of peers that exchange are far closer than those of isolated peers") {
   auto experiment = small();
   experiment.gossip.every = *parse_pace("2 steps");
   const auto together = run(experiment);
@@ -180,7 +166,7 @@ TEST_CASE("poison is rejected and counted by reason, until no peer exchanges wit
   REQUIRE(run(experiment).exchanges.refused_chunks.empty());
 }
 
-TEST_CASE("the first peer finishes alone if the others cannot copy its parameters") {
+TEST_CASE("only the first peer finishes if the others cannot copy its parameters") {
   auto experiment = small();
   experiment.faults = {{.peer = 0, .kind = training::Fault::Kind::poison, .poison = "nan"}};
   const auto summary = run(experiment);
@@ -235,8 +221,7 @@ TEST_CASE("the network card of a star's hub limits it, unless it is unlimited") 
   CHECK(exchanges(10e6) < shared);
 }
 
-TEST_CASE(
-    "peers that crash and leave by churn come back, continue training and finish; a replay is the same") {
+TEST_CASE("peers that crash and leave by churn return and finish, and a replay is the same") {
   auto experiment = small();
   experiment.training.workers = 1;
   experiment.end.epochs = 0.6;
@@ -262,9 +247,7 @@ TEST_CASE(
   CHECK(once.per_peer[2].steps < once.per_peer[0].steps);
 }
 
-TEST_CASE(
-    "a peer that stands still half of the time makes half of the steps, and one with a pace of its own its "
-    "own") {
+TEST_CASE("pauses and a peer's own pace and workers determine its number of steps") {
   auto experiment = small();
   experiment.training.workers = 1;
   experiment.end.epochs = 1;
@@ -280,7 +263,7 @@ TEST_CASE(
   CHECK(steps(3) / steps(0) == Approx(2).margin(0.1));
 }
 
-TEST_CASE("every ready experiment runs to its end, shortened and with little data") {
+TEST_CASE("every ready experiment runs to its end, shortened and with little data", "[figures]") {
   for (const auto& entry : std::filesystem::directory_iterator(STARLING_SOURCE_DIR "/experiments")) {
     INFO(entry.path());
     std::vector<training::Experiment> experiments;
@@ -340,9 +323,9 @@ TEST_CASE("reaching the target accuracy ends a simulated run") {
   REQUIRE(summary.samples < 60000);
 }
 
-TEST_CASE("an interrupted simulation ends orderly and writes its results") {
-  const Scratch scratch;
-  auto folder = training::RunFolder::create(scratch.path + "/run", false);
+TEST_CASE("an interrupted simulation ends in order and writes its results") {
+  const training::TemporaryFolder scratch;
+  auto folder = training::RunFolder::create(scratch.path() + "/run", false);
   REQUIRE(folder.ok());
   auto experiment = small();
   experiment.end.epochs = 1000;
@@ -369,7 +352,7 @@ TEST_CASE("a slow peer does its share more slowly and does not delay others") {
   REQUIRE(summary.per_peer[1].state == "finished");
 }
 
-TEST_CASE("random slowness of steps is the same in every run of a seed, for all peers or for one") {
+TEST_CASE("random slowness of steps is a function of the seed, for all peers or for one") {
   auto experiment = small();
   const auto steady = run(experiment);
   training::Fault slow;
@@ -391,10 +374,10 @@ TEST_CASE("random slowness of steps is the same in every run of a seed, for all 
 }
 
 TEST_CASE("a simulation with an unknown name is an error") {
-  const Scratch scratch;
+  const training::TemporaryFolder scratch;
   auto experiment = small();
   experiment.model.name = "nonesuch";
-  auto folder = training::RunFolder::create(scratch.path + "/run", false);
+  auto folder = training::RunFolder::create(scratch.path() + "/run", false);
   const auto summary = simulate(experiment, {}, *folder);
   REQUIRE(!summary);
   REQUIRE(summary.error().message.find("nonesuch") != std::string::npos);

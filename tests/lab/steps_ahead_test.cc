@@ -1,4 +1,4 @@
-// Steps that are computed shortly before they end use the values from their beginning.
+// A step that is computed shortly before its end uses the values from its beginning.
 #include "lab/simulate/steps_ahead.h"
 #include "kernels/backends.h"
 
@@ -76,7 +76,7 @@ struct Twin {
 
 }  // namespace
 
-TEST_CASE("steps computed ahead give the results of their beginning, with few vectors") {
+TEST_CASE("steps computed ahead give the results of steps computed at their beginning, with few vectors") {
   const Site site;
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 25));
   const unsigned threads = GENERATE(1U, 3U);
@@ -112,7 +112,7 @@ TEST_CASE("steps computed ahead give the results of their beginning, with few ve
       ++changed_beneath;
     } else if (twin.ends <= Instant{Duration{now}} || random.chance(0.05)) {
       if (random.chance(0.1)) {
-        steps.drop(twin.step);  // its batch may or may not be drawn: the machine has gone
+        steps.drop(twin.step);  // the machine is gone, so its batch may or may not be drawn
         twin.worker = site.worker(kMachines + now, engines);
         twin.eager = site.worker(kMachines + now, nullptr);
       } else {
@@ -131,8 +131,7 @@ TEST_CASE("steps computed ahead give the results of their beginning, with few ve
   CHECK(steps.vectors_lent() == 0);
 }
 
-TEST_CASE(
-    "among many steps under way only those that end next, and those whose replica changed, hold a vector") {
+TEST_CASE("among many steps in progress, only those that end next or whose replica changed hold a vector") {
   const Site site;
   ThreadPool pool(2);
   StepsAhead steps(pool, 3);

@@ -1,4 +1,4 @@
-// What the swarm's tests share: a folder that goes with the value, and a small data set with its model.
+// Helpers for the swarm's tests: a temporary folder, and a small data set with its model.
 #pragma once
 
 #include <cstdlib>
@@ -30,7 +30,7 @@ class SwarmFolder {
     std::ifstream in(file(name));
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  // A shell script that stands for the program.
+  // A shell script that replaces the program.
   std::string script(const std::string& name, const std::string& text) const {
     std::ofstream(file(name)) << "#!/bin/sh\n" << text;
     std::filesystem::permissions(file(name), std::filesystem::perms::owner_all);
@@ -41,7 +41,7 @@ class SwarmFolder {
   std::string path_;
 };
 
-// Two classes of 1x2x2 images: the first has its first pixel lit, the second its last.
+// Two classes of 1x2x2 images. The first class has its first pixel set, the second class its last.
 inline datasets::DataPair two_pixels(std::size_t size) {
   datasets::DataPair pair;
   pair.name = "two-pixels";
@@ -66,7 +66,8 @@ inline models::Plan softmax_plan(const datasets::DataPair& data) {
   return std::move(*plan);
 }
 
-// Parameters that decide by first pixel minus last, times `sign`: all right with 1, all wrong with -1.
+// Parameters that classify by the first pixel minus the last, times `sign`. All predictions are right with 1
+// and wrong with -1.
 inline std::vector<float> pixel_rule(const models::Plan& plan, float sign) {
   std::vector<float> arena(plan.layout.arena_size());
   float* weight = arena.data() + plan.layout.tensors()[0].offset;  // [2, 4]

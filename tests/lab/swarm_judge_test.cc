@@ -64,8 +64,7 @@ TEST_CASE("there is no mean if no replica counts") {
   CHECK_FALSE(judgement.consensus_distance.has_value());
 }
 
-TEST_CASE(
-    "the mean of a snapshot reaches the target, in the order of the snapshots, whose files are removed") {
+TEST_CASE("snapshots are evaluated in order until the target is reached, and their files are removed") {
   const SwarmFolder folder;
   const auto data = two_pixels(1500);  // more than the first images of an evaluation
   const auto plan = softmax_plan(data);

@@ -110,8 +110,8 @@ TEST_CASE("both ends of a link receive its properties when a fault begins and wh
   const auto data = two_pixels(4);
   const auto out = training::RunFolder::create(folder.file("run"), false);
   REQUIRE(out.ok());
-  // Each listens at a port with its number and reports that training has begun. It writes what it receives to
-  // its log, and ends after the expected number of lines.
+  // Each script reports a listening port with its number, and that training has begun. It writes the received
+  // lines to its log, and ends after the expected number of lines.
   const std::string program = folder.script(
       "program",
       "while [ \"$1\" != --slot ]; do shift; done\nn=${2%/3}\n"

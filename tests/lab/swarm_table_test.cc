@@ -10,13 +10,13 @@ namespace {
 std::vector<LiveRow> rows(std::size_t count) {
   std::vector<LiveRow> list;
   for (std::size_t i = 0; i < count; ++i) {
-    list.push_back({.name = "p" + std::to_string(i),
-                    .state = PeerState::training,
-                    .steps = 10,
-                    .samples_per_second = 100,
-                    .loss = 0.5,
-                    .exchanges = 2,
-                    .distance = std::nullopt});
+    LiveRow& row = list.emplace_back();
+    row.name = "p" + std::to_string(i);
+    row.state = PeerState::training;
+    row.steps = 10;
+    row.samples_per_second = 100;
+    row.loss = 0.5;
+    row.exchanges = 2;
   }
   return list;
 }

@@ -37,7 +37,7 @@ training::Sweep small(const std::vector<std::string>& seeds, std::uint64_t steps
   return sweep;
 }
 
-SweepOutcome run(const training::Sweep& sweep, const SweepOptions& options) {
+SweepOutcome run_all(const training::Sweep& sweep, const SweepOptions& options) {
   const auto outcome = run_sweep(sweep, options);
   REQUIRE((outcome.ok() ? "" : outcome.error().message) == std::string());
   return *outcome;
@@ -45,8 +45,7 @@ SweepOutcome run(const training::Sweep& sweep, const SweepOptions& options) {
 
 }  // namespace
 
-TEST_CASE(
-    "a sweep runs each experiment once, on any number of threads with the same results, and continues") {
+TEST_CASE("a sweep runs each experiment once, with the same results on any number of threads") {
   const SwarmFolder scratch;
   std::vector<std::string> hashes;
   for (const unsigned threads : {1U, 3U}) {
@@ -59,7 +58,7 @@ TEST_CASE(
       CHECK(done == ++told);
       CHECK(all == 4);
     };
-    const auto outcome = run(small({"1", "2"}), options);
+    const auto outcome = run_all(small({"1", "2"}), options);
     CHECK(outcome.ran == 4);
     CHECK(outcome.kept == 0);
     CHECK_FALSE(outcome.interrupted);
@@ -85,7 +84,7 @@ TEST_CASE(
 
   SweepOptions options;
   options.out = scratch.file("1");
-  const auto again = run(small({"1", "2", "3"}), options);
+  const auto again = run_all(small({"1", "2", "3"}), options);
   CHECK(again.ran == 2);
   CHECK(again.kept == 4);
   CHECK(json::parse(again.json).at("runs").size() == 6);
@@ -101,12 +100,12 @@ TEST_CASE("the next sweep makes the runs that a stopped one had not finished") {
     stop = true;
   };
   options.interrupted = [&] { return stop; };
-  const auto first = run(small({"1", "2"}), options);
+  const auto first = run_all(small({"1", "2"}), options);
   CHECK(first.interrupted);
   CHECK(first.ran == 1);
   CHECK(json::parse(scratch.read("runs/results.json")).at("runs").size() == 1);
   options.interrupted = nullptr;
-  const auto second = run(small({"1", "2"}), options);
+  const auto second = run_all(small({"1", "2"}), options);
   CHECK(second.ran == 3);
   CHECK(second.kept == 1);
   for (const auto& entry : fs::directory_iterator(options.out)) CHECK(entry.path().extension() != ".part");
@@ -116,14 +115,14 @@ TEST_CASE("a folder with the results of another experiment is not considered com
   const SwarmFolder scratch;
   SweepOptions options;
   options.out = scratch.file("runs");
-  run(small({"1"}), options);
+  run_all(small({"1"}), options);
   const auto other = run_sweep(small({"1"}, 11), options);
   REQUIRE_FALSE(other.ok());
   CHECK(other.error().message.find(
             "contains the results of another experiment; choose another folder, or use --force") !=
         std::string::npos);
   options.force = true;
-  CHECK(run(small({"1"}, 11), options).ran == 2);
+  CHECK(run_all(small({"1"}, 11), options).ran == 2);
 }
 
 TEST_CASE("an experiment that fails ends the sweep with its name") {

@@ -1,4 +1,4 @@
-// Connections of the virtual world: what TCP and the table of links would do under each fault.
+// Connections of the virtual world behave like TCP over the links under each fault.
 #include "lab/world/virtual_network.h"
 
 #include <algorithm>
@@ -15,10 +15,10 @@ using namespace std::chrono_literals;
 
 Instant at(Duration since_start) { return Instant{since_start}; }
 
-// Machines that note what arrives and what they learn.
-class Net final : public NetworkHost {
+// Machines that record arrivals and breaks.
+class SmallNetwork final : public NetworkHost {
  public:
-  explicit Net(NetworkOptions options = calm()) : network(options, Random(3), queue_, *this) {}
+  explicit SmallNetwork(NetworkOptions options = calm()) : network(options, Random(3), queue_, *this) {}
 
   static NetworkOptions calm() {
     NetworkOptions options;
@@ -89,9 +89,9 @@ class Net final : public NetworkHost {
 }  // namespace
 
 TEST_CASE("packets keep their order within a connection, but not between two") {
-  NetworkOptions options = Net::calm();
+  NetworkOptions options = SmallNetwork::calm();
   options.latency_jitter = 5ms;
-  Net net(options);
+  SmallNetwork net(options);
   Connection& control = net.network.control(0, 1);
   Connection& bulk = net.network.bulk(0, 1);
   for (std::uint64_t k = 0; k < 200; k += 2) {
@@ -113,7 +113,7 @@ TEST_CASE("packets keep their order within a connection, but not between two") {
 }
 
 TEST_CASE("the first message takes two more round trips, a large one its transfer time") {
-  Net net;
+  SmallNetwork net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1, 0);
   net.run_until(at(100ms));
@@ -127,27 +127,27 @@ TEST_CASE("the first message takes two more round trips, a large one its transfe
   REQUIRE(net.arrivals[2].at == at(301ms));
 }
 
-// ---- ports: what all connections of a machine share ----
+// ---- ports, which all connections of a machine share ----
 
 namespace {
 
 constexpr double kPort = 1e8;                 // bits per second
-constexpr std::size_t kChunkBytes = 125'000;  // 10 ms of it
+constexpr std::size_t kChunkBytes = 125'000;  // 10 ms at this rate
 
 PacketPtr chunk(std::uint64_t number, std::size_t bytes = kChunkBytes) {
-  PacketPtr p = Net::packet(number, bytes);
+  PacketPtr p = SmallNetwork::packet(number, bytes);
   p->kind = Packet::Kind::offer_chunk;
   return p;
 }
 
 NetworkOptions with_ports() {
-  NetworkOptions options = Net::calm();
+  NetworkOptions options = SmallNetwork::calm();
   options.bandwidth = kPort;
   options.port = kPort;
   return options;
 }
 
-Instant last_arrival(const Net& net, std::uint32_t machine) {
+Instant last_arrival(const SmallNetwork& net, std::uint32_t machine) {
   Instant last;
   for (const auto& a : net.arrivals)
     if (a.to == machine) last = std::max(last, a.at);
@@ -156,19 +156,19 @@ Instant last_arrival(const Net& net, std::uint32_t machine) {
 
 }  // namespace
 
-TEST_CASE("a transfer that alone uses both ports takes as long as without ports") {
+TEST_CASE("the only transfer at its two ports takes as long as without ports") {
   for (const double bandwidth : {4e7, kPort, 3e7}) {
     INFO(bandwidth);
-    std::vector<std::vector<Net::Arrival>> runs;
+    std::vector<std::vector<SmallNetwork::Arrival>> runs;
     for (const bool ports : {false, true}) {
       NetworkOptions options = with_ports();
       options.bandwidth = bandwidth;
       options.latency_jitter = bandwidth == 3e7 ? 20ms : 0ms;
       if (!ports) options.port.reset();
-      Net net(options);
+      SmallNetwork net(options);
       for (std::uint64_t k = 0; k < 10; ++k) net.network.send(net.network.bulk(0, 1), 0, chunk(k));
       for (std::uint64_t k = 10; k < 15; ++k) net.network.send(net.network.bulk(0, 1), 1, chunk(k, 1000 * k));
-      net.send(net.network.bulk(0, 1), 0, 15);  // a message behind the chunks, in its order
+      net.send(net.network.bulk(0, 1), 0, 15);  // a message that must arrive after the chunks
       net.run_until(at(2s));
       runs.push_back(net.arrivals);
     }
@@ -186,7 +186,7 @@ TEST_CASE("n senders to one receiver take n times as long as one, and so do n re
   for (const bool to_one : {true, false}) {
     for (const std::uint32_t senders : {1U, 2U, 5U}) {
       INFO(to_one << " " << senders);
-      Net net(with_ports());
+      SmallNetwork net(with_ports());
       constexpr std::uint64_t kChunks = 8;
       for (std::uint32_t peer = 1; peer <= senders; ++peer) {
         for (std::uint64_t k = 0; k < kChunks; ++k) {
@@ -199,7 +199,7 @@ TEST_CASE("n senders to one receiver take n times as long as one, and so do n re
       for (const auto& a : net.arrivals) last = std::max(last, a.at);
       REQUIRE(net.arrivals.size() == senders * kChunks);
       CHECK(last == at(senders * kChunks * 10ms + 1ms));
-      // By turns, so that all of them end within a chunk's time of each.
+      // The receivers are served in turn, so all transfers end within the time of one chunk each.
       for (std::uint32_t peer = 1; !to_one && peer <= senders; ++peer)
         CHECK(last_arrival(net, peer) >= last - senders * 10ms);
     }
@@ -207,7 +207,7 @@ TEST_CASE("n senders to one receiver take n times as long as one, and so do n re
 }
 
 TEST_CASE("pairs without a common machine do not slow each other, nor do a machine's two directions") {
-  Net net(with_ports());
+  SmallNetwork net(with_ports());
   for (std::uint64_t k = 0; k < 8; ++k) {
     net.network.send(net.network.bulk(0, 1), 0, chunk(k));
     net.network.send(net.network.bulk(0, 1), 1, chunk(k));
@@ -215,12 +215,12 @@ TEST_CASE("pairs without a common machine do not slow each other, nor do a machi
   }
   net.run_until(at(1s));
   for (const std::uint32_t machine : {1U, 3U}) CHECK(last_arrival(net, machine) == at(8 * 10ms + 1ms));
-  // The other way back waits for nothing but its own connection's beginning.
+  // The opposite direction is not delayed.
   CHECK(last_arrival(net, 0) <= at(8 * 10ms + 1ms));
 }
 
 TEST_CASE("control messages bypass the chunks that wait at the ports") {
-  Net net(with_ports());
+  SmallNetwork net(with_ports());
   net.send(net.network.control(0, 1), 0, 100);
   net.run_until(at(10ms));
   for (std::uint64_t k = 0; k < 100; ++k) net.network.send(net.network.bulk(2, 1), 2, chunk(k));
@@ -235,20 +235,20 @@ TEST_CASE("control messages bypass the chunks that wait at the ports") {
   CHECK(net.numbers(1).size() == 202);
 }
 
-TEST_CASE("a port never exceeds its rate, and a way keeps its order, for random traffic") {
+TEST_CASE("a port never exceeds its rate, and a direction keeps its order, for random traffic") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     INFO(seed);
     Random random(seed);
     NetworkOptions options = with_ports();
     options.latency = Duration{static_cast<std::int64_t>(random.below(20'000'000))};
-    const bool jitters = seed % 2 == 0;  // and chunks that come late come in heaps
+    const bool jitters = seed % 2 == 0;  // then late chunks arrive in bursts
     if (jitters) options.latency_jitter = Duration{static_cast<std::int64_t>(random.below(5'000'000))};
     options.bandwidth = random.uniform(1e7, 4e8);
-    Net net(options);
+    SmallNetwork net(options);
     std::map<std::uint64_t, std::tuple<std::uint32_t, std::uint32_t, std::size_t>> sent;
     for (std::uint32_t a = 0; a < 5; ++a)
       for (std::uint32_t b = a + 1; b < 5; ++b) net.send(net.network.bulk(a, b), a, 1000);
-    net.run_until(at(1s));  // the connections stand, so no chunk waits for a handshake
+    net.run_until(at(1s));  // the connections are established, so no chunk waits for a handshake
     net.arrivals.clear();
     Instant now = at(1s);
     for (std::uint64_t number = 0; number < 400; ++number) {
@@ -269,11 +269,11 @@ TEST_CASE("a port never exceeds its rate, and a way keeps its order, for random 
       REQUIRE((first || before->second < a.number));
       before->second = a.number;
     }
-    // Between any two arrivals no more came through a port than its rate allows, but for what of the chunks
-    // that arrive later than the first had come before it: on a thin link these trickle in together.
+    // Between two arrivals a port passes at most what its rate allows, plus the parts of chunks that were
+    // passed before the first arrival. On thin links several chunks are passed at the same time.
     const double ahead = options.bandwidth < kPort ? 4.0 * 8 * kChunkBytes : 8.0 * kChunkBytes;
     for (std::uint32_t machine = 0; machine < 5 && !jitters; ++machine) {
-      std::vector<std::pair<double, double>> through;  // when, how many bits
+      std::vector<std::pair<double, double>> through;  // time and bits
       for (const auto& a : net.arrivals) {
         if (a.to == machine)
           through.emplace_back(to_seconds(a.at - Instant{}),
@@ -290,13 +290,13 @@ TEST_CASE("a port never exceeds its rate, and a way keeps its order, for random 
   }
 }
 
-TEST_CASE("the last chunks of a machine that ends orderly wait at the other's port and arrive") {
-  Net net(with_ports());
+TEST_CASE("the last chunks of a machine that ends in order arrive") {
+  SmallNetwork net(with_ports());
   for (std::uint64_t k = 0; k < 3; ++k) {
     net.network.send(net.network.bulk(0, 2), 0, chunk(k));
     net.network.send(net.network.bulk(1, 2), 1, chunk(k + 10));
   }
-  net.run_until(at(25ms));  // all have left but one of each
+  net.run_until(at(25ms));  // one chunk of each sender is left
   net.network.send(net.network.bulk(3, 2), 3, chunk(20));
   net.run_until(at(26ms));
   net.network.down(3, VirtualNetwork::Ending::orderly);
@@ -307,7 +307,7 @@ TEST_CASE("the last chunks of a machine that ends orderly wait at the other's po
 }
 
 TEST_CASE("the links between two groups are poor, and those within them are not") {
-  Net net;
+  SmallNetwork net;
   net.network.shape({0, 1}, {2, 3}, {at(0s), kNever}, {.latency = 20ms});
   for (std::uint32_t a = 0; a < 4; ++a)
     for (std::uint32_t b = 0; b < 4; ++b)
@@ -317,12 +317,12 @@ TEST_CASE("the links between two groups are poor, and those within them are not"
   for (const auto& arrival : net.arrivals) {
     INFO(arrival.number);
     const bool across = (arrival.number / 10 < 2) != (arrival.number % 10 < 2);
-    CHECK((arrival.at >= at(100ms)) == across);  // five latencies: the handshake's four, and its own
+    CHECK((arrival.at >= at(100ms)) == across);  // five latencies, four of them for the handshake
   }
 }
 
 TEST_CASE("a machine's poor links affect both directions, for packets sent during the fault") {
-  Net net;
+  SmallNetwork net;
   net.network.shape({1}, {}, {at(1s), at(2s)}, {.latency = 20ms, .bandwidth = 1e6});
   Connection& poor = net.network.control(0, 1);
   Connection& fine = net.network.control(0, 2);
@@ -352,7 +352,7 @@ TEST_CASE("a machine's poor links affect both directions, for packets sent durin
 }
 
 TEST_CASE("between two machines with poor links the worse value counts") {
-  Net net;
+  SmallNetwork net;
   net.network.shape({0}, {}, {at(0s), kNever}, {.latency = 20ms, .bandwidth = 1e5});
   net.network.shape({1}, {}, {at(0s), kNever}, {.latency = 30ms, .bandwidth = 1e6});
   Connection& c = net.network.control(0, 1);
@@ -366,7 +366,7 @@ TEST_CASE("between two machines with poor links the worse value counts") {
 }
 
 TEST_CASE("packets that a link drops arrive after a timeout, in order, and none is lost") {
-  Net net;
+  SmallNetwork net;
   net.network.shape({1}, {}, {at(0s), kNever}, {.drop = 0.1});
   Connection& c = net.network.control(0, 1);
   constexpr std::uint64_t kPackets = 400;
@@ -382,7 +382,7 @@ TEST_CASE("packets that a link drops arrive after a timeout, in order, and none 
   REQUIRE(net.breaks.empty());
   int late = 0;
   for (const auto& [milliseconds, count] :
-       times_resent) {  // 1 ms, and 200 ms, 400 ms, 800 ms ... of waiting before
+       times_resent) {  // 1 ms, after a delay of 200 ms, 400 ms, 800 ms ...
     REQUIRE((milliseconds - 1) % 200 == 0);
     const std::int64_t waits = (milliseconds - 1) / 200 + 1;
     REQUIRE((waits & (waits - 1)) == 0);
@@ -400,15 +400,15 @@ TEST_CASE("packets that a link drops arrive after a timeout, in order, and none 
   REQUIRE(std::is_sorted(numbers.begin(), numbers.end()));
 }
 
-TEST_CASE("during a short cut messages wait, and they arrive late and in order") {
-  Net net;
+TEST_CASE("during a short cut messages wait, and then arrive in order") {
+  SmallNetwork net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1);
   net.network.cut(0, 1, {at(1s), at(5s)});
   net.run_until(at(2s));
   net.send(c, 0, 2);
   net.send(c, 0, 3);
-  net.send(c, 1, 4);  // the other way is not cut
+  net.send(c, 1, 4);  // the other direction is not cut
   net.run_until(at(3s));
   REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1});
   REQUIRE(net.numbers(0) == std::vector<std::uint64_t>{4});
@@ -419,14 +419,14 @@ TEST_CASE("during a short cut messages wait, and they arrive late and in order")
 }
 
 TEST_CASE("a long cut breaks a connection after ten seconds and a dial after five") {
-  Net net;
+  SmallNetwork net;
   Connection& standing = net.network.control(0, 1);
   net.send(standing, 0, 1);
   net.network.cut(0, 1, {at(1s), at(60s)});
   net.network.cut(2, 3, {at(1s), at(60s)});
   net.run_until(at(2s));
   net.send(standing, 0, 2);
-  net.send(net.network.control(2, 3), 3, 3);  // a dial needs both ways
+  net.send(net.network.control(2, 3), 3, 3);  // a dial needs both directions
   net.run_until(at(30s));
   REQUIRE(net.breaks.size() == 2);
   REQUIRE(net.breaks[0].end == 3);
@@ -440,7 +440,7 @@ TEST_CASE("a long cut breaks a connection after ten seconds and a dial after fiv
 }
 
 TEST_CASE("a reset loses the packets in transit in both directions, and their senders are notified") {
-  Net net;
+  SmallNetwork net;
   Connection& control = net.network.control(0, 1);
   Connection& bulk = net.network.bulk(0, 1);
   net.send(control, 0, 1);
@@ -453,14 +453,14 @@ TEST_CASE("a reset loses the packets in transit in both directions, and their se
   REQUIRE(net.numbers(0).empty());
   std::multiset<std::uint32_t> learned;
   for (const auto& b : net.breaks) learned.insert(b.end);
-  REQUIRE(learned == std::multiset<std::uint32_t>{0, 1, 1});  // bulk both, control only the sender
+  REQUIRE(learned == std::multiset<std::uint32_t>{0, 1, 1});  // both ends of bulk, only the sender of control
   net.send(control, 0, 4);
   net.run_until(at(300ms));
   REQUIRE(net.numbers(1).back() == 4);
 }
 
 TEST_CASE("a program that closes a half-open connection uses a new one at once") {
-  Net net;
+  SmallNetwork net;
   Connection& c = net.network.bulk(0, 1);
   net.send(c, 0, 1);
   net.run_until(at(1s));
@@ -473,16 +473,16 @@ TEST_CASE("a program that closes a half-open connection uses a new one at once")
   net.send(c, 0, 4);
   net.run_until(at(4s));
   REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1, 4});
-  // A connection that stands carries the last message; one that broke since then does not.
+  // An established connection delivers the last message. One that broke in between does not.
   net.network.close(c, c.epoch, 0, net.packet(5));
   net.network.close(c, epoch, 0, net.packet(6));
   net.run_until(at(5s));
   REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1, 4, 5});
 }
 
-TEST_CASE("on a half-open connection one end sends in vain until its write limit, or until the other dials") {
+TEST_CASE("one end of a half-open connection sends in vain until its write limit or the other's dial") {
   for (const bool other_dials : {false, true}) {
-    Net net;
+    SmallNetwork net;
     Connection& c = net.network.control(0, 1);
     net.send(c, 0, 1);
     net.run_until(at(1s));
@@ -514,9 +514,9 @@ TEST_CASE("on a half-open connection one end sends in vain until its write limit
   }
 }
 
-TEST_CASE("a crashed machine refuses connections at once, after a power loss they time out") {
+TEST_CASE("a crashed machine refuses connections at once; after a power loss they time out") {
   for (const bool silent : {false, true}) {
-    Net net;
+    SmallNetwork net;
     Connection& c = net.network.control(0, 1);
     net.send(c, 0, 1);
     net.run_until(at(1s));
@@ -531,8 +531,8 @@ TEST_CASE("a crashed machine refuses connections at once, after a power loss the
   }
 }
 
-TEST_CASE("the last messages of a machine that ends orderly arrive") {
-  Net net;
+TEST_CASE("the last messages of a machine that ends in order arrive") {
+  SmallNetwork net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1);
   net.run_until(at(1s));
@@ -544,7 +544,7 @@ TEST_CASE("the last messages of a machine that ends orderly arrive") {
 }
 
 TEST_CASE("messages to a paused machine wait; a dial to it times out") {
-  Net net;
+  SmallNetwork net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1);
   net.run_until(at(1s));
@@ -562,15 +562,15 @@ TEST_CASE("messages to a paused machine wait; a dial to it times out") {
 }
 
 TEST_CASE("a clogged link is slow during the fault") {
-  Net net;
+  SmallNetwork net;
   Connection& c = net.network.bulk(0, 1);
   net.send(c, 0, 1, 0);
   net.run_until(at(1s));
   net.network.clog(0, 1, {at(2s), at(4s)}, 1e4);
-  net.send(c, 0, 2, 12'500);  // 0.1 ms, before
+  net.send(c, 0, 2, 12'500);  // 0.1 ms, before the fault
   net.run_until(at(2s));
-  net.send(c, 0, 3, 12'500);  // 1 s at a ten thousandth
-  net.send(c, 0, 4, 25'000);  // half of it in the clogged second that is left, the rest at once
+  net.send(c, 0, 3, 12'500);  // 1 s at a ten-thousandth of the bandwidth
+  net.send(c, 0, 4, 25'000);  // half of it in the last second of the fault, the rest at once
   net.run_until(at(10s));
   REQUIRE(net.arrivals.size() == 4);
   REQUIRE(net.arrivals[1].at == at(1001ms) + 100us);
@@ -579,7 +579,7 @@ TEST_CASE("a clogged link is slow during the fault") {
 }
 
 TEST_CASE("the queue of a link is bounded, and the oldest message is dropped first") {
-  Net net;
+  SmallNetwork net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 0);
   net.network.cut(0, 1, {at(1s), at(5s)});

@@ -1,5 +1,5 @@
-// What must hold however exchanges overlap (ALGORITHMS «Overlap»): nothing is lost or made up, the energy
-// never rises at rate 0, and the replicas come together. Many seeds, each a world of its own.
+// Invariants for arbitrary overlaps of exchanges (ALGORITHMS «Overlap»): the sum of parameters is conserved,
+// the energy never rises at rate 0, and the replicas converge. Each of many seeds is a separate world.
 
 #include <bit>
 
@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint64_t kSeeds = seeds(1000);
 
-// Every mix rounds each of its floats by half a unit in the last place at most, either way: a random walk, of
-// which eight standard deviations and the increments' own rounding are allowed.
+// A mix rounds each float by at most half a unit in the last place, in either direction. The bound on this
+// random walk is eight standard deviations plus the rounding of the increments.
 double rounding_of(const Watched& watched) {
   const auto machines = static_cast<double>(watched.world.machines());
   const auto floats = static_cast<double>(watched.world.machine(0).arena.size());
@@ -29,7 +29,7 @@ TEST_CASE("overlapping exchanges conserve the sum of all parameters") {
   std::uint64_t exchanges = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     Scene scene = overlapping_scene(seed, 50);
-    scene.adding_steps = 1000;  // all along
+    scene.adding_steps = 1000;  // until the end
     Watched watched(scene);
     watched.run();
     CAPTURE(seed);
@@ -50,7 +50,7 @@ TEST_CASE("overlapping exchanges conserve the sum of all parameters") {
   REQUIRE(exchanges > 50 * kSeeds);
 }
 
-TEST_CASE("at rate 0 no event ever raises the energy, and the replicas come together") {
+TEST_CASE("at rate 0 no event raises the energy, and the replicas converge") {
   std::uint64_t rises_of_disagreement = 0;
   double mean_left = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -88,11 +88,11 @@ TEST_CASE("at rate 0 no event ever raises the energy, and the replicas come toge
     mean_left += energy / start / kSeeds;
   }
   REQUIRE(mean_left < 0.01);
-  // The worlds were hard enough: plain disagreement did rise at single events, as it does under overlap.
+  // The worlds have enough overlap: it makes the plain disagreement rise at single events.
   REQUIRE(rises_of_disagreement > kSeeds);
 }
 
-TEST_CASE("the same seed gives the same run to the last bit, another seed another run") {
+TEST_CASE("the same seed gives the same run to the last bit; another seed gives another run") {
   for (std::uint64_t seed = 1; seed <= seeds(20); ++seed) {
     Scene scene = overlapping_scene(seed, 20);
     scene.adding_steps = 1000;

@@ -1,6 +1,6 @@
-// Virtual worlds for tests: tiny arenas, a learner that adds known increments, links whose delays vary as
-// much as the time between exchanges, so that exchanges overlap heavily; and a watcher outside that adds up
-// the expected values.
+// Virtual worlds for tests: tiny arenas, a learner that adds known increments, and links with delays that
+// vary as much as the time between exchanges, so that exchanges overlap heavily. Watched computes the
+// expected values.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@ using namespace std::chrono_literals;
 
 inline Instant at_instant(Duration since_start) { return Instant{since_start}; }
 
-// What all learners of a world have added so far, and how often they still will.
+// The sum of all increments of a world's learners, and their number.
 struct Ledger {
   double added = 0;
   std::uint64_t times = 0;
 };
 
-// Adds normal increments to every float at each of its first `times` steps, later nothing (rate 0).
+// Adds normal increments to every float in each of its first `times` steps, and nothing later (rate 0).
 class Adder : public Learner {
  public:
   Adder(Random random, std::uint64_t times, Ledger& ledger)
@@ -104,8 +104,8 @@ inline Scene overlapping_scene(std::uint64_t seed, std::uint64_t steps) {
   return scene;
 }
 
-// A world with a watcher that computes the expected sum of all parameters: those with which the first machine
-// began, those that joiners copied, and those that learners added.
+// A world and its expected sum of parameters: the first machine's initial values, the copies of joiners, and
+// the increments of learners.
 class Watched {
  public:
   explicit Watched(const Scene& scene)
@@ -146,7 +146,7 @@ class Watched {
   bool all_have_parameters() const { return with_parameters_ == had_parameters_.size(); }
   std::uint64_t increments() const { return ledger_.times; }
 
-  // Over all machines and floats: sum x^2, and sum |x - mean|^2.
+  // The sums of x^2 and |x - mean|^2 over all machines and floats.
   struct Spread {
     double square, disagreement;
   };
@@ -195,11 +195,11 @@ class Watched {
     world.machine(i).arena.read(0, copy);
     return copy;
   }
-  // How machine `i` sees machine `of`.
+  // The liveness of machine `of` in the membership of machine `i`.
   wire::Liveness seen(std::uint32_t i, std::uint32_t of) const {
     return world.machine(i).membership->find(world.machine(of).id)->member.liveness;
   }
-  // What machine i copied, or began with; empty before.
+  // The parameters that machine i copied or began with; empty before that.
   const std::vector<float>& first_copy(std::uint32_t i) const { return first_copies_[i]; }
 
   static std::vector<float> first_parameters(const Scene& scene) {

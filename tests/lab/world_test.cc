@@ -1,4 +1,4 @@
-// Faults, churn and stragglers in virtual time: what happens to one machine stops no other.
+// Faults, churn and stragglers in virtual time. A fault of one machine does not stop the others.
 
 #include <algorithm>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 constexpr Pace kEveryTwoSteps{Pace::Kind::steps, 2, {}};
 constexpr Pace kAlways{Pace::Kind::always, 0, {}};
 
-// Detection within a second, so that a few virtual seconds tell a whole story.
+// Failures are detected within a second, so that runs of a few virtual seconds are sufficient.
 Scene story(std::uint64_t seed, std::uint32_t n, Pace pace, Duration length) {
   Scene scene = scene_of(seed, n, rules_of("complete", pace, {{}, {}, length}), 10ms);
   scene.options.network.latency = 1ms;
@@ -57,9 +57,7 @@ TEST_CASE("when a machine crashes, the others detect it, continue and finish") {
   }
 }
 
-TEST_CASE(
-    "a crash half-applies at most a window of chunks of each exchange it breaks, and moves the sum no "
-    "further") {
+TEST_CASE("a crash half-applies at most a window of chunks per broken exchange") {
   std::uint64_t half_applied = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     Scene scene = story(seed, 4, kAlways, 2s);
@@ -70,7 +68,7 @@ TEST_CASE(
     CAPTURE(seed);
     REQUIRE(watched.all_have_parameters());
     const std::size_t window = scene.options.window;
-    double furthest = 0;  // |a - b| of any float of any two values that may be exchanged, lent ones included
+    double furthest = 0;  // bound on |a - b| over all values that may be exchanged, also those in transit
     while (watched.world.now() < at_instant(700ms)) {
       REQUIRE(watched.run_one());
       furthest = std::max(furthest, 2 * std::sqrt(watched.world.energy()));
@@ -78,8 +76,7 @@ TEST_CASE(
     watched.run();
     const auto counts = watched.exchanges();
     REQUIRE(watched.half_applied_chunks() <= window * counts.aborted);
-    // The crashed machine's own last exchange may be half applied at its partner; no machine is left to count
-    // it.
+    // The crashed machine's last exchange may be half applied at its partner, and is not counted there.
     const auto broken = static_cast<double>(watched.half_applied_chunks() + window);
     REQUIRE(std::abs(watched.sum() - watched.expected_sum()) <= broken * 8 * 0.5 * furthest + 1e-3);
     half_applied += watched.half_applied_chunks();
@@ -88,8 +85,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a responder is free again when the initiator crashes or leaves") {
-  // Forty machines come and go beside two that stay: were one broken exchange in three never ended, the two
-  // would soon refuse all offers as busy, and wait at their end for exchanges that are over.
+  // Forty machines join and leave while two stay. If one broken exchange in three did not end, the two
+  // machines would soon reject all offers as busy, and at the end wait for exchanges that are over.
   for (const bool crash : {true, false}) {
     Scene scene = story(5, 42, kAlways, 8s);
     for (std::uint32_t i = 2; i < 42; ++i) {
@@ -116,7 +113,7 @@ TEST_CASE("a responder is free again when the initiator crashes or leaves") {
   }
 }
 
-TEST_CASE("a machine that leaves is known to have left, not to have failed") {
+TEST_CASE("a machine that leaves is recorded as left, not as failed") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Scene scene = story(seed, 4, kEveryTwoSteps, 3s);
     scene.options.incidents.emplace_back(Leave{2, at_instant(1s)});
@@ -141,7 +138,7 @@ TEST_CASE("a machine that joins in mid-run copies parameters and takes part") {
     REQUIRE(watched.world.machine(3).state == MachineState::waiting);
     REQUIRE_FALSE(watched.world.machine(3).has_parameters);
     watched.run();
-    // Nothing is learned here, so all replicas are the same to the last bit all along, the copy as well.
+    // No machine trains here, so all replicas, including the copy, stay the same to the last bit.
     REQUIRE(watched.first_copy(3) == Watched::first_parameters(scene));
     REQUIRE(watched.world.machine(3).state == MachineState::finished);
     REQUIRE(watched.world.machine(3).steps > 150);
@@ -165,7 +162,7 @@ TEST_CASE("when a donor crashes in the middle of a copy, the joiner copies from 
     watched.run(at_instant(1029ms));
     CAPTURE(seed);
     REQUIRE_FALSE(watched.world.machine(2).has_parameters);
-    // The copy is under way: some of its chunks have arrived, the last has not.
+    // The copy is in progress: some of its chunks have arrived, the last has not.
     REQUIRE(watched.parameters(2).front() == Watched::first_parameters(scene).front());
     REQUIRE(watched.parameters(2).back() == 0);
     watched.run(at_instant(1150ms));
@@ -227,7 +224,7 @@ TEST_CASE("a slow machine slows only itself") {
   for (const std::uint32_t i : {0U, 1U, 3U}) REQUIRE(steps[i] + 2 >= usual[i]);
   REQUIRE(steps[2] >= 38);
   REQUIRE(steps[2] <= 41);
-  // By its own steps it begins fewer exchanges, but it answers the others at their pace.
+  // It begins fewer exchanges, because its steps are slow, but answers the others at their pace.
   REQUIRE(watched.world.machine(2).exchanges.answered > 3 * steps[2]);
 }
 
@@ -242,11 +239,9 @@ TEST_CASE("slowness and pauses end with their intervals") {
   REQUIRE(watched.world.machine(0).steps <= 100 + 11 + 101 + 51);
 }
 
-TEST_CASE(
-    "a run of the whole swarm's samples ends everywhere soon after they are consumed, the crashed one's "
-    "included") {
+TEST_CASE("a run ends soon after its samples are consumed, including those of crashed machines") {
   Scene scene = story(3, 4, kEveryTwoSteps, 1h);
-  scene.options.rules->end = {1000, {}, {}};  // one sample a step
+  scene.options.rules->end = {1000, {}, {}};  // one sample per step
   scene.options.incidents.emplace_back(Crash{3, at_instant(1s)});
   Watched watched(scene);
   watched.run();
@@ -291,7 +286,7 @@ TEST_CASE("a run's last exchanges bring the replicas closer together") {
   REQUIRE(after < 0.3 * before);
 }
 
-TEST_CASE("the number of scheduled happenings is bounded in a long run") {
+TEST_CASE("the number of scheduled events is bounded in a long run") {
   for (const Pace pace : {kAlways, kEveryTwoSteps, Pace{Pace::Kind::time, 0, 2ms}}) {
     Scene scene = story(6, 6, pace, 20s);
     scene.options.network.latency = 200us;

@@ -1,4 +1,4 @@
-// Replaces the global operator new and delete; alone in its file so that no caller sees through them.
+// Replaces the global operators new and delete. It has its own file so that compilers cannot inline them.
 #include "tests/models/allocations.h"
 
 #include <malloc.h>

@@ -1,12 +1,12 @@
-// Counts what this test program allocates through operator new and has not given back, whichever library
-// asks.
+// Counts the memory that this test program, including its libraries, has allocated through operator new and
+// not freed.
 #pragma once
 
 namespace starling {
 
-long allocation_count();  // since the program's start, on all threads
+long allocation_count();  // since the program's start, in all threads
 
-// What lives now, of all threads.
+// Memory in use, of all threads.
 struct Live {
   long blocks = 0, bytes = 0;
 };

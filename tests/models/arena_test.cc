@@ -1,5 +1,5 @@
-// Each pass of the arena against its definition, at lengths and offsets that fill no vector, and under
-// threads.
+// Each pass of the arena against its definition, with lengths and offsets that are not multiples of a vector,
+// and with threads.
 #include "models/arena.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ std::vector<float> contents(const Arena& arena) {
   return values;
 }
 
-// Calls `pass(arena, offset, n)` at many places and checks that each element inside is `expected(i, before)`,
-// and that none outside changed.
+// Calls `pass(arena, offset, n)` at many offsets. Checks that each element inside equals `expected(i,
+// before)`, and that no other element changed.
 void check_pass(const std::function<void(Arena&, std::size_t, std::size_t)>& pass,
                 const std::function<double(std::size_t, float)>& expected) {
   Random random(31);
@@ -54,14 +54,14 @@ void check_pass(const std::function<void(Arena&, std::size_t, std::size_t)>& pas
 
 }  // namespace
 
-TEST_CASE("An arena begins at zero and on a cache line", "[arena]") {
+TEST_CASE("an arena starts at zero and on a cache line", "[arena]") {
   const Arena arena(1000);
   REQUIRE(arena.size() == 1000);
   CHECK(reinterpret_cast<std::uintptr_t>(arena.data()) % 64 == 0);
   for (const float value : contents(arena)) REQUIRE(value == 0.0F);
 }
 
-TEST_CASE("What is written to an arena is read back, from any place", "[arena]") {
+TEST_CASE("written values are read back, from any offset", "[arena]") {
   Random random(30);
   const std::vector<float> values = draw(random, kLongest);
   check_pass(
@@ -74,7 +74,8 @@ TEST_CASE("What is written to an arena is read back, from any place", "[arena]")
   CHECK(part == std::vector<float>(values.begin() + 3, values.begin() + 23));
 }
 
-TEST_CASE("Reading says the largest magnitude, wherever it lies, and NaN is the largest of all", "[arena]") {
+TEST_CASE("reading returns the largest magnitude at any place, and NaN is larger than all numbers",
+          "[arena]") {
   Random random(29);
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinity = std::numeric_limits<float>::infinity();
@@ -100,7 +101,7 @@ TEST_CASE("Reading says the largest magnitude, wherever it lies, and NaN is the 
   }
 }
 
-TEST_CASE("Both additions add", "[arena]") {
+TEST_CASE("both kinds of addition add", "[arena]") {
   Random random(32);
   const std::vector<float> delta = draw(random, kLongest);
   const auto sum = [&](std::size_t i, float x) { return static_cast<double>(x) + delta[i]; };
@@ -111,7 +112,7 @@ TEST_CASE("Both additions add", "[arena]") {
       sum);
 }
 
-TEST_CASE("Mixing moves by the weighted difference of the two vectors that travelled", "[arena]") {
+TEST_CASE("mixing moves a replica by the weighted difference of the two vectors that were sent", "[arena]") {
   Random random(33);
   const std::vector<float> theirs = draw(random, kLongest), mine = draw(random, kLongest);
   check_pass(
@@ -121,7 +122,7 @@ TEST_CASE("Mixing moves by the weighted difference of the two vectors that trave
       [&](std::size_t i, float x) { return x + 0.3 * (theirs[i] - mine[i]); });
 }
 
-TEST_CASE("Mixing at places is mixing there, and says what is there afterwards", "[arena]") {
+TEST_CASE("mixing at places changes only those places and returns their new values", "[arena]") {
   Random random(34);
   Arena arena(100);
   const std::vector<float> before = draw(random, 100), theirs = draw(random, 3), own = draw(random, 3);
@@ -139,7 +140,8 @@ TEST_CASE("Mixing at places is mixing there, and says what is there afterwards",
   }
 }
 
-TEST_CASE("A step along a velocity leaves it, and following turns it to where the arena went", "[arena]") {
+TEST_CASE("a step along a velocity does not change it, and following sets it from the arena's motion",
+          "[arena]") {
   Random random(35);
   constexpr std::size_t n = 77;
   Arena arena(n);
@@ -158,8 +160,7 @@ TEST_CASE("A step along a velocity leaves it, and following turns it to where th
   REQUIRE(contents(arena) == after);
 }
 
-TEST_CASE("The fused SGD pass is momentum, weight decay and Nesterov's look-ahead by their formulas",
-          "[arena]") {
+TEST_CASE("the fused SGD pass follows the formulas of momentum, weight decay and Nesterov", "[arena]") {
   Random random(37);
   for (const bool nesterov : {false, true}) {
     for (const std::size_t size : {1U, 7U, 16U, 33U, 100U}) {
@@ -185,7 +186,7 @@ TEST_CASE("The fused SGD pass is momentum, weight decay and Nesterov's look-ahea
   }
 }
 
-TEST_CASE("AdamW is Adam by its formulas, with the decay beside it", "[arena]") {
+TEST_CASE("AdamW follows Adam's formulas, with separate weight decay", "[arena]") {
   Random random(36);
   constexpr std::size_t kSize = 77;
   const Arena::AdamWStep step{
@@ -213,7 +214,7 @@ TEST_CASE("AdamW is Adam by its formulas, with the decay beside it", "[arena]") 
   for (std::size_t i = 0; i < kSize; ++i) REQUIRE(std::abs(double{after[i]} - x[i]) < 1e-5);
 }
 
-TEST_CASE("Atomic additions of many threads lose nothing", "[arena]") {
+TEST_CASE("atomic additions by many threads lose nothing", "[arena]") {
   constexpr int kThreads = 4, kRounds = 500;
   constexpr std::size_t kSize = 67;
   Arena arena(kSize);
@@ -228,15 +229,14 @@ TEST_CASE("Atomic additions of many threads lose nothing", "[arena]") {
   for (const float value : contents(arena)) REQUIRE(value == kThreads * kRounds);
 }
 
-// Under ThreadSanitizer this is also the test that the wanted races are confined: it must report none of
-// them.
-TEST_CASE("Every pass may race with every other, and a float is never torn", "[arena]") {
+// Under ThreadSanitizer this also tests that the intended races are confined: it must report none of them.
+TEST_CASE("every pass may race with every other pass, and a float is never torn", "[arena]") {
   constexpr std::size_t kSize = 1000;
   constexpr int kRounds = 300;
   Arena arena(kSize);
   const std::vector<float> one(kSize, 1.0F);
   arena.write(0, one);
-  // Every thread keeps each element at 1 or puts it there again, so whatever is read must be exactly that.
+  // Every thread keeps each element at 1 or sets it to 1 again, so every value read must be exactly 1.
   const std::vector<std::function<void()>> passes{[&] {
                                                     std::vector<float> seen(kSize);
                                                     arena.read(0, seen);

@@ -1,5 +1,5 @@
 // Networks on a GPU: the reference's loss, gradient and evaluation, and the same gradient when activations
-// are computed again. Skipped with a warning where there is no GPU, not even the emulated one.
+// are recomputed. Skipped with a warning if there is no GPU, not even the emulated one.
 #include <cmath>
 #include <string>
 
@@ -44,12 +44,12 @@ std::vector<Small> small_networks() {
 
 struct Outcome {
   double loss = 0;
-  std::vector<float> gradient;  // and what running statistics change by
+  std::vector<float> gradient;  // and the changes of running statistics
   Network::Evaluation evaluation;
   std::size_t kept = 0;
 };
 
-// One step from the same parameters, on the same batch, wherever the back end computes.
+// Makes one step from the same parameters, on the same batch, on any back end.
 Outcome compute(const kernels::Backend& backend, const Small& small, NetworkOptions options = {}) {
   const auto& [plan, batch] = small;
   Network network(plan, backend, batch, Purpose::train, options);
@@ -83,7 +83,7 @@ Outcome compute(const kernels::Backend& backend, const Small& small, NetworkOpti
   return outcome;
 }
 
-// The tensor whose distance is the largest part of its length decides.
+// The largest relative distance of any tensor.
 double distance(const Plan& plan, const std::vector<float>& actual, const std::vector<float>& expected) {
   double most = 0;
   for (const Tensor& tensor : plan.layout.tensors()) {
@@ -100,7 +100,7 @@ double distance(const Plan& plan, const std::vector<float>& actual, const std::v
 
 }  // namespace
 
-TEST_CASE("A network on a GPU has the reference's loss, gradient and evaluation", "[gpu]") {
+TEST_CASE("a network on a GPU has the reference's loss, gradient and evaluation", "[gpu]") {
   const auto gpu = gpu_backend();
   if (!gpu) return;
   const auto reference = std::move(kernels::make_backend("reference")).value();
@@ -114,15 +114,14 @@ TEST_CASE("A network on a GPU has the reference's loss, gradient and evaluation"
   }
 }
 
-TEST_CASE("A network that computes activations again on a GPU has the same gradient, and keeps less",
-          "[gpu]") {
+TEST_CASE("a network that recomputes activations on a GPU has the same gradient, and less memory", "[gpu]") {
   for (const auto precision : {kernels::Precision::f32, kernels::Precision::bf16}) {
     const auto gpu = gpu_backend(precision);
     if (!gpu) return;
     for (const Small& small : small_networks()) {
       INFO(small.plan.spec.name << (precision == kernels::Precision::f32 ? " in f32" : " in bf16"));
       const Outcome all = compute(*gpu, small), few = compute(*gpu, small, {.recompute = true});
-      // Not to the last digit: in what order a library adds may change from run to run.
+      // Not exactly: the order in which a library adds may change from run to run.
       CHECK(near(few.loss, all.loss, 1e-5));
       CHECK(distance(small.plan, few.gradient, all.gradient) <
             (precision == kernels::Precision::f32 ? 1e-5 : 1e-2));

@@ -4,7 +4,7 @@
 
 namespace starling::models {
 
-TEST_CASE("Tensors lie one behind the other, each on a cache line") {
+TEST_CASE("tensors follow one another, each on a cache line") {
   Layout layout;
   CHECK(layout.arena_size() == 0);
   layout.append("a", {3, 5});
@@ -20,7 +20,7 @@ TEST_CASE("Tensors lie one behind the other, each on a cache line") {
   CHECK(layout.parameter_count() == 15 + 16 + 18);
 }
 
-TEST_CASE("A fingerprint tells names, shapes and their order apart, and nothing else") {
+TEST_CASE("a fingerprint depends only on names, shapes and their order") {
   const auto fingerprint = [](std::vector<std::pair<std::string, std::vector<std::int64_t>>> tensors) {
     Layout layout;
     for (auto& [name, shape] : tensors) layout.append(name, shape);

@@ -1,5 +1,4 @@
-// Whole networks: their gradient against finite differences, one back end against the other, and that they
-// learn.
+// Whole networks: their gradient against finite differences, one back end against the other, and learning.
 #include "models/network.h"
 #include "kernels/backends.h"
 
@@ -17,7 +16,7 @@
 namespace starling::models {
 namespace {
 
-// Lives as long as the tests do.
+// Lives until the program ends.
 const kernels::Backend& backend(const std::string& name) {
   static std::map<std::string, std::unique_ptr<kernels::Backend>> made;
   auto& it = made[name];
@@ -40,7 +39,8 @@ Batch random_batch(Random& random, const Plan& plan, int batch) {
   return it;
 }
 
-// Networks with every kind of layer, padding, strides, odd extents that pools cut, and pools that come first.
+// Networks with every kind of layer, padding, strides, odd extents that pools truncate, and pools that come
+// first.
 std::vector<Plan> assorted_plans() {
   std::vector<Spec> specs{
       {"cut",
@@ -86,7 +86,7 @@ std::vector<float> start(const Plan& plan, std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("A network's gradient is the derivative of its loss") {
+TEST_CASE("a network's gradient is the derivative of its loss") {
   // Along random directions: (L(p + h d) - L(p - h d)) / 2h = gradient . d. A ReLU's kink between the two
   // points makes the quotient wrong, so one direction in five may be off.
   Random random(41);
@@ -104,7 +104,7 @@ TEST_CASE("A network's gradient is the derivative of its loss") {
     };
     int right = 0;
     for (int round = 0; round < 20; ++round) {
-      // Half of the directions move a single tensor, so that no tensor hides behind a larger one.
+      // Half of the directions move a single tensor, so that a larger one does not hide it.
       std::vector<Tensor> tensors = plan.layout.tensors();
       std::erase_if(tensors, [](const Tensor& tensor) { return !tensor.trained; });
       const Tensor& only = tensors[static_cast<std::size_t>(round) % tensors.size()];
@@ -129,7 +129,7 @@ TEST_CASE("A network's gradient is the derivative of its loss") {
   }
 }
 
-TEST_CASE("Back ends agree on a network's loss, gradient and evaluation") {
+TEST_CASE("back ends agree on a network's loss, gradient and evaluation") {
   Random random(43);
   std::vector<Plan> plans = assorted_plans();
   const std::size_t tiny = plans.size();
@@ -171,12 +171,13 @@ TEST_CASE("Back ends agree on a network's loss, gradient and evaluation") {
       CHECK(a.correct == b.correct);
       CHECK(b.samples == count);
     }
-    // Of a tiny one, the operation chosen to evaluate may pad the batch to a wide processor's lanes.
+    // For a tiny network, the operation chosen for evaluation may pad the batch to the lanes of a wide
+    // processor.
     if (round / 2 >= tiny) CHECK(forward.memory().total() < actual.memory().total());
   }
 }
 
-TEST_CASE("What no pool reads is not computed") {
+TEST_CASE("values that no pool reads are not computed") {
   const Plan plan = std::move(make_model("lenet", {1, 28, 28}, 10)).value();
   const Lowered lowered = lower(plan);
   CHECK(lowered.input_height == 26);
@@ -186,7 +187,7 @@ TEST_CASE("What no pool reads is not computed") {
   CHECK(std::get<kernels::ConvolutionSpec>(*lowered.nodes[3].operation).width == 8);
 }
 
-TEST_CASE("A network that computes activations again has the same loss and gradient, and keeps less") {
+TEST_CASE("a network that recomputes activations has the same loss and gradient, and less memory") {
   Random random(47);
   std::vector<Plan> plans = assorted_plans();
   plans.push_back(
@@ -223,8 +224,7 @@ TEST_CASE("A network that computes activations again has the same loss and gradi
   }
 }
 
-TEST_CASE(
-    "What a network holds for each layer adds up to what it holds, whatever is fused or computed again") {
+TEST_CASE("the memory of the layers adds up to the network's, with any fusion and recomputation") {
   std::vector<Plan> plans = assorted_plans();
   for (const char* name : {"mlp", "lenet", "resnet8"})
     plans.push_back(std::move(make_model(name, {1, 28, 28}, 10)).value());
@@ -256,8 +256,8 @@ TEST_CASE(
       }
     }
   }
-  // LeNet's first convolution, its ReLU and its pool are one operation, where there are loops of our own for
-  // that.
+  // LeNet's first convolution, its ReLU and its pool are one operation, if our own loops support the
+  // processor.
   if (kernels::cpu::lanes::kernels() == nullptr) return;
   const Plan& lenet = plans[plans.size() - 2];
   const auto layers = Network(lenet, backend("cpu"), 16, Purpose::train).memory().layers;
@@ -265,7 +265,7 @@ TEST_CASE(
     CHECK(lenet.layers[static_cast<std::size_t>(layers[i].counted_at)].name == "pool1");
 }
 
-TEST_CASE("A batch's statistics become the running ones, by which a network that does not train normalizes") {
+TEST_CASE("batch statistics update the running ones, which an evaluation uses to normalize") {
   const Plan plan =
       std::move(make_plan({"normalized", {2, 3, 3}, {BatchNorm{1e-5, 0.25}, Linear{2}}})).value();
   REQUIRE(plan.layout.parameter_count() == 4 + 2 * 18 + 2);
@@ -283,7 +283,7 @@ TEST_CASE("A batch's statistics become the running ones, by which a network that
     Network train(plan, on, kBatch, Purpose::train), evaluate(plan, on, kBatch, Purpose::evaluate);
     std::vector<float> parameters = start(plan, 51), change(parameters.size());
     double loss = 0;
-    for (int step = 0; step < 60; ++step) {  // (3/4)^60 of where they began is left
+    for (int step = 0; step < 60; ++step) {  // (3/4)^60 of the initial values remains
       loss = train.train(parameters.data(), data.inputs.data(), data.labels.data(), change.data());
       for (const Tensor* tensor : {&mean, &variance}) {
         for (std::size_t i = tensor->offset; i < tensor->offset + tensor->size; ++i)
@@ -309,7 +309,7 @@ TEST_CASE("A batch's statistics become the running ones, by which a network that
   }
 }
 
-TEST_CASE("A network learns to tell two blobs apart") {
+TEST_CASE("a network learns to separate two blobs") {
   Random random(45);
   for (const std::string& name : kernels::backend_names()) {
     const Plan plan = std::move(make_plan({"blobs", {2, 1, 1}, {Linear{8}, Relu{}, Linear{2}}})).value();
@@ -346,8 +346,8 @@ TEST_CASE("A network learns to tell two blobs apart") {
   }
 }
 
-// Under ThreadSanitizer this is also the test that Hogwild's races stay where arena.h says they are.
-TEST_CASE("Two networks train one arena at once, without a lock, and it learns") {
+// Under ThreadSanitizer this also tests that Hogwild's races occur only where arena.h allows them.
+TEST_CASE("two networks train one arena at once, without a lock, and it learns") {
   const Plan plan = std::move(make_plan({"blobs", {2, 1, 1}, {Linear{8}, Relu{}, Linear{2}}})).value();
   constexpr int kBatch = 32;
   for (const std::string& name : kernels::backend_names()) {
@@ -380,7 +380,7 @@ TEST_CASE("Two networks train one arena at once, without a lock, and it learns")
   }
 }
 
-TEST_CASE("Fresh parameters are a function of the seed, within their bounds, and zero in the gaps") {
+TEST_CASE("first parameters are a function of the seed, within their bounds, and zero in the gaps") {
   const Plan plan = std::move(make_model("lenet", {1, 28, 28}, 10)).value();
   const std::vector<float> a = start(plan, 1), b = start(plan, 1), c = start(plan, 2);
   CHECK(a == b);
@@ -401,7 +401,7 @@ TEST_CASE("Fresh parameters are a function of the seed, within their bounds, and
   CHECK(all == total);
 }
 
-TEST_CASE("An arena starts from the same parameters as an array does, and its gaps are zeroed too") {
+TEST_CASE("an arena starts from the same parameters as an array, and its gaps are zero too") {
   const Plan plan = std::move(make_model("resnet8", {3, 8, 8}, 10)).value();
   Arena arena(plan.layout.arena_size());
   arena.write(0, std::vector<float>(arena.size(), 5.0F));
@@ -409,16 +409,15 @@ TEST_CASE("An arena starts from the same parameters as an array does, and its ga
   CHECK(std::vector<float>(arena.data(), arena.data() + arena.size()) == start(plan, 3));
 }
 
-TEST_CASE("Training and evaluation allocate nothing") {
-  // Of the cpu back end only the loops of our own are held to it: oneDNN's library allocates argument tables
-  // inside.
+TEST_CASE("training and evaluation allocate nothing") {
+  // Only our own loops of the cpu back end must not allocate: oneDNN allocates argument tables internally.
   struct Case {
     Plan plan;
     std::string on;
   };
   std::vector<Case> cases;
   for (Plan& plan : assorted_plans()) {
-    // The reference's normalizations, written to be read, do.
+    // The reference's normalizations allocate, for simplicity.
     const bool normalizes = std::any_of(plan.layers.begin(), plan.layers.end(),
                                         [](const LayerInfo& info) { return info.kind.ends_with("norm"); });
     if (!normalizes) cases.push_back({std::move(plan), "reference"});

@@ -1,6 +1,6 @@
-// The first ten losses of two networks against PyTorch's, from the same parameters and batches. The numbers
-// were printed by scripts/pytorch_losses.py with PyTorch 1.13.1, which says how parameters and batches are
-// drawn.
+// The first ten losses of two networks compared with PyTorch's, from the same parameters and batches.
+// scripts/pytorch_losses.py printed the numbers with PyTorch 1.13.1 and defines how parameters and batches
+// are drawn.
 #include <array>
 #include <cmath>
 #include <vector>
@@ -75,7 +75,7 @@ void check(const std::array<double, kSteps>& actual, const std::array<double, kS
 
 }  // namespace
 
-TEST_CASE("LeNet's first ten losses are PyTorch's") {
+TEST_CASE("LeNet's first ten losses equal PyTorch's", "[figures]") {
   for (const std::string& name : kernels::backend_names()) {
     INFO(name);
     check(losses("lenet", {1, 28, 28}, 64, name),
@@ -85,8 +85,8 @@ TEST_CASE("LeNet's first ten losses are PyTorch's") {
   }
 }
 
-// Its first steps, at a rate that is high for it, magnify what is rounded.
-TEST_CASE("A residual network's first ten losses are PyTorch's, batch normalization included") {
+// Its first steps, at a rate that is high for it, magnify rounding errors.
+TEST_CASE("a residual network's first ten losses, with batch normalization, equal PyTorch's", "[figures]") {
   for (const std::string& name : kernels::backend_names()) {
     INFO(name);
     check(losses("resnet8", {3, 32, 32}, 16, name),

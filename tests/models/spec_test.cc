@@ -13,7 +13,7 @@ std::string refusal(Spec spec) {
 
 }  // namespace
 
-TEST_CASE("A plan infers shapes, names, costs and the places of parameters") {
+TEST_CASE("a plan infers shapes, names, costs and the offsets of parameters") {
   const auto plan = make_plan(
       {"net", {3, 8, 6}, {Convolution{4, 3, 2, 1}, Relu{}, MaxPool{2}, Linear{7}, Relu{}, Linear{2}}});
   REQUIRE(plan.ok());
@@ -39,7 +39,7 @@ TEST_CASE("A plan infers shapes, names, costs and the places of parameters") {
   CHECK(tensors[5].name == "fc2.bias");
 }
 
-TEST_CASE("A spec that does not fit is refused with the layer's name and the reason") {
+TEST_CASE("a spec that does not fit is rejected with the layer's name and the reason") {
   const Shape image{1, 8, 8};
   CHECK(refusal({"net", image, {Convolution{4, 9}, Linear{2}}}) ==
         "model \"net\": conv1 has a kernel of 9, larger than its input 1x8x8 with padding 0");
@@ -59,7 +59,7 @@ TEST_CASE("A spec that does not fit is refused with the layer's name and the rea
   CHECK(refusal({"net", {0, 8, 8}, {Linear{2}}}).find("input 0x8x8") != std::string::npos);
 }
 
-TEST_CASE("Layers of residual blocks, groups and normalizations are checked too") {
+TEST_CASE("layers of residual blocks, groups and normalizations are checked too") {
   const Shape image{6, 8, 8};
   CHECK(refusal({"net", image, {Residual{{Convolution{7, 3, 1, 1}}}, Linear{2}}}) ==
         "model \"net\": add1 cannot add 7x8x8, which its layers yield, and 6x8x8, its input: add a "
@@ -82,7 +82,7 @@ TEST_CASE("Layers of residual blocks, groups and normalizations are checked too"
         std::string::npos);
 }
 
-TEST_CASE("Absurd extents are refused before anything overflows") {
+TEST_CASE("absurd extents are rejected before an overflow") {
   CHECK(refusal({"net", {1 << 20, 1 << 20, 1 << 20}, {Linear{2}}}).find("input") != std::string::npos);
   CHECK(refusal({"net", {1000, 1000, 1000}, {Linear{1 << 20}, Linear{2}}}).find("fc1 would have") !=
         std::string::npos);
@@ -90,7 +90,7 @@ TEST_CASE("Absurd extents are refused before anything overflows") {
         std::string::npos);
 }
 
-TEST_CASE("The models of the zoo have the parameters they are known for") {
+TEST_CASE("the models of the zoo have the expected numbers of parameters") {
   const Shape digit{1, 28, 28};
   const auto softmax = make_model("softmax", digit, 10);
   const auto mlp = make_model("mlp", digit, 10);
@@ -107,7 +107,7 @@ TEST_CASE("The models of the zoo have the parameters they are known for") {
   CHECK(lenet->classes == 10);
 }
 
-TEST_CASE("An unknown model is rejected with a list of the known ones, each of which has a description") {
+TEST_CASE("an unknown model is rejected with a list of the known ones and their descriptions") {
   const auto plan = make_model("alexnet", {1, 28, 28}, 10);
   REQUIRE(!plan.ok());
   CHECK(plan.error().message ==
@@ -119,7 +119,7 @@ TEST_CASE("An unknown model is rejected with a list of the known ones, each of w
   CHECK(describe_model("alexnet").empty());
 }
 
-TEST_CASE("A model of the zoo that does not fit its data names the layer") {
+TEST_CASE("a zoo model that does not fit its data is an error with the layer's name") {
   const auto plan = make_model("lenet", {1, 8, 8}, 10);
   REQUIRE(!plan.ok());
   CHECK(plan.error().message ==

@@ -9,7 +9,7 @@
 namespace starling::models {
 namespace {
 
-// Every kind of layer, with and without what may be left out.
+// Every kind of layer, with and without its optional fields.
 const char* const kEverything =
     R"([{ type = "convolution", channels = 8, kernel = 3, stride = 2, padding = 1, groups = 1, bias = false },
   { type = "convolution", channels = 8, kernel = 3, padding = 1, groups = 2 },  # a comment
@@ -59,7 +59,7 @@ std::string repeated(int layers) {
   return text + "]";
 }
 
-// The zoo's lenet and resnet8 as one would write them.
+// The zoo's lenet and resnet8 as a user would write them.
 const char* const kLenet = R"([
   { type = "convolution", channels = 20, kernel = 3 }, "relu", { type = "average pool", size = 2 },
   { type = "convolution", channels = 50, kernel = 5 }, "relu", { type = "average-pool", size = 2 },
@@ -87,7 +87,7 @@ const char* const kResnet8 = R"([
 
 }  // namespace
 
-TEST_CASE("Every kind of layer reads back from its canonical text") {
+TEST_CASE("every kind of layer reads back from its canonical text") {
   CHECK(round_trip(kEverything) == kCanonical);
   CHECK(round_trip(kCanonical) == kCanonical);
   const std::string lines = round_trip(kEverything, Lines::many);
@@ -95,7 +95,7 @@ TEST_CASE("Every kind of layer reads back from its canonical text") {
   CHECK(round_trip(lines, Lines::many) == lines);
 }
 
-TEST_CASE("Fields keep their values, and omitted fields have their defaults") {
+TEST_CASE("fields keep their values, and omitted fields have their defaults") {
   const auto layers = parse_layers(kEverything);
   REQUIRE(layers.ok());
   REQUIRE(layers->size() == 19);
@@ -113,7 +113,7 @@ TEST_CASE("Fields keep their values, and omitted fields have their defaults") {
   CHECK(std::get<Linear>((*layers)[18].kind).features == 0);
 }
 
-TEST_CASE("Each layer can have its own line, also within a block") {
+TEST_CASE("each layer can have its own line, also within a block") {
   CHECK(round_trip(R"(["relu", { type = "residual", layers = ["gelu", "layer norm"] }, "linear"])",
                    Lines::many) ==
         "[\n  \"relu\",\n  { type = \"residual\", layers = [\n    \"gelu\",\n    \"layer norm\",\n  ] },\n"
@@ -130,7 +130,7 @@ void check_refusals(const std::map<std::string, std::string>& cases) {
   }
 }
 
-TEST_CASE("A wrong field is rejected with the layer's position and the accepted values") {
+TEST_CASE("a wrong field is rejected with the layer's position and the accepted values") {
   check_refusals({
       {R"(["relu", { type = "convolution", channels = 4, kernal = 3 }])",
        "layer 2 (convolution): unknown key 'kernal'; did you mean kernel? It has channels, kernel, stride, "
@@ -163,7 +163,7 @@ TEST_CASE("A wrong field is rejected with the layer's position and the accepted 
   });
 }
 
-TEST_CASE("An unknown or misplaced layer is rejected with its position and the known layers") {
+TEST_CASE("an unknown or misplaced layer is rejected with its position and the known layers") {
   check_refusals({
       {R"(["convolutoin"])",
        "layer 1: unknown layer 'convolutoin'; did you mean convolution? The layers are "},
@@ -203,14 +203,14 @@ TEST_CASE("An unknown or misplaced layer is rejected with its position and the k
   });
 }
 
-TEST_CASE("An error has the line of the layer") {
+TEST_CASE("an error has the line of the layer") {
   const auto layers = parse_layers(
       "[\n  \"relu\",\n  { type = \"residual\", layers = [\n    \"gelu\",\n    \"x\",\n  ] },\n]");
   REQUIRE(!layers.ok());
   CHECK(layers.error().line == 5);
 }
 
-TEST_CASE("A text that is too long, too deep or has too many layers is rejected") {
+TEST_CASE("a text that is too long, too deep or has too many layers is rejected") {
   CHECK(parse_layers(nested(kResidualDepthMax)).ok());
   CHECK(refusal(nested(kResidualDepthMax + 1)).find("residual blocks may be at most 8 levels deep") !=
         std::string::npos);
@@ -220,7 +220,7 @@ TEST_CASE("A text that is too long, too deep or has too many layers is rejected"
   CHECK(refusal(repeated(1001)) == "layer 1001: there are more than 1000 layers");
   CHECK(refusal("[" + std::string(kLayersTextMax, ' ') + "]").find("more than 49152 bytes") !=
         std::string::npos);
-  // Keys in keys, each of which would be a table.
+  // Keys in keys, each of them a table.
   std::string dots = "[{ a";
   for (int i = 0; i < 20'000; ++i) dots += ".a";
   CHECK(refusal(dots + " = 1 }]") == "there are more than 4000 dots");
@@ -229,7 +229,7 @@ TEST_CASE("A text that is too long, too deep or has too many layers is rejected"
   CHECK(refusal(dots + " = 1 }]") == "layer 1 (relu): unknown key 'a'; it has only its type");
 }
 
-TEST_CASE("A damaged text is parsed or rejected with a message") {
+TEST_CASE("a damaged text is parsed or rejected with a message") {
   const std::string good = kEverything;
   static const std::string kPieces[] = {"[",           "]",        "{",   "}",  "\"",   ",",     "=",
                                         ".",           "\n",       "'''", "#",  "nan",  "1e999", "-1",
@@ -267,7 +267,7 @@ TEST_CASE("A damaged text is parsed or rejected with a message") {
   }
 }
 
-TEST_CASE("The zoo's networks written as TOML are the zoo's networks") {
+TEST_CASE("the zoo's networks written as TOML are the zoo's networks") {
   const std::map<std::string, std::pair<std::string, Shape>> cases = {{"lenet", {kLenet, {1, 28, 28}}},
                                                                       {"resnet8", {kResnet8, {3, 32, 32}}}};
   for (const auto& [name, network] : cases) {
@@ -288,7 +288,7 @@ TEST_CASE("The zoo's networks written as TOML are the zoo's networks") {
     initialize(*own, Random(7), b);
     CHECK(a == b);
   }
-  // And every network of the zoo can be written.
+  // Every network of the zoo can be written.
   for (const std::string& name : model_names()) {
     CAPTURE(name);
     const auto zoo = make_model(name, {3, 32, 32}, 10);
@@ -298,7 +298,7 @@ TEST_CASE("The zoo's networks written as TOML are the zoo's networks") {
   }
 }
 
-TEST_CASE("A network has one logit per class and is limited in size") {
+TEST_CASE("a network has one logit per class and is limited in size") {
   const auto make = [](const std::string& layers, const std::string& name = "my-net") {
     const auto plan = make_model(ModelText{name, layers}, {1, 28, 28}, 10);
     return plan.ok() ? std::string() : plan.error().message;
@@ -320,7 +320,7 @@ TEST_CASE("A network has one logit per class and is limited in size") {
             .find("the layers up to conv1 yield more than 134217728 values") != std::string::npos);
 }
 
-TEST_CASE("A network file has layers and optionally a name, at the top or under [model]") {
+TEST_CASE("a network file has layers and optionally a name, at the top or under [model]") {
   const auto read = [](const std::string& document) {
     const auto model = read_model(document, "file");
     INFO((model.ok() ? std::string() : model.error().message));

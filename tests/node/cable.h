@@ -1,6 +1,6 @@
-// A cable between two peers, over either transport: it passes frames on in both directions as far as it is
-// told to, counts what comes, and is cut where a test wants it, in the middle of a frame too. Whoever dials
-// the cable's address reaches the peer behind it; `up` is the direction from that dialer.
+// A cable between two peers, over either transport. It forwards frames in both directions up to a limit that
+// the test sets, counts the frames that arrive, and can be cut, also in the middle of a frame. A peer that
+// dials the cable's address reaches the peer behind it; `up` is the direction away from the dialer.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace starling::node::testing {
 
-// The bytes of a frame as they travelled.
+// The encoded bytes of a frame.
 inline std::vector<std::byte> bytes_of(const transport::Frame& frame) {
   if (frame.kind == wire::FrameKind::control)
     return wire::encode_frame(wire::decode_message(frame.body).value()).value();
@@ -31,11 +31,11 @@ class Cable {
   static constexpr std::size_t kAll = SIZE_MAX;
   enum class End : std::uint8_t { dialer, listener };
 
-  // What passes in one direction of a connection, from its beginning, the handshake's frame included.
+  // What passes in one direction of a connection, counted from its start and including the handshake frame.
   struct Limit {
     std::size_t frames = kAll;
-    std::size_t bytes = 0;  // of the frame behind them, at most all but the last
-    bool reads_on = true;   // what comes behind that is taken and dropped; else it stays where it is
+    std::size_t bytes = 0;  // of the next frame, at most all but its last byte
+    bool reads_on = true;   // later frames are read and dropped; if false they are not read
   };
   struct Limits {
     Limit up, down;
@@ -61,21 +61,21 @@ class Cable {
 
   const Address& address() const { return listener_->address(); }
 
-  // Of the next connection, or from now on of the one that there is. Those behind it are whole.
+  // Limits the next connection, or the current one. Later connections have no limit.
   void limit_next(const Limits& limits) { wiring_->next = limits; }
   void limit(const Limits& limits) { wire().limits = limits; }
 
-  // Of the latest connection: frames that came in, and that went on whole.
+  // Counts of the latest connection: frames that arrived, and frames that were forwarded complete.
   std::size_t came_up() const { return wire().up.came; }
   std::size_t came_down() const { return wire().down.came; }
   std::size_t passed_up() const { return wire().up.passed; }
   std::size_t passed_down() const { return wire().down.passed; }
-  // The piece of a frame that a limit lets through is on its way.
+  // The part of a frame that the limit admits has been sent.
   bool broken_up() const { return wire().up.broken; }
   bool broken_down() const { return wire().down.broken; }
   std::size_t connections() const { return wiring_->connections; }
 
-  // One end of the latest connection hears that it is over, the other does not yet; or both do.
+  // Closes one end of the latest connection, without notice to the other end yet; or closes both ends.
   void cut(End end) {
     if (!wiring_->wire) return;
     wiring_->wire->cut = true;
@@ -86,7 +86,7 @@ class Cable {
     cut(End::dialer);
     cut(End::listener);
   }
-  // Both ends of the connection before the latest.
+  // Closes both ends of the connection before the latest.
   void cut_before() {
     if (!wiring_->before) return;
     wiring_->before->cut = true;

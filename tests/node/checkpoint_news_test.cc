@@ -8,7 +8,7 @@ using std::chrono::minutes, std::chrono::seconds;
 
 CheckpointNews::Instant at(seconds since_start) { return CheckpointNews::Instant{} + since_start; }
 
-TEST_CASE("a checkpoint every second makes few events in a week, with the number of those left out") {
+TEST_CASE("a checkpoint every second makes few events in a week, with the number of omitted ones") {
   CheckpointNews news;
   CHECK(news.written("a/p.1.safetensors", at(seconds(0))) == "checkpoint written: a/p.1.safetensors");
   std::size_t told = 1;
@@ -22,8 +22,8 @@ TEST_CASE("a checkpoint every second makes few events in a week, with the number
     counted += 1 + std::stoull(sentence->substr(sentence->find("; ") + 2));
   }
   CHECK(last == "checkpoint written: p; 3599 more since the last such event");
-  CHECK(told < 180);  // of the 256 that are kept
-  CHECK(told > 160);  // and one an hour
+  CHECK(told < 180);  // of the 256 events that are kept
+  CHECK(told > 160);  // with one event an hour
   CHECK(counted > 7 * 24 * 3600 - 3600);
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("the first failure is an event at once, and so is the success after it
   CHECK_FALSE(news.written("r", at(seconds(402))).has_value());
 }
 
-TEST_CASE("a disk that comes and goes with every checkpoint does not fill the list") {
+TEST_CASE("a disk that fails at every other checkpoint does not fill the list") {
   CheckpointNews news;
   std::size_t told = 0;
   for (int second = 0; second < 3600; ++second) {

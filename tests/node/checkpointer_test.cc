@@ -1,5 +1,5 @@
-// Checkpoints in a folder: which is written, kept, chosen to go on from, and what happens when the disk will
-// not.
+// Checkpoints in a folder: which ones are written, kept and chosen to resume from, and how a failing disk is
+// handled.
 #include "node/keep/checkpointer.h"
 
 #include <fcntl.h>
@@ -155,8 +155,7 @@ TEST_CASE("the latest few checkpoints of each peer stay in a shared folder") {
 }
 
 TEST_CASE(
-    "of a folder the file with the most steps is chosen that is whole; others are passed over with a "
-    "sentence") {
+    "the complete checkpoint with the most steps is chosen; unreadable files are skipped with a warning") {
   const TemporaryFolder folder;
   {
     const auto p = open(folder);
@@ -164,17 +163,17 @@ TEST_CASE(
   }
   CHECK(found(folder.path()).earlier.steps == 11);
   const std::string whole = contents(folder.file("p.11.safetensors"));
-  folder.write("p.11.safetensors", whole.substr(0, whole.size() - 1));  // torn
-  folder.write("p.12.safetensors", "not ours");                         // foreign
+  folder.write("p.11.safetensors", whole.substr(0, whole.size() - 1));  // truncated
+  folder.write("p.12.safetensors", "not ours");                         // not a checkpoint
   folder.write("p.13.safetensors.abcdef", whole);                       // left by a writer that was killed
-  folder.write("p.014.safetensors", whole);                             // nobody writes it so
+  folder.write("p.014.safetensors", whole);  // not a name that the checkpointer writes
   const Resumption resumption = found(folder.path());
   CHECK(resumption.path == folder.file("p.10.safetensors"));
   REQUIRE(resumption.warnings.size() == 2);
   CHECK(says(resumption.warnings[0], "passed over: " + folder.file("p.12.safetensors")));
   CHECK(says(resumption.warnings[1], "passed over: " + folder.file("p.11.safetensors")));
   {
-    // Who goes on from it puts them aside, and writes on.
+    // A peer that resumes from it renames the damaged files and continues to write.
     const auto p = open(folder, "p", &resumption);
     CHECK(files_in(folder) == std::set<std::string>{"p.9.safetensors", "p.10.safetensors",
                                                     "p.014.safetensors", "p.11.safetensors.damaged",
@@ -217,10 +216,10 @@ TEST_CASE("a peer does not write where checkpoints of its name have more steps")
   const auto p = open(folder, "p", &late);
   CHECK(
       says(refusal(folder, "p", &late), "another running peer writes checkpoints of p to " + folder.path()));
-  const auto q = open(folder, "q");  // has a name of its own
+  const auto q = open(folder, "q");  // another name
 }
 
-TEST_CASE("a checkpoint is due after a number of steps or a time, and never while one is under way") {
+TEST_CASE("a checkpoint is due after a number of steps or a time, and never during another one") {
   const TemporaryFolder folder;
   CheckpointOptions by_steps = options(folder.path());
   by_steps.every = Pace{Pace::Kind::steps, 10, {}};
@@ -255,12 +254,12 @@ TEST_CASE("parameters that are not finite are never written over good ones") {
   CHECK(files_in(folder) == std::set<std::string>{"p.5.safetensors"});
 }
 
-TEST_CASE("a disk that is full costs the new checkpoint, never an older one, and the next one is written") {
+TEST_CASE("a full disk fails the new checkpoint, keeps the older ones, and the next one is written") {
   const TemporaryFolder folder;
   const std::string disk = folder.file("disk");
   std::filesystem::create_directory(disk);
   const bool mounted = ::mount("none", disk.c_str(), "tmpfs", 0, "size=128k") == 0;
-  const models::Layout layout = small_layout(1000);  // 24,000 bytes of parameters, as many of velocity
+  const models::Layout layout = small_layout(1000);  // 24,000 bytes of parameters, and the same of velocity
   {
     auto opened = Checkpointer::open(options(disk, 1), "p", nullptr);
     REQUIRE(opened.ok());
@@ -268,7 +267,7 @@ TEST_CASE("a disk that is full costs the new checkpoint, never an older one, and
     REQUIRE(p.write(layout, state_at(1, layout), facts()).ok());
     const std::string before = contents(disk + "/p.1.safetensors");
     REQUIRE(before.size() > 48'000);
-    // Where nothing may be mounted, files may not grow as large.
+    // A process that may not mount a file system limits the file size instead.
     rlimit limit{};
     if (mounted) {
       std::ofstream(disk + "/rest") << std::string(60'000, 'x');
@@ -286,7 +285,7 @@ TEST_CASE("a disk that is full costs the new checkpoint, never an older one, and
     CHECK(contents(disk + "/p.1.safetensors") == before);
     CHECK_FALSE(std::filesystem::exists(disk + "/p.2.safetensors"));
     CHECK(found(disk).earlier.steps == 1);
-    // A sentence that was just given is no news.
+    // The same message twice in a row is news only once.
     CHECK(p.is_news(written.error().message));
     CHECK_FALSE(p.is_news(written.error().message));
     CHECK(p.is_news("another one"));
@@ -322,7 +321,7 @@ TEST_CASE("a file size limit fails the checkpoint and does not end the process")
   CHECK(files_in(folder).empty());
 }
 
-TEST_CASE("in a folder that becomes read-only a checkpoint fails with the place and the reason") {
+TEST_CASE("a checkpoint in a folder that becomes read-only fails with the path and the reason") {
   const TemporaryFolder folder;
   write(*open(folder), 1);
   const std::string before = contents(folder.file("p.1.safetensors"));
@@ -332,7 +331,7 @@ TEST_CASE("in a folder that becomes read-only a checkpoint fails with the place 
     const Resumption resumption = found(folder.path());
     const auto p = open(folder, "p", &resumption);
     if (::chmod(folder.path().c_str(), 0555) != 0) ::_exit(1);
-    if (::geteuid() == 0 && ::seteuid(65534) != 0) ::_exit(2);  // root may write everywhere
+    if (::geteuid() == 0 && ::seteuid(65534) != 0) ::_exit(2);  // root may write to any folder
     const auto written = p->write(small_layout(), state_at(2), facts());
     if (written) ::_exit(3);
     const std::string& why = written.error().message;
@@ -347,14 +346,14 @@ TEST_CASE("in a folder that becomes read-only a checkpoint fails with the place 
   CHECK(found(folder.path()).earlier.steps == 1);
 }
 
-TEST_CASE("settings that a user gives when resuming a run apply, and the others are the run's") {
+TEST_CASE("settings given when a run is resumed apply, and all others come from the run") {
   const TemporaryFolder folder;
   write(*open(folder), 30);
   const Resumption resumption = found(folder.path());
   training::Experiment mine;
-  mine.training.workers = 3;      // its own
-  mine.optimizer.momentum = 0.7;  // the run's: heard where it was given
-  mine.end.epochs = 2;            // an end of its own takes the place of the run's
+  mine.training.workers = 3;      // taken from the command line
+  mine.optimizer.momentum = 0.7;  // taken from the run: reported if the user gave it
+  mine.end.epochs = 2;            // an end given by the user replaces the run's
   auto run = resumed_experiment(resumption, mine, {}, std::nullopt);
   REQUIRE(run.ok());
   CHECK(run->model.name == "mlp");

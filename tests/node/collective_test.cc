@@ -1,4 +1,4 @@
-// Sums among several ranks, here threads of one process.
+// Sums among several ranks, which are threads of one process here.
 #include "node/all_reduce/collective.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct Folder {
   Folder& operator=(const Folder&) = delete;
 };
 
-// Has each of `size` ranks do `work(rank, collective)` on a thread of its own.
+// Runs `work(rank, collective)` for each of `size` ranks, on one thread each.
 template <class Work>
 void with_ranks(std::uint32_t size, Duration patience, const Work& work) {
   const Folder folder;
@@ -41,7 +41,7 @@ void with_ranks(std::uint32_t size, Duration patience, const Work& work) {
 
 }  // namespace
 
-TEST_CASE("all ranks get the same sum, to the last bit") {
+TEST_CASE("all ranks get the same sum, bit by bit") {
   if (!check_collectives()) return;
   for (const std::uint32_t size : {1U, 2U, 3U, 5U}) {
     for (const std::size_t floats : {1U, 7U, 100'000U}) {
@@ -75,14 +75,13 @@ TEST_CASE("all ranks get the same sum, to the last bit") {
   }
 }
 
-TEST_CASE(
-    "a rank that goes away is an error for those that wait for it, without source locations in the message") {
+TEST_CASE("a rank that leaves is an error for the others, without source locations in the message") {
   if (!check_collectives()) return;
   std::vector<std::string> problems(2);
   with_ranks(3, 1min, [&](std::uint32_t rank, Result<std::unique_ptr<Collective>> collective) {
     std::vector<float> values(1000, 1);
     if (rank == 2) return;
-    if (!collective) {  // it was gone before all had met
+    if (!collective) {  // it left before all ranks had met
       problems[rank] = collective.error().message;
       return;
     }
@@ -104,7 +103,7 @@ TEST_CASE("waiting for a rank that never joins times out") {
   CHECK_FALSE(alone.error().message.empty());
 }
 
-TEST_CASE("without Gloo the error says what to install") {
+TEST_CASE("without Gloo the error names the package to install") {
   const Status there = check_collectives();
   if (there) return;
   CHECK(there.error().message.find("libgloo-dev") != std::string::npos);

@@ -1,5 +1,5 @@
-// What the daemon is made of besides the exchanger and the trainer: the line to its launcher, and the
-// replica. The daemon as a whole is tested as processes (tests/cli).
+// Parts of the daemon besides the exchanger and the trainer: the connection to its launcher, and the replica.
+// tests/cli tests the whole daemon as a process.
 #include "node/daemon.h"
 
 #include <fcntl.h>
@@ -18,11 +18,10 @@ namespace starling::node {
 namespace {
 
 using training::PeerReport;
-using transport::testing::World;
 
-// The launcher's end of the line, by hand.
+// The launcher's end of the connection.
 struct Launcher {
-  explicit Launcher(World& w) : world(w) {
+  explicit Launcher(transport::testing::World& w) : world(w) {
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     mine = ends[0];
@@ -40,7 +39,7 @@ struct Launcher {
   void say(const std::string& text) {
     REQUIRE(::send(mine, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
   }
-  // What has arrived so far.
+  // What has been received so far.
   std::string hear() {
     std::string text;
     char piece[4096];
@@ -51,7 +50,7 @@ struct Launcher {
     }
   }
 
-  World& world;
+  transport::testing::World& world;
   int mine = -1;
   std::unique_ptr<LauncherLink> link;
   std::vector<std::string> commands;
@@ -81,7 +80,7 @@ PeerReport numbered(std::uint64_t steps) {
 }  // namespace
 
 TEST_CASE("reports reach the launcher at once, each as one line that reads back") {
-  World world;
+  transport::testing::World world;
   Launcher launcher(world);
   launcher.link->report(numbered(1));
   launcher.link->report(numbered(2));
@@ -98,7 +97,7 @@ TEST_CASE("reports reach the launcher at once, each as one line that reads back"
 }
 
 TEST_CASE("the launcher's commands come in line by line, in pieces or several at once") {
-  World world;
+  transport::testing::World world;
   Launcher launcher(world);
   launcher.say("end\nleave\nen");
   REQUIRE(world.until([&] { return launcher.commands.size() == 2; }));
@@ -109,19 +108,19 @@ TEST_CASE("the launcher's commands come in line by line, in pieces or several at
 }
 
 TEST_CASE("the end of the launcher is detected, and later reports are harmless") {
-  World world;
+  transport::testing::World world;
   Launcher launcher(world);
   launcher.say("end\n");
   launcher.hang_up();
   REQUIRE(world.until([&] { return launcher.gone == 1; }));
   REQUIRE(launcher.commands == std::vector<std::string>{"end"});
   launcher.link->report(numbered(1));
-  launcher.link->report_last(numbered(2), std::chrono::hours(1));  // does not wait: nobody will read
+  launcher.link->report_last(numbered(2), std::chrono::hours(1));  // does not wait: the launcher is gone
   REQUIRE(launcher.gone == 1);
 }
 
 TEST_CASE("a launcher that sends an endless line counts as gone and fills no memory") {
-  World world;
+  transport::testing::World world;
   Launcher launcher(world);
   launcher.say(std::string(5000, 'x'));
   REQUIRE(world.until([&] { return launcher.gone == 1; }));
@@ -129,16 +128,16 @@ TEST_CASE("a launcher that sends an endless line counts as gone and fills no mem
 }
 
 TEST_CASE("a launcher that does not read never blocks the peer, and later gets complete lines in order") {
-  World world;
+  transport::testing::World world;
   Launcher launcher(world);
   const std::string line = training::to_json(numbered(1'000'000)) + "\n";
-  const std::uint64_t count = (std::size_t{8} << 20) / line.size();  // far more than socket and queue hold
+  const std::uint64_t count = (std::size_t{8} << 20) / line.size();  // more than socket and queue hold
   for (std::uint64_t i = 0; i < count; ++i) launcher.link->report(numbered(i));
 
   auto last = numbered(count);
   last.kind = PeerReport::Kind::finished;
   launcher.link->report_last(last,
-                             std::chrono::milliseconds(1));  // gives up: the launcher still does not read
+                             std::chrono::milliseconds(1));  // times out: the launcher still does not read
   std::string heard = launcher.hear();
   for (std::size_t before = 0; before != heard.size();) {
     before = heard.size();
@@ -155,7 +154,7 @@ TEST_CASE("a launcher that does not read never blocks the peer, and later gets c
 }
 
 TEST_CASE("the connection to the launcher may be destroyed while the loop runs") {
-  World world;
+  transport::testing::World world;
   Launcher launcher(world);
   launcher.say("end\n");
   launcher.link.reset();

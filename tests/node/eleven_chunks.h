@@ -1,5 +1,5 @@
-// Two sets of parameters of eleven chunks, the last one shorter; their chunks as a test's remotes send them;
-// and two peers with these parameters.
+// Two sets of parameters of eleven chunks (the last one is shorter), their chunks as a test's remotes send
+// them, and two peers with these parameters.
 #pragma once
 
 #include <algorithm>
@@ -51,8 +51,8 @@ struct TwoPeers {
   TestPeer a, b;
 };
 
-// `peer` exchanges properly with a newcomer, both ways: it is unharmed, and nothing of it is lent. A peer
-// with a short stall limit may need several tries on a machine that has other things to do.
+// `peer` exchanges with a newcomer in both directions: it is unharmed, and none of its chunks is lent. A peer
+// with a short stall limit may need several tries on a busy machine.
 inline void require_well(World& world, TestPeer& peer, int tries = 1) {
   TestPeer other(world, 99);
   other.attach(random_floats(kFloats, 9), kChunk);

@@ -1,10 +1,12 @@
-// Broken connections do no harm, over TCP and in memory: wherever one is cut, what each side has mixed is
-// known to the chunk, counted, and within the bound; the next exchange works; and nothing is left behind.
+// Broken connections do no harm, over TCP and in memory: at any cut, the chunks that each side has mixed are
+// known, counted and within the bound; the next exchange works; and nothing leaks.
 //
-// The bound. When a connection breaks the initiator has had r replies and the responder has mixed u >= r
-// chunks. At most a window W is unanswered, so u - r <= W. Chunks below r are mixed on both sides and
-// conserve the sum; those in [r, u) on the responder's alone, each shifting the sum of the two replicas by w
-// (a - b), where a and b are the values that met (plus a step of the payload's rounding); all others are
+// The bound. When a connection breaks, the initiator has received r replies and the responder has mixed u >=
+// r chunks. At most a window W is unanswered, so u - r <= W. Chunks below r are mixed on both sides and
+// conserve the sum. Chunks in [r, u) are mixed only on the responder, and each shifts the sum of the two
+// replicas by w (a - b), where a and b are the values that were mixed (plus a step of the payload's
+// rounding). All other chunks are unchanged. The initiator cannot know u, so it counts all chunks that it had
+// sent, min(W, C - r) of C, as half applied.
 // untouched. The initiator cannot know u: it counts all that it had sent, min(W, C - r) of C chunks, as half
 // applied.
 #include <cmath>
@@ -16,6 +18,7 @@
 #include "tests/models/allocations.h"
 #include "tests/node/cable.h"
 #include "tests/node/test_peer.h"
+#include "tests/seeds.h"
 #include "training/exchange/push_sum.h"
 
 namespace starling::node {
@@ -26,24 +29,24 @@ using gossip::Outcome;
 using transport::LinkErrorKind;
 using End = Cable::End;
 
-constexpr std::size_t kCell = 256, kCells = 6,
-                      kFloats = kCell * (kCells - 1) + 26;  // the last one is shorter
-const std::vector<float> kA = random_floats(kFloats, 1), kB = random_floats(kFloats, 2);
-constexpr double kRounding = 1e-6;  // of values below 2: some units in the last place
+constexpr std::size_t kBrokenCell = 256, kBrokenCells = 6,
+                      kBrokenFloats = kBrokenCell * (kBrokenCells - 1) + 26;  // the last one is shorter
+const std::vector<float> kBrokenA = random_floats(kBrokenFloats, 1),
+                         kBrokenB = random_floats(kBrokenFloats, 2);
+constexpr double kRounding = 1e-6;  // for values below 2: a few units in the last place
 
 struct Case {
   const char* name;
   Rule rule;
   Payload payload;
-  double responder;  // moves so much of the way to the initiator's values
-  bool initiator;    // moves as far towards the responder's
-  double step;       // by which the payload's rounding may move a value besides
-  bool met;          // they have exchanged before: a rule that keeps copies has some
+  double responder;  // the share by which it moves towards the initiator's values
+  bool initiator;    // whether it moves by the same share towards the responder's
+  double step;       // largest additional change by the payload's rounding
+  bool met;          // they have exchanged before, so a rule that keeps copies has some
 };
 
-// With int8 a step is 1/127 of the block's largest, which is below 1 for values and below 2 for their
-// differences. A side moves half of the difference of two decoded values, so by less than a step more or
-// less.
+// With int8 a step is 1/127 of the block's largest value, which is below 1 for values and below 2 for their
+// differences. A side moves by half the difference of two decoded values, so its error is below one step.
 const std::vector<Case> kCases = {
     {"pairwise, f32", Rule::pairwise, Payload::f32, 0.5, true, kRounding, false},
     {"pairwise, int8", Rule::pairwise, Payload::int8, 0.5, true, 1.0 / 127, false},
@@ -60,17 +63,17 @@ struct Pair {
     training::MixOptions mix;
     mix.rule = of.rule;
     mix.payload = of.payload;
-    mix.cell_floats = kCell;
+    mix.cell_floats = kBrokenCell;
     for (TestPeer* peer : {&a, &b}) {
-      peer->attach(kFloats, mix);
-      peer->arena->write(0, peer == &a ? kA : kB);
+      peer->attach(kBrokenFloats, mix);
+      peer->arena->write(0, peer == &a ? kBrokenA : kBrokenB);
       peer->mixer->adopt();
     }
     if (!of.met) return;
-    REQUIRE(exchange(world, b, a) == Outcome::completed);  // by the other way round: a keeps no connection
+    REQUIRE(exchange(world, b, a) == Outcome::completed);  // from b to a, so that a keeps no connection
     REQUIRE(world.until([&] { return a.answers_ended == 1; }));
-    a.arena->write(0, kA);
-    b.arena->write(0, kB);
+    a.arena->write(0, kBrokenA);
+    b.arena->write(0, kBrokenB);
   }
 
   void begin() { a.exchanger->begin(++a.last_exchange, b.id, cable.address(), a.terms); }
@@ -90,12 +93,13 @@ double weight_of(const TestPeer& peer, std::size_t cell) {
   return push_sum != nullptr ? push_sum->share(cell) : 1;
 }
 
-// What exchanges conserve, element by element: the sum of u x, u being 1 but in push-sum.
+// What exchanges conserve, element by element: the sum of u x, where u is 1 except in push-sum.
 std::vector<double> sums(const Pair& pair) {
-  std::vector<double> sum(kFloats, 0.0);
+  std::vector<double> sum(kBrokenFloats, 0.0);
   for (const TestPeer* peer : {&pair.a, &pair.b}) {
     const auto x = peer->values();
-    for (std::size_t i = 0; i < kFloats; ++i) sum[i] += weight_of(*peer, i / kCell) * double{x[i]};
+    for (std::size_t i = 0; i < kBrokenFloats; ++i)
+      sum[i] += weight_of(*peer, i / kBrokenCell) * double{x[i]};
   }
   return sum;
 }
@@ -109,18 +113,18 @@ double largest_difference(const std::vector<double>& x, const std::vector<double
 double disagreement(const Pair& pair) {
   const auto x = pair.a.values(), y = pair.b.values();
   double largest = 0;
-  for (std::size_t i = 0; i < kFloats; ++i)
+  for (std::size_t i = 0; i < kBrokenFloats; ++i)
     largest = std::max(largest, std::abs(double{x[i]} - double{y[i]}));
   return largest;
 }
 
-// Whether the replica is `from`, moved by `share` of the way towards `to` in the first `chunks` cells and not
-// at all behind them.
+// Whether the replica equals `from`, moved by `share` of the way towards `to` in the first `chunks` cells and
+// unchanged in all later ones.
 bool moved(const TestPeer& peer, const std::vector<float>& from, const std::vector<float>& to,
            std::size_t chunks, double share, double step) {
   const auto x = peer.values();
-  for (std::size_t i = 0; i < kFloats; ++i) {
-    const bool untouched = i / kCell >= chunks || share == 0;
+  for (std::size_t i = 0; i < kBrokenFloats; ++i) {
+    const bool untouched = i / kBrokenCell >= chunks || share == 0;
     if (untouched && x[i] != from[i]) return false;
     const double expected = double{from[i]} + share * (double{to[i]} - double{from[i]});
     if (!untouched && std::abs(double{x[i]} - expected) > step) return false;
@@ -128,15 +132,15 @@ bool moved(const TestPeer& peer, const std::vector<float>& from, const std::vect
   return true;
 }
 
-// Whether the sum of the two replicas has kept its place, to rounding, but in the chunks [from, to), and
-// there changed by no more than the responder moved.
+// Whether the sum of the two replicas is unchanged, to rounding, outside the chunks [from, to), and has
+// changed inside them by at most what the responder moved.
 bool shifted_within(const Pair& pair, const Case& of, std::size_t from, std::size_t to) {
   const auto x = pair.a.values(), y = pair.b.values();
-  for (std::size_t i = 0; i < kFloats; ++i) {
-    const double shift = double{x[i]} + double{y[i]} - double{kA[i]} - double{kB[i]};
-    const bool half = i / kCell >= from && i / kCell < to;
+  for (std::size_t i = 0; i < kBrokenFloats; ++i) {
+    const double shift = double{x[i]} + double{y[i]} - double{kBrokenA[i]} - double{kBrokenB[i]};
+    const bool half = i / kBrokenCell >= from && i / kBrokenCell < to;
     const double most =
-        half ? of.responder * std::abs(double{kA[i]} - double{kB[i]}) + of.step : 2 * kRounding;
+        half ? of.responder * std::abs(double{kBrokenA[i]} - double{kBrokenB[i]}) + of.step : 2 * kRounding;
     if (std::abs(shift) > most) return false;
   }
   return true;
@@ -144,11 +148,11 @@ bool shifted_within(const Pair& pair, const Case& of, std::size_t from, std::siz
 
 struct Break {
   std::size_t replies = 0, offers = 0;       // chunks: r and u
-  std::size_t up_bytes = 0, down_bytes = 0;  // of the frame behind these, offer or reply
-  End first = End::dialer;                   // hears of it, and the other later
+  std::size_t up_bytes = 0, down_bytes = 0;  // of the next frame, offer or reply
+  End first = End::dialer;                   // is notified first
 };
 
-// Nothing of either side is lent any more: the next exchanges between the same two conserve, and agree.
+// No chunk of either side is lent any more: the next exchanges between the two conserve the sum, and agree.
 void recovers(Pair& pair, const Case& of) {
   auto& [world, a, b, cable] = pair;
   const auto half_applied = a.counters().half_applied_chunks;
@@ -170,15 +174,15 @@ void recovers(Pair& pair, const Case& of) {
   }
 }
 
-// One exchange that is cut, and what must be true afterwards.
+// Makes one exchange that is cut, and checks what must hold afterwards.
 void breaks(Kind kind, const Case& of, const Break& at) {
   CAPTURE(kind == Kind::tcp ? "tcp" : "memory", of.name, at.replies, at.offers, at.up_bytes, at.down_bytes,
           at.first == End::dialer);
   Pair pair(kind, of);
   auto& [world, a, b, cable] = pair;
-  const bool all = at.replies == kCells;
-  const std::size_t sent = std::min(at.replies + kWindow, kCells);
-  // The handshake and the offer come before the chunks upwards, the handshake downwards.
+  const bool all = at.replies == kBrokenCells;
+  const std::size_t sent = std::min(at.replies + kWindow, kBrokenCells);
+  // Upwards the handshake and the offer precede the chunks; downwards only the handshake does.
   cable.limit_next({{2 + at.offers, at.up_bytes}, {1 + at.replies, at.down_bytes}});
   const std::size_t ended = a.ended.size(), told = a.advanced.size();
   const int offered = b.offered, completed = b.answers_completed;
@@ -204,37 +208,36 @@ void breaks(Kind kind, const Case& of, const Break& at) {
   REQUIRE(a.counters().redials == 0);
   REQUIRE(b.offered == offered + 1);
   REQUIRE(b.answers_ended == b.accepted);
-  REQUIRE(b.answers_completed == completed + (at.offers == kCells));
+  REQUIRE(b.answers_completed == completed + (at.offers == kBrokenCells));
   REQUIRE(b.answers_poisoned == 0);
   REQUIRE(a.counters().chunks_refused + b.counters().chunks_refused == 0);
   REQUIRE(a.links->counters()[LinkErrorKind::broken] == (at.down_bytes > 0));
   REQUIRE(b.links->counters()[LinkErrorKind::broken] == (at.up_bytes > 0));
 
-  REQUIRE(moved(a, kA, kB, at.replies, of.initiator ? of.responder : 0, of.step));
-  REQUIRE(moved(b, kB, kA, at.offers, of.responder, of.step));
+  REQUIRE(moved(a, kBrokenA, kBrokenB, at.replies, of.initiator ? of.responder : 0, of.step));
+  REQUIRE(moved(b, kBrokenB, kBrokenA, at.offers, of.responder, of.step));
   if (of.initiator) {
     REQUIRE(shifted_within(pair, of, at.replies, at.offers));
   } else {
-    // One way: the share that was on its way beyond the cut is gone, and no more than was counted.
+    // One-way rules: the share that was in flight at the cut is lost, and no more than was counted.
     double lost = 0;
-    for (std::size_t cell = 0; cell < kCells; ++cell) {
+    for (std::size_t cell = 0; cell < kBrokenCells; ++cell) {
       REQUIRE(weight_of(a, cell) == (cell < sent ? 0.5 : 1));
       REQUIRE(weight_of(b, cell) == (cell < at.offers ? 1.5 : 1));
       if (cell >= at.replies && cell < sent) lost += 0.5 * static_cast<double>(a.mixer->grid().floats(cell));
     }
-    REQUIRE(std::abs(a.mixer->counters().lost_weight - lost / kFloats) < 1e-12);
+    REQUIRE(std::abs(a.mixer->counters().lost_weight - lost / kBrokenFloats) < 1e-12);
   }
   recovers(pair, of);
 }
 
 }  // namespace
 
-TEST_CASE(
-    "a connection may be cut at any chunk, on either side, under any rule, and all that was mixed is known") {
+TEST_CASE("a connection cut at any chunk, on either side, under any rule leaves known mixes") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Case& of : kCases) {
-      for (std::size_t replies = 0; replies <= kCells; ++replies) {
-        for (std::size_t offers = replies; offers <= std::min(replies + kWindow, kCells); ++offers) {
+      for (std::size_t replies = 0; replies <= kBrokenCells; ++replies) {
+        for (std::size_t offers = replies; offers <= std::min(replies + kWindow, kBrokenCells); ++offers) {
           for (const End first : {End::dialer, End::listener})
             breaks(kind, of, {replies, offers, 0, 0, first});
         }
@@ -243,9 +246,11 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a connection may be cut in the middle of a chunk or of a reply, and that one was never there") {
-  // In the frame's header, at its end, in the chunk's head, at its end, in the values, one byte short.
-  const std::vector<std::size_t> places = {1, 23, 24, 40, 64, 65, 200, 1'000'000};
+TEST_CASE("a connection cut in a chunk or a reply leaves no trace of that frame") {
+  // In the frame's header, at its end, in the chunk's head, at its end, in the values, and one byte before
+  // the end.
+  std::vector<std::size_t> places = {1, 23, 24, 40, 64, 65, 200, 1'000'000};
+  if (kSanitized) places = {23, 40, 65, 1'000'000};
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Case& of : kCases) {
       for (const std::size_t bytes : places) {
@@ -255,14 +260,14 @@ TEST_CASE("a connection may be cut in the middle of a chunk or of a reply, and t
           breaks(kind, of, {0, 1, 0, bytes, first});
           breaks(kind, of, {2, 4, 0, bytes, first});
           breaks(kind, of, {2, 4, bytes, bytes, first});
-          breaks(kind, of, {kCells - 1, kCells, 0, bytes, first});
+          breaks(kind, of, {kBrokenCells - 1, kBrokenCells, 0, bytes, first});
         }
       }
     }
   }
 }
 
-TEST_CASE("a connection may be cut in its handshake or in the offer, and nothing is mixed anywhere") {
+TEST_CASE("a connection cut in its handshake or in the offer mixes nothing") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const std::size_t bytes : {1, 23, 24, 30, 1'000'000}) {
       enum class In { hello, welcome, offer };
@@ -284,8 +289,8 @@ TEST_CASE("a connection may be cut in its handshake or in the offer, and nothing
         REQUIRE(a.ended.back().outcome == Outcome::aborted);
         REQUIRE(a.counters().half_applied_chunks == sent);
         REQUIRE(b.offered == 0);
-        REQUIRE(a.values() == kA);
-        REQUIRE(b.values() == kB);
+        REQUIRE(a.values() == kBrokenA);
+        REQUIRE(b.values() == kBrokenB);
         REQUIRE(exchange(world, a, b) == Outcome::completed);
         REQUIRE(disagreement(pair) <= kRounding);
       }
@@ -293,7 +298,7 @@ TEST_CASE("a connection may be cut in its handshake or in the offer, and nothing
   }
 }
 
-TEST_CASE("an exchange whose old connection breaks begins again on a new one, but not behind a first reply") {
+TEST_CASE("an exchange whose kept connection breaks restarts on a new one, unless a reply had come") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Case& of : kCases) {
       if (!of.initiator) continue;
@@ -306,18 +311,19 @@ TEST_CASE("an exchange whose old connection breaks begins again on a new one, bu
             pair.begin();
             REQUIRE(world.until([&] { return a.ended.size() == 1; }));
             REQUIRE(world.until([&] { return b.answers_completed == b.accepted; }));
-            a.arena->write(0, kA);
-            b.arena->write(0, kB);
+            a.arena->write(0, kBrokenA);
+            b.arena->write(0, kBrokenB);
             const int accepted = b.accepted;
             const std::size_t told = a.advanced.size();
-            cable.limit({{2 + kCells + 1 + offers, 0}, {1 + kCells + replies, 0}});
+            cable.limit({{2 + kBrokenCells + 1 + offers, 0}, {1 + kBrokenCells + replies, 0}});
             pair.begin();
             REQUIRE(world.until([&] {
-              return b.accepted == accepted + 1 && cable.came_up() == 2 + kCells + 1 + replies + kWindow &&
-                     cable.came_down() == 1 + kCells + offers && a.advanced.size() == told + replies;
+              return b.accepted == accepted + 1 &&
+                     cable.came_up() == 2 + kBrokenCells + 1 + replies + kWindow &&
+                     cable.came_down() == 1 + kBrokenCells + offers && a.advanced.size() == told + replies;
             }));
             cable.cut(End::dialer);
-            if (!late) cable.cut();  // else the responder hears of it when the exchange has been made again
+            if (!late) cable.cut();  // else the responder is notified after the exchange has been made again
             const auto old = cable.connections();
             REQUIRE(world.until([&] { return a.ended.size() == 2; }));
             const bool again = replies == 0;
@@ -342,18 +348,18 @@ TEST_CASE("an exchange whose old connection breaks begins again on a new one, bu
   }
 }
 
-TEST_CASE("a first copy may be cut anywhere: what is in place stays, and another donor gives the rest") {
+TEST_CASE("a first copy may be cut anywhere: another donor sends only the missing chunks") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
-    // The handshake and the head come before the chunks.
-    for (std::size_t frames = 0; frames < 2 + kCells; ++frames) {
+    // The handshake and the head precede the chunks.
+    for (std::size_t frames = 0; frames < 2 + kBrokenCells; ++frames) {
       for (const std::size_t bytes : {1, 24, 64, 500}) {
         for (const End first : {End::dialer, End::listener}) {
           CAPTURE(kind == Kind::tcp ? "tcp" : "memory", frames, bytes, first == End::dialer);
           World world(kind);
           TestPeer joiner(world, 1), donor(world, 2), other(world, 3);
-          joiner.attach(kA, kCell);
-          donor.attach(kB, kCell);
-          other.attach(kB, kCell);
+          joiner.attach(kBrokenA, kBrokenCell);
+          donor.attach(kBrokenB, kBrokenCell);
+          other.attach(kBrokenB, kBrokenCell);
           Cable cable(world, donor.address);
           cable.limit_next({{}, {frames, bytes}});
           joiner.exchanger->fetch_state(donor.id, cable.address());
@@ -367,21 +373,21 @@ TEST_CASE("a first copy may be cut anywhere: what is in place stays, and another
               world.until([&] { return joiner.states_lost.size() == 1 && donor.exchanger->servers() == 0; }));
           REQUIRE(joiner.states_poisoned == 0);
           REQUIRE(joiner.counters().chunks_refused == 0);
-          auto expected = kA;
-          std::copy_n(kB.begin(), in_place * kCell, expected.begin());
+          auto expected = kBrokenA;
+          std::copy_n(kBrokenB.begin(), in_place * kBrokenCell, expected.begin());
           REQUIRE(joiner.values() == expected);
-          REQUIRE(donor.values() == kB);
+          REQUIRE(donor.values() == kBrokenB);
           joiner.exchanger->fetch_state(other.id, other.address);
           REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
-          REQUIRE(joiner.advances.size() == kCells);  // none twice
-          REQUIRE(joiner.values() == kB);
+          REQUIRE(joiner.advances.size() == kBrokenCells);  // none arrives twice
+          REQUIRE(joiner.values() == kBrokenB);
         }
       }
     }
   }
 }
 
-// ---- what is left behind ----
+// ---- leaks ----
 
 namespace {
 
@@ -390,7 +396,7 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// Peers, and one way after another in which their exchanges break.
+// Peers, and several ways in which their exchanges break.
 class Breakage {
  public:
   explicit Breakage(Kind kind)
@@ -400,10 +406,10 @@ class Breakage {
         short_tempered(world, 3, tempered()),
         cable(world, b.address),
         stranger(world, 66) {
-    a.attach(kA, kCell);
-    b.attach(kB, kCell);
-    short_tempered.attach(kB, kCell);
-    for (TestPeer* peer : {&a, &b, &short_tempered}) {  // what the tests write down is not what is counted
+    a.attach(kBrokenA, kBrokenCell);
+    b.attach(kBrokenB, kBrokenCell);
+    short_tempered.attach(kBrokenB, kBrokenCell);
+    for (TestPeer* peer : {&a, &b, &short_tempered}) {  // the records that the tests keep do not count
       peer->ended.reserve(10'000);
       peer->advanced.reserve(100'000);
       peer->rounds_offered.reserve(10'000);
@@ -427,7 +433,7 @@ class Breakage {
     }
   }
 
-  // Nothing is under way anywhere.
+  // Waits until no exchange is under way.
   void settle() {
     cable.cut();
     REQUIRE(world.until([&] {
@@ -473,17 +479,17 @@ class Breakage {
     REQUIRE(world.until([&] { return a.ended.size() > ended; }));
   }
 
-  // Some chunks, of which not all replies are read.
+  // Sends some chunks and does not read all replies.
   void speak(const TestPeer& to) {
     stranger.dial(to);
-    REQUIRE(stranger.say(stranger.offer(to, kCell, ++spoken_)));
-    const std::size_t chunks = random.below(kCells);
+    REQUIRE(stranger.say(stranger.offer(to, kBrokenCell, ++spoken_)));
+    const std::size_t chunks = random.below(kBrokenCells);
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
       wire::ChunkHead head;
       head.exchange = spoken_;
-      head.offset = chunk * kCell;
-      const auto at = kA.begin() + static_cast<std::ptrdiff_t>(head.offset);
-      if (!stranger.say(head, std::vector<float>(at, at + kCell))) return;  // cut off meanwhile
+      head.offset = chunk * kBrokenCell;
+      const auto at = kBrokenA.begin() + static_cast<std::ptrdiff_t>(head.offset);
+      if (!stranger.say(head, std::vector<float>(at, at + kBrokenCell))) return;  // disconnected meanwhile
       if (random.below(2) == 0) stranger.hear();
     }
   }
@@ -493,19 +499,19 @@ class Breakage {
   }
   void initiator_stalls() {
     stranger.dial(short_tempered);
-    if (!stranger.say(stranger.offer(short_tempered, kCell, ++spoken_))) return;
+    if (!stranger.say(stranger.offer(short_tempered, kBrokenCell, ++spoken_))) return;
     stranger.hear_the_end();
   }
 
   void link_is_cut() {
     const std::size_t ended = a.ended.size();
     const auto limit = [&] {
-      return Cable::Limit{random.below(kCells + 3), 1 + random.below(kCell * sizeof(float)),
+      return Cable::Limit{random.below(kBrokenCells + 3), 1 + random.below(kBrokenCell * sizeof(float)),
                           random.below(2) == 0};
     };
     settle();
-    a.arena->write(0, kA);
-    b.arena->write(0, kB);
+    a.arena->write(0, kBrokenA);
+    b.arena->write(0, kBrokenB);
     const auto counted = a.counters().half_applied_chunks;
     cable.limit_next({limit(), limit()});
     const auto connections = cable.connections();
@@ -518,7 +524,7 @@ class Breakage {
     REQUIRE(world.until([&] { return a.ended.size() > ended && b.exchanger->servers() == 0; }));
     const auto half = a.counters().half_applied_chunks - counted;
     REQUIRE(half <= kWindow);
-    REQUIRE(shifted_chunks(kA, kB, a.values(), b.values(), kCell) <= half);
+    REQUIRE(shifted_chunks(kBrokenA, kBrokenB, a.values(), b.values(), kBrokenCell) <= half);
   }
 
   std::uint64_t spoken_ = 0;
@@ -526,12 +532,12 @@ class Breakage {
 
 }  // namespace
 
-TEST_CASE("a thousand exchanges begun and broken leave no descriptor, no memory and no loan behind") {
+TEST_CASE("a thousand exchanges begun and broken leak no descriptor, no memory and no loan") {
   constexpr int kWarm = 500, kBreaks = 1000;
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     Breakage breakage(kind);
     auto& world = breakage.world;
-    const auto kept = [&] {  // rooms for the next chunks: bounded, and in use by nobody
+    const auto kept = [&] {  // buffers for the next chunks: bounded in number, and unused
       return static_cast<long>(breakage.a.exchanger->spare_bytes() + breakage.b.exchanger->spare_bytes() +
                                breakage.short_tempered.exchanger->spare_bytes());
     };
@@ -553,11 +559,11 @@ TEST_CASE("a thousand exchanges begun and broken leave no descriptor, no memory 
     REQUIRE(bytes < 16 * 1024);
     REQUIRE(kept() <= static_cast<long>(3 * steady().rooms_bytes_max));
 
-    // And all of them still exchange, in whole halves.
+    // All of them still exchange, at weight one half.
     REQUIRE(exchange(world, breakage.a, breakage.b) == Outcome::completed);
     REQUIRE(exchange(world, breakage.b, breakage.a) == Outcome::completed);
     const auto x = breakage.a.values(), y = breakage.b.values();
-    for (std::size_t i = 0; i < kFloats; ++i) REQUIRE(std::abs(x[i] - y[i]) <= 1e-6F);
+    for (std::size_t i = 0; i < kBrokenFloats; ++i) REQUIRE(std::abs(x[i] - y[i]) <= 1e-6F);
     REQUIRE(breakage.a.mixer->counters().overlapped + breakage.b.mixer->counters().overlapped == 0);
   }
 }

@@ -1,5 +1,5 @@
-// Peers that exchange with each other at random, overlapping as they will, while workers on threads of their
-// own go on: the sum of the parameters is what it must be.
+// Peers exchange with random partners, with overlaps, while workers on other threads add to their replicas.
+// The sum of the parameters must be conserved.
 #include <atomic>
 #include <thread>
 
@@ -25,7 +25,7 @@ class Flight {
     }
   }
 
-  // Lets go whoever waits for exchanges that will not come.
+  // Wakes workers that wait for exchanges that will not come.
   struct Release {
     Flight& flight;
     ~Release() {
@@ -55,7 +55,7 @@ class Flight {
   }
 
   std::uint64_t completed() const { return completed_; }
-  // On any thread: waits until so many exchanges are completed, or the flight is over.
+  // On any thread: waits until this many exchanges are completed, or the flight is over.
   void await(std::uint64_t exchanges) const {
     for (auto seen = completed_.load(); seen < exchanges; seen = completed_.load()) completed_.wait(seen);
   }
@@ -90,7 +90,7 @@ std::vector<double> sum_of(const std::vector<std::unique_ptr<TestPeer>>& peers) 
   return sum;
 }
 
-// Some milliseconds of arithmetic, as a step has between its updates.
+// Some milliseconds of arithmetic, like a step's between its updates.
 float compute(std::vector<float>& scratch) {
   float sum = 0;
   for (int pass = 0; pass < 100; ++pass) {
@@ -152,7 +152,7 @@ void conserves(Kind kind) {
   flight.land();
   for (auto& worker : workers) worker.join();
 
-  // What may be missing is rounding alone. A worker's add rounds once. Both ends of an exchange add the same
+  // Only rounding may change the sum. A worker's add rounds once. Both ends of an exchange add the same
   // product with opposite signs, and each rounds its own addition once. A rounding is at most 2^-24 |x|, and
   // no replica gets beyond its first values plus all increments (twice that with a free half on its way).
   const double largest = 2 * (1 + kPeers * kAdds * 2 * kLeastIncrement);
@@ -206,7 +206,7 @@ TEST_CASE("exchanges without workers bring all replicas together and keep their 
   REQUIRE(*peers[0]->counters().distance < 1e-3);
 }
 
-TEST_CASE("with plain adds and a step's arithmetic between them next to no update is lost") {
+TEST_CASE("plain adds with a step's arithmetic between them lose almost no update") {
   constexpr std::size_t kPeers = 3, kFloats = 16 * training::kDefaultCellFloats;  // about LeNet's
   constexpr int kAdds = 50;
   World world(Kind::tcp);
@@ -243,7 +243,9 @@ TEST_CASE("with plain adds and a step's arithmetic between them next to no updat
   WARN("element updates lost: " << fraction << " (" << kPeers * kAdds << " adds, " << flight.completed()
                                 << " exchanges)");
   REQUIRE(flight.completed() > 0);
-  REQUIRE(fraction < 1e-4);
+  // How many are lost depends on when the system interrupts threads: 0 to 2e-6 on idle processors, 1.2e-4 was
+  // seen on busy ones. Passes that run in step would lose up to 1e-2.
+  REQUIRE(fraction < 1e-3);
 }
 
 }  // namespace starling::node

@@ -24,7 +24,7 @@ TEST_CASE("a joiner's copy equals its donor's parameters bit by bit") {
     auto values = kB;
     values[0] = -0.0f;
     values[1] = std::numeric_limits<float>::denorm_min();
-    donor.attach(values, 64);  // the joiner's own grid is what counts
+    donor.attach(values, 64);  // the joiner's own grid counts
     joiner.exchanger->fetch_state(donor.id, donor.address);
     REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
     const auto copy = joiner.values();
@@ -34,7 +34,7 @@ TEST_CASE("a joiner's copy equals its donor's parameters bit by bit") {
   }
 }
 
-TEST_CASE("a copy from a peer that has nothing to give, or nobody, is lost with a sentence") {
+TEST_CASE("a copy from a peer without parameters, or from no peer, is lost with a reason") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer joiner(world, 1), empty(world, 2), other(world, 3);
@@ -58,7 +58,7 @@ TEST_CASE("a copy from a peer that has nothing to give, or nobody, is lost with 
   REQUIRE(joiner.states_arrived == 0);
 }
 
-TEST_CASE("a first copy tells how far it is after every chunk") {
+TEST_CASE("a first copy reports its progress after every chunk") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer joiner(world, 1), donor(world, 2);
@@ -72,7 +72,7 @@ TEST_CASE("a first copy tells how far it is after every chunk") {
   }
 }
 
-TEST_CASE("a first copy goes on where the last donor stopped, and keeps what is in place") {
+TEST_CASE("a first copy resumes where the last donor stopped, and keeps the chunks in place") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer joiner(world, 1);
@@ -95,8 +95,8 @@ TEST_CASE("a first copy goes on where the last donor stopped, and keeps what is 
     REQUIRE(first.say(head_of(ChunkKind::state, kFirst, 0), values));
     poisoned = true;
   }
-  SECTION("it began again") { REQUIRE(first.say(head_of(ChunkKind::state, 0, 0), chunk_of(kA, 0))); }
-  SECTION("it was given up") {
+  SECTION("it started over") { REQUIRE(first.say(head_of(ChunkKind::state, 0, 0), chunk_of(kA, 0))); }
+  SECTION("it was aborted") {
     joiner.exchanger->abort_fetch();
     joiner.exchanger->abort_fetch();
     aborted = true;
@@ -124,7 +124,7 @@ TEST_CASE("a first copy goes on where the last donor stopped, and keeps what is 
   REQUIRE(joiner.advances.back().first == kChunks);
 }
 
-TEST_CASE("a copy that goes on takes only as many chunks as are missing, of an arena of its own length") {
+TEST_CASE("a resumed copy takes only the missing chunks, of an arena of its own length") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer joiner(world, 1), donor(world, 2), other(world, 3);
@@ -161,7 +161,7 @@ TEST_CASE("a copy that goes on takes only as many chunks as are missing, of an a
   REQUIRE(joiner.advances.size() == kChunks);
 }
 
-TEST_CASE("a donor given up at whatever moment leaves the next one a clean field") {
+TEST_CASE("a donor aborted at any moment leaves no trace in the next donor's copy") {
   for (std::size_t turns = 0; turns < 40; ++turns) {
     CAPTURE(turns);
     World world(Kind::memory);
@@ -182,7 +182,7 @@ TEST_CASE("a donor given up at whatever moment leaves the next one a clean field
   }
 }
 
-TEST_CASE("a donor serves a few joiners at once, sends the others on, and exchanges meanwhile") {
+TEST_CASE("a donor serves a few joiners at once, refuses the others, and exchanges meanwhile") {
   constexpr std::size_t kMany = 600'000, kLarge = 10'000;  // more than a connection holds
   ExchangerOptions options = steady();
   options.donations_max = 3;
@@ -205,16 +205,16 @@ TEST_CASE("a donor serves a few joiners at once, sends the others on, and exchan
   }
   REQUIRE(exchange(world, partner, donor) == Outcome::completed);
 
-  joiners[0]->link->close();  // a place is free as soon as a joiner is gone
+  joiners[0]->link->close();  // a place becomes free when a joiner leaves
   REQUIRE(world.until([&] { return donor.exchanger->servers() == 5; }));
   REQUIRE(joiners[4]->say(request));
   REQUIRE(joiners[4]->hear_message<wire::StateHead>().chunks == kMany / kLarge);
   for (std::size_t chunk = 0; chunk < kMany / kLarge; ++chunk) REQUIRE(joiners[4]->hear());
-  REQUIRE(joiners[3]->say(request));  // or has its copy
+  REQUIRE(joiners[3]->say(request));  // or when it has its copy
   REQUIRE(joiners[3]->hear_message<wire::StateHead>().chunks == kMany / kLarge);
 }
 
-TEST_CASE("two hundred joiners at once all get their copy, of the first member and of one another") {
+TEST_CASE("two hundred joiners at once all get their copy, from the first member and from one another") {
   World world(Kind::memory);
   TestPeer donor(world, 1);
   donor.attach(kB, kChunk);
@@ -225,7 +225,7 @@ TEST_CASE("two hundred joiners at once all get their copy, of the first member a
     TestPeer& joiner = *joiners.back();
     joiner.attach(kA, kChunk);
     joiner.on_state_lost = [&] {
-      // As the core does it: another member, one that has its copy.
+      // As the core does: choose another member, one that has its copy.
       std::vector<const TestPeer*> ready = {&donor};
       for (const auto& other : joiners) {
         if (other->states_arrived == 1) ready.push_back(other.get());
@@ -242,7 +242,7 @@ TEST_CASE("two hundred joiners at once all get their copy, of the first member a
   REQUIRE(donor.exchanger->servers() <= ExchangerOptions{}.servers_max);
 }
 
-TEST_CASE("a first copy takes no poison, no chunk out of order and no other length") {
+TEST_CASE("a first copy rejects poison, a chunk out of order and another length") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer joiner(world, 1);

@@ -1,5 +1,5 @@
-// Remotes that ask without end, say what nobody asked for, or repeat themselves: each harms its own exchange
-// at most, while another exchange of the same peer is under way and goes on.
+// Remotes that send requests without end, unexpected messages, or the same message again: each harms at most
+// its own exchange, while another exchange of the same peer continues.
 #include <cmath>
 #include <vector>
 
@@ -12,7 +12,7 @@ using namespace testing;
 using gossip::Outcome;
 using wire::ChunkKind;
 
-// A peer with kB that is in the middle of an honest exchange: a remote with kA has sent two chunks of it.
+// A peer with kB in the middle of a correct exchange: a remote with kA has sent two chunks of it.
 struct Scene {
   static constexpr std::uint64_t kHonest = 50;  // the exchange's number
   static constexpr std::size_t kBegun = 2;
@@ -33,7 +33,7 @@ struct Scene {
     REQUIRE(reply->chunk.weight == 0.5F);
     REQUIRE(floats_of(*reply) == chunk_of(kB, chunk));
   }
-  // Nothing has touched the peer's parameters, and the honest exchange goes on to its end.
+  // Nothing has changed the peer's parameters, and the correct exchange completes.
   void require_unharmed(int others_completed = 0) {
     REQUIRE(b.values() == begun);
     for (std::size_t chunk = kBegun; chunk < kChunks; ++chunk) ask(chunk);
@@ -52,10 +52,10 @@ struct Scene {
   World world;
   TestPeer b;
   Stranger honest, evil;
-  std::vector<float> begun;  // the parameters now
+  std::vector<float> begun;  // the parameters at the start
 };
 
-// An exchange of the peer's own with the evil remote, which has heard the offer and a window of chunks.
+// An exchange that the peer begins with the evil remote, which has received the offer and a window of chunks.
 void begin_with_evil(Scene& scene, std::uint64_t exchange) {
   scene.b.exchanger->begin(exchange, scene.evil.id, scene.evil.address);
   scene.evil.await_dial();
@@ -65,7 +65,7 @@ void begin_with_evil(Scene& scene, std::uint64_t exchange) {
 
 }  // namespace
 
-TEST_CASE("a thousand offers without a chunk are a thousand answers that ended, and nothing else") {
+TEST_CASE("a thousand offers without a chunk end as a thousand answers and change nothing") {
   Scene scene(GENERATE(Kind::tcp, Kind::memory));
   auto& [world, b, honest, evil, begun] = scene;
   constexpr int kOffers = 1000;
@@ -75,7 +75,7 @@ TEST_CASE("a thousand offers without a chunk are a thousand answers that ended, 
     REQUIRE(evil.say(evil.offer(b, kChunk, same_number ? 1 : static_cast<std::uint64_t>(i))));
   }
   REQUIRE(world.until([&] { return b.accepted == 1 + kOffers; }));
-  REQUIRE(b.answers_ended == kOffers - 1);  // each ends the one before
+  REQUIRE(b.answers_ended == kOffers - 1);  // each offer ends the answer to the one before
   REQUIRE(b.exchanger->servers() == 2);
   evil.link->close();
   REQUIRE(world.until([&] { return b.answers_ended == kOffers; }));
@@ -84,7 +84,7 @@ TEST_CASE("a thousand offers without a chunk are a thousand answers that ended, 
   scene.require_unharmed();
 }
 
-TEST_CASE("while the core thinks about an offer no other of that connection is heard") {
+TEST_CASE("while the core decides about an offer, no other offer of that connection is read") {
   Scene scene(GENERATE(Kind::tcp, Kind::memory));
   auto& [world, b, honest, evil, begun] = scene;
   std::vector<std::uint64_t> asked;
@@ -103,13 +103,12 @@ TEST_CASE("while the core thinks about an offer no other of that connection is h
   REQUIRE(Scene::mixed_up_to(b.values(), kChunks));
 }
 
-TEST_CASE(
-    "chunks without an offer are dropped however many come, and the connection may still be used well") {
+TEST_CASE("chunks without an offer are dropped in any number, and the connection remains usable") {
   Scene scene(GENERATE(Kind::tcp, Kind::memory));
   auto& [world, b, honest, evil, begun] = scene;
   evil.dial(b);
   for (std::size_t i = 0; i < 3000; ++i) {
-    // Also of the exchange that is under way, which is another connection's.
+    // Also chunks of the exchange that is under way on another connection.
     REQUIRE(evil.say(head_of(ChunkKind::offer, i % kChunks, i % 2 == 0 ? Scene::kHonest : i),
                      chunk_of(kA, i % kChunks)));
   }
@@ -118,7 +117,7 @@ TEST_CASE(
   REQUIRE(b.mixer->counters().answered == Scene::kBegun);
   REQUIRE(b.counters().chunks_refused == 0);
   REQUIRE(b.values() == begun);
-  for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {  // its own values back: nothing moves
+  for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {  // the peer's own values, so mixing changes nothing
     const auto same = chunk_of(begun, chunk);
     REQUIRE(evil.say(head_of(ChunkKind::offer, chunk, 7), same));
     REQUIRE(evil.hear());
@@ -127,7 +126,7 @@ TEST_CASE(
   scene.require_unharmed(1);
 }
 
-TEST_CASE("a state request in the middle of an exchange is served, and the exchange goes on behind it") {
+TEST_CASE("a state request in the middle of an exchange is served, and the exchange continues after it") {
   Scene scene(GENERATE(Kind::tcp, Kind::memory));
   auto& [world, b, honest, evil, begun] = scene;
   REQUIRE(honest.say(wire::StateRequest{kFingerprint, kChunk, 0}));
@@ -142,19 +141,19 @@ TEST_CASE("a state request in the middle of an exchange is served, and the excha
   scene.require_unharmed();
 }
 
-TEST_CASE("of the same reply twice the first is mixed, and the second ends the exchange") {
+TEST_CASE("the first of two equal replies is mixed, and the second ends the exchange") {
   Scene scene(GENERATE(Kind::tcp, Kind::memory));
   auto& [world, b, honest, evil, begun] = scene;
   begin_with_evil(scene, 9);
   const auto reply = [&] { return evil.say(head_of(ChunkKind::reply, 4, 9, 0.5F), chunk_of(kA, 4)); };
-  // Its partner takes the chunks that it was lent, weight 0: nobody mixes.
+  // The partner returns the chunks that it received, with weight 0: neither side mixes.
   for (std::size_t chunk = 0; chunk < 4; ++chunk) {
     REQUIRE(evil.say(head_of(ChunkKind::reply, chunk, 9, 0), chunk_of(kA, chunk)));
     REQUIRE(evil.hear());
   }
   REQUIRE(b.values() == begun);
   REQUIRE(reply());
-  REQUIRE(evil.hear());  // the window moves on: the reply was taken
+  REQUIRE(evil.hear());  // the window advances: the reply was accepted
   REQUIRE(b.counters().half_applied_chunks == 0);
   const auto once = b.values();
   for (std::size_t i = 0; i < kFloats; ++i) {
@@ -167,11 +166,11 @@ TEST_CASE("of the same reply twice the first is mixed, and the second ends the e
   REQUIRE(b.counters().chunks_refused == 1);
   REQUIRE(b.counters().half_applied_chunks == kWindow);
   REQUIRE(b.values() == once);
-  REQUIRE(b.answers_ended == 0);  // the honest exchange is not touched
+  REQUIRE(b.answers_ended == 0);  // the correct exchange is not affected
   REQUIRE(b.exchanger->servers() == 1);
 }
 
-TEST_CASE("replies behind an exchange's last one cost their connection, and mix nothing") {
+TEST_CASE("replies after an exchange's last one close their connection and mix nothing") {
   Scene scene(GENERATE(Kind::tcp, Kind::memory));
   auto& [world, b, honest, evil, begun] = scene;
   begin_with_evil(scene, 9);
@@ -182,7 +181,7 @@ TEST_CASE("replies behind an exchange's last one cost their connection, and mix 
   REQUIRE(world.until([&] { return b.ended.size() == 1; }));
   REQUIRE(b.ended.back().outcome == Outcome::completed);
   REQUIRE(b.exchanger->idle() == 1);
-  SECTION("while the connection rests") {
+  SECTION("while the connection is idle") {
     REQUIRE(evil.say(head_of(ChunkKind::reply, kChunks - 1, 9, 0.5F), chunk_of(kA, kChunks - 1)));
     REQUIRE(world.until([&] { return b.exchanger->idle() == 0; }));
     REQUIRE_FALSE(evil.hear());
@@ -202,8 +201,7 @@ TEST_CASE("replies behind an exchange's last one cost their connection, and mix 
   scene.require_unharmed();
 }
 
-TEST_CASE(
-    "a partner that never reads holds one exchange until the core gives it up, and no more than a window") {
+TEST_CASE("a partner that never reads holds one exchange and at most a window until an abort") {
   constexpr std::size_t kMany = 2'000'000,
                         kLarge = 65'536;  // chunks of 256 KiB, more than a connection holds
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
@@ -218,7 +216,7 @@ TEST_CASE(
     a.exchanger->begin(1, deaf.id, deaf.address);
     a.last_exchange = 1;
     deaf.await_dial();
-    // Another exchange goes on meanwhile, and lets the first one write all that the connection takes.
+    // Another exchange meanwhile lets the first one write as much as the connection takes.
     REQUIRE(exchange(world, other, a) == Outcome::completed);
     REQUIRE(a.ended.empty());
     REQUIRE(a.exchanger->under_way() == 1);

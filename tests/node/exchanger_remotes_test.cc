@@ -15,8 +15,7 @@ using wire::RefusalReason;
 
 }  // namespace
 
-TEST_CASE(
-    "a poisoned chunk never touches the arena of a responder, is counted, and ends only that connection") {
+TEST_CASE("a poisoned chunk never changes a responder's arena, is counted, and ends only that connection") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   const float poison =
       GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
@@ -37,7 +36,7 @@ TEST_CASE(
   REQUIRE(b.answers_ended == 1);
   REQUIRE(b.answers_completed == 0);
   REQUIRE(b.answers_poisoned == 1);
-  // What the same remote does well later is not held against it.
+  // A later correct exchange by the same remote is accepted.
   evil.dial(b);
   REQUIRE(evil.say(evil.offer(b, kChunk, 2)));
   for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {
@@ -49,7 +48,7 @@ TEST_CASE(
   require_well(world, b);
 }
 
-TEST_CASE("a poisoned reply never touches the arena of an initiator, and ends the exchange as what it is") {
+TEST_CASE("a poisoned reply never changes an initiator's arena, and ends the exchange as poisoned") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   const float poison =
       GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
@@ -74,8 +73,7 @@ TEST_CASE("a poisoned reply never touches the arena of an initiator, and ends th
   require_well(world, a);
 }
 
-TEST_CASE(
-    "a chunk out of order, of another length or of none of the two kinds in place ends the connection") {
+TEST_CASE("a chunk out of order, of another length or of an unexpected kind ends the connection") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer b(world, 2);
@@ -90,18 +88,18 @@ TEST_CASE(
     head.offset = 1;
     REQUIRE(evil.say(head, chunk_of(kA, 0)));
   }
-  SECTION("an offset behind the arena") {
+  SECTION("an offset beyond the arena") {
     REQUIRE(evil.say(head_of(ChunkKind::offer, 1'000'000), chunk_of(kA, 0)));
   }
   SECTION("too short") { REQUIRE(evil.say(head_of(ChunkKind::offer, 0), {1.0f})); }
   SECTION("too long") {
     REQUIRE(evil.say(head_of(ChunkKind::offer, 0), std::vector<float>(kChunk + 1, 1.0f)));
   }
-  SECTION("a message that does not belong here") {
+  SECTION("an unexpected message") {
     REQUIRE(evil.say(wire::Ping{}));
     refused = 0;
   }
-  SECTION("bytes that are no frame") {
+  SECTION("bytes that do not form a frame") {
     REQUIRE(evil.say_bytes(std::vector<std::byte>(100, std::byte{7})));
     refused = 0;
   }
@@ -126,7 +124,7 @@ TEST_CASE("chunks of no exchange, of an ended one and of another kind are read a
   REQUIRE(evil.say(head_of(ChunkKind::offer, 0, 5), chunk_of(kA, 0)));
   REQUIRE(evil.say(head_of(ChunkKind::state, 0, 1), chunk_of(kA, 0)));
   REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 1, 0.5f), chunk_of(kA, 0)));
-  REQUIRE(evil.say(evil.offer(b, kChunk, 2)));  // gives up the first one
+  REQUIRE(evil.say(evil.offer(b, kChunk, 2)));  // ends the first one
   REQUIRE(evil.say(head_of(ChunkKind::offer, 0, 1), chunk_of(kA, 0)));
   REQUIRE(evil.say(head_of(ChunkKind::offer, 0, 2), chunk_of(kA, 0)));
   const auto reply = evil.hear();
@@ -139,7 +137,7 @@ TEST_CASE("chunks of no exchange, of an ended one and of another kind are read a
   REQUIRE(b.mixer->counters().answered == 1);
 }
 
-TEST_CASE("a responder that answers what was not asked is aborted without a trace in the arena") {
+TEST_CASE("a responder that answers anything else is aborted, and the arena is unchanged") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer a(world, 1);
@@ -161,7 +159,7 @@ TEST_CASE("a responder that answers what was not asked is aborted without a trac
   SECTION("a refusal of another exchange") {
     REQUIRE(evil.say(wire::ExchangeRefusal{7, RefusalReason::busy, 0}));
   }
-  SECTION("a message that does not belong here") { REQUIRE(evil.say(wire::Ping{})); }
+  SECTION("an unexpected message") { REQUIRE(evil.say(wire::Ping{})); }
   SECTION("a half exchange, then a refusal") {
     REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 1, 0.0f), chunk_of(kB, 0)));
     REQUIRE(evil.say(wire::ExchangeRefusal{1, RefusalReason::busy, 0}));
@@ -172,7 +170,7 @@ TEST_CASE("a responder that answers what was not asked is aborted without a trac
   require_well(world, a);
 }
 
-TEST_CASE("replies of weight 0 complete an exchange in which nobody mixes") {
+TEST_CASE("replies of weight 0 complete an exchange in which neither side mixes") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer a(world, 1);
@@ -190,7 +188,7 @@ TEST_CASE("replies of weight 0 complete an exchange in which nobody mixes") {
   REQUIRE(a.values() == kA);
 }
 
-TEST_CASE("a frame that claims more bytes than the protocol allows is refused before its body comes") {
+TEST_CASE("a frame that claims more bytes than the protocol allows is rejected before its body arrives") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer b(world, 2);
@@ -209,7 +207,8 @@ TEST_CASE("a frame that claims more bytes than the protocol allows is refused be
   require_well(world, b);
 }
 
-TEST_CASE("a remote that asks without end and reads nothing is cut off, and little was kept for it") {
+TEST_CASE(
+    "a remote that sends requests without end and reads nothing is disconnected, with little memory used") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   ExchangerOptions options = steady();
   options.stall = std::chrono::milliseconds(50);
@@ -220,7 +219,7 @@ TEST_CASE("a remote that asks without end and reads nothing is cut off, and litt
   Stranger evil(world, 66);
   evil.dial(b);
   wire::Message question;
-  std::vector<std::byte> behind;  // what follows each
+  std::vector<std::byte> behind;  // what follows each request
   SECTION("offers with a chunk each") {
     question = evil.offer(b, kChunk);
     auto head = head_of(ChunkKind::offer, 0);
@@ -243,7 +242,7 @@ TEST_CASE("a remote that asks without end and reads nothing is cut off, and litt
     }
     SECTION("parameters of another model") { question = wire::StateRequest{kFingerprint + 1, kChunk, 0}; }
   }
-  // A connection holds less than a MiB in each direction; a million questions are far more.
+  // A connection holds less than a MiB in each direction; a million requests are far more.
   int asked = 0;
   constexpr int kQuestions = 1'000'000;
   world.run([](LinkPtr link, wire::Message what, Bytes chunk, int& count) -> asio::awaitable<void> {
@@ -256,7 +255,7 @@ TEST_CASE("a remote that asks without end and reads nothing is cut off, and litt
   require_well(world, b, kTries);
 }
 
-TEST_CASE("of too many inbound connections the oldest idle ones go, and busy ones stay") {
+TEST_CASE("with too many inbound connections the oldest idle ones are closed, and busy ones stay") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   ExchangerOptions options = steady();
   options.servers_max = 4;

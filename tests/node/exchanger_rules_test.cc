@@ -1,4 +1,4 @@
-// Every rule and payload over real connections, terms and rounds, and a peer whose own values may not travel.
+// Every rule and payload over real connections, terms and rounds, and a peer whose own values are not finite.
 #include <cmath>
 #include <limits>
 
@@ -13,21 +13,21 @@ using namespace testing;
 using gossip::Outcome;
 using training::MixFault;
 
-constexpr std::size_t kFloats = 2'100, kCell = 256;  // nine cells, the last one shorter
-constexpr std::size_t kCells = 9;
+constexpr std::size_t kRuleFloats = 2'100, kRuleCell = 256;  // nine cells, the last one shorter
+constexpr std::size_t kRuleCells = 9;
 
 training::MixOptions mix_of(Rule rule, Payload payload) {
   training::MixOptions mix;
   mix.rule = rule;
   mix.payload = payload;
-  mix.cell_floats = kCell;
+  mix.cell_floats = kRuleCell;
   mix.top_k = 0.1;
   return mix;
 }
 
 void fill(TestPeer& peer, const training::MixOptions& mix, std::uint64_t seed) {
-  peer.attach(kFloats, mix);
-  peer.arena->write(0, random_floats(kFloats, seed));
+  peer.attach(kRuleFloats, mix);
+  peer.arena->write(0, random_floats(kRuleFloats, seed));
   peer.mixer->adopt();
 }
 
@@ -44,7 +44,7 @@ std::uint64_t refused(const TestPeer& peer, MixFault fault) {
 
 }  // namespace
 
-TEST_CASE("every rule in every payload of its own brings two peers together, over TCP and in memory") {
+TEST_CASE("every rule brings two peers closer in each of its payloads, over TCP and in memory") {
   struct Combination {
     Rule rule;
     Payload payload;
@@ -87,12 +87,12 @@ TEST_CASE("every rule in every payload of its own brings two peers together, ove
   }
 }
 
-TEST_CASE("a peer meets all its neighbors at once in a lock-step round, and offers say the round") {
+TEST_CASE("a peer meets all its neighbors at once in a lock-step round, and offers carry the round") {
   World world(Kind::tcp);
   TestPeer center(world, 1);
   fill(center, mix_of(Rule::d_psgd, Payload::f32), 1);
   std::vector<std::unique_ptr<TestPeer>> others;
-  std::vector<double> expected(kFloats);
+  std::vector<double> expected(kRuleFloats);
   constexpr double kWeight = 0.2;
   for (std::uint64_t i = 0; i < 4; ++i) {
     others.push_back(std::make_unique<TestPeer>(world, 10 + i));
@@ -101,10 +101,10 @@ TEST_CASE("a peer meets all its neighbors at once in a lock-step round, and offe
     others.back()->mixer->begin_round(7);
   }
   const auto x = center.values();
-  for (std::size_t i = 0; i < kFloats; ++i) expected[i] = double{x[i]};
+  for (std::size_t i = 0; i < kRuleFloats; ++i) expected[i] = double{x[i]};
   for (const auto& other : others) {
     const auto y = other->values();
-    for (std::size_t i = 0; i < kFloats; ++i) expected[i] += kWeight * (double{y[i]} - double{x[i]});
+    for (std::size_t i = 0; i < kRuleFloats; ++i) expected[i] += kWeight * (double{y[i]} - double{x[i]});
   }
   center.mixer->begin_round(7);
   center.terms = {7, static_cast<float>(kWeight), 1};
@@ -117,10 +117,10 @@ TEST_CASE("a peer meets all its neighbors at once in a lock-step round, and offe
   for (const auto& ended : center.ended) REQUIRE(ended.outcome == Outcome::completed);
   for (const auto& other : others) REQUIRE(other->rounds_offered == std::vector<std::uint64_t>{7});
   const auto after = center.values();
-  for (std::size_t i = 0; i < kFloats; ++i) REQUIRE(std::abs(double{after[i]} - expected[i]) < 1e-6);
+  for (std::size_t i = 0; i < kRuleFloats; ++i) REQUIRE(std::abs(double{after[i]} - expected[i]) < 1e-6);
 }
 
-TEST_CASE("a push goes to the servers of two parts at once, and each mixes its own alone") {
+TEST_CASE("a push goes to two servers at once, and each mixes only its own part") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     World world(kind);
     TestPeer worker(world, 1);
@@ -133,7 +133,7 @@ TEST_CASE("a push goes to the servers of two parts at once, and each mixes its o
       servers[k]->terms.weight = 0.5F;
       servers[k]->terms.part = {k, 2};
     }
-    worker.arena->add(0, std::vector<float>(kFloats, 1));
+    worker.arena->add(0, std::vector<float>(kRuleFloats, 1));
     for (std::uint32_t k = 0; k < 2; ++k) {
       worker.terms.part = {k, 2};
       worker.begin(*servers[k]);
@@ -147,7 +147,7 @@ TEST_CASE("a push goes to the servers of two parts at once, and each mixes its o
       const auto cells = worker.mixer->grid().part(k, 2);
       const std::size_t begin = worker.mixer->grid().offset(cells.first),
                         end = begin + worker.mixer->grid().floats(cells);
-      for (std::size_t i = 0; i < kFloats; ++i) {
+      for (std::size_t i = 0; i < kRuleFloats; ++i) {
         const bool own = begin <= i && i < end;
         REQUIRE(std::abs(served[i] - first[i] - (own ? 0.5F : 0)) < 1e-5F);
         if (own) REQUIRE(std::abs(pulled[i] - served[i]) < 1e-5F);
@@ -156,8 +156,7 @@ TEST_CASE("a push goes to the servers of two parts at once, and each mixes its o
   }
 }
 
-TEST_CASE(
-    "of a refused exchange a sender of push-sum gets back what had left: shares and values are as before") {
+TEST_CASE("a refused push-sum exchange returns the shares and values that had left") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Payload payload : {Payload::f32, Payload::int8}) {
       World world(kind);
@@ -171,7 +170,7 @@ TEST_CASE(
       for (std::size_t cell = 0; cell < a.mixer->grid().count(); ++cell) REQUIRE(shares.share(cell) == 1);
       REQUIRE(a.mixer->counters().lost_weight == 0);
       const auto after = a.values();
-      for (std::size_t i = 0; i < kFloats; ++i)
+      for (std::size_t i = 0; i < kRuleFloats; ++i)
         REQUIRE(std::abs(double{after[i]} - double{before[i]}) < 1e-5);
       REQUIRE(b.values() == theirs);
       b.decide = nullptr;
@@ -181,7 +180,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a refusal tells the refuser's round") {
+TEST_CASE("a refusal carries the refuser's round") {
   World world(Kind::tcp);
   TestPeer a(world, 1), b(world, 2);
   fill(a, mix_of(Rule::pairwise, Payload::f32), 1);
@@ -192,7 +191,7 @@ TEST_CASE("a refusal tells the refuser's round") {
   REQUIRE(a.ended.back().round == 42);
 }
 
-TEST_CASE("an exchange tells how far it is, at every sixteenth or oftener") {
+TEST_CASE("an exchange reports its progress at least sixteen times") {
   World world(Kind::tcp);
   TestPeer a(world, 1), b(world, 2);
   a.attach(random_floats(100 * 64, 1), 64);
@@ -208,7 +207,7 @@ TEST_CASE("an exchange tells how far it is, at every sixteenth or oftener") {
   REQUIRE(b.advanced.empty());
 }
 
-TEST_CASE("an offer may wait for the core, and is answered or withdrawn then") {
+TEST_CASE("an offer may wait for the core, and is answered or withdrawn later") {
   World world(Kind::tcp);
   TestPeer a(world, 1), b(world, 2);
   fill(a, mix_of(Rule::pairwise, Payload::f32), 1);
@@ -224,7 +223,7 @@ TEST_CASE("an offer may wait for the core, and is answered or withdrawn then") {
     REQUIRE(world.until([&] { return a.ended.size() == 1; }));
     REQUIRE(a.ended.back().outcome == Outcome::completed);
   }
-  SECTION("withdrawn, which is noticed without an answer") {
+  SECTION("withdrawn, and noticed without an answer") {
     a.exchanger->abort(1);
     REQUIRE(world.until([&] { return b.answers_ended == 1; }));
     REQUIRE(b.answers_completed == 0);
@@ -233,7 +232,7 @@ TEST_CASE("an offer may wait for the core, and is answered or withdrawn then") {
   }
 }
 
-TEST_CASE("a peer whose own values are not finite gives none of them away, and says so") {
+TEST_CASE("a peer whose own values are not finite sends none of them, and reports it") {
   const float poison = GENERATE(std::numeric_limits<float>::quiet_NaN(), 1e38F);
   World world(Kind::tcp);
   TestPeer sick(world, 1), healthy(world, 2);
@@ -242,11 +241,11 @@ TEST_CASE("a peer whose own values are not finite gives none of them away, and s
   const auto before = healthy.values();
   sick.arena->write(300, std::vector<float>{poison});
   SECTION("in an exchange of its own") { REQUIRE(exchange(world, sick, healthy) == Outcome::aborted); }
-  SECTION("when another asks") {
+  SECTION("in an exchange of its partner") {
     REQUIRE(exchange(world, healthy, sick) == Outcome::aborted);
     REQUIRE(healthy.counters().half_applied_chunks <= kWindow);
   }
-  SECTION("to a joiner, neither now nor later, until it is renewed") {
+  SECTION("to a joiner, now and later, until it is renewed") {
     healthy.exchanger->fetch_state(sick.id, sick.address);
     REQUIRE(world.until([&] { return healthy.states_lost.size() == 1; }));
     REQUIRE(sick.diverged == 1);
@@ -266,7 +265,7 @@ TEST_CASE("a peer whose own values are not finite gives none of them away, and s
   for (const float value : healthy.values()) REQUIRE(std::abs(value) <= 1);
 }
 
-TEST_CASE("what a partner sends is refused by its reason, and the reasons are counted") {
+TEST_CASE("chunks from a partner are rejected by reason, and the reasons are counted") {
   World world(Kind::tcp);
   TestPeer b(world, 2);
   fill(b, mix_of(Rule::pairwise, Payload::f32), 2);
@@ -274,17 +273,17 @@ TEST_CASE("what a partner sends is refused by its reason, and the reasons are co
   const auto send = [&](std::uint64_t number, wire::ChunkHead head, const std::vector<float>& values) {
     Stranger evil(world, number);
     evil.dial(b);
-    REQUIRE(evil.say(evil.offer(b, kCell)));
+    REQUIRE(evil.say(evil.offer(b, kRuleCell)));
     head.exchange = 1;
     REQUIRE(evil.say(head, values));
     evil.hear_the_end();
   };
-  std::vector<float> values(kCell, 0.5F);
+  std::vector<float> values(kRuleCell, 0.5F);
   values[7] = std::numeric_limits<float>::quiet_NaN();
   send(10, {}, values);
   values[7] = -1e38F;
   send(11, {}, values);
-  send(12, {}, std::vector<float>(kCell - 1, 0.5F));
+  send(12, {}, std::vector<float>(kRuleCell - 1, 0.5F));
   REQUIRE(world.until([&] { return b.answers_ended == 3; }));
   REQUIRE(refused(b, MixFault::not_finite) == 1);
   REQUIRE(refused(b, MixFault::too_large) == 1);
@@ -293,7 +292,7 @@ TEST_CASE("what a partner sends is refused by its reason, and the reasons are co
   REQUIRE(b.counters().chunks_refused == 3);
   REQUIRE(b.values() == before);
 
-  // A reply with a weight that the rule does not know.
+  // A reply with a weight that the rule does not allow.
   Stranger liar(world, 13);
   b.exchanger->begin(9, liar.id, liar.address);
   liar.await_dial();
@@ -303,14 +302,14 @@ TEST_CASE("what a partner sends is refused by its reason, and the reasons are co
   head.exchange = 9;
   head.kind = wire::ChunkKind::reply;
   head.weight = 0.375F;
-  REQUIRE(liar.say(head, std::vector<float>(kCell, 0.5F)));
+  REQUIRE(liar.say(head, std::vector<float>(kRuleCell, 0.5F)));
   REQUIRE(world.until([&] { return b.ended.size() == 1; }));
   REQUIRE(b.ended.back().outcome == Outcome::aborted);
   REQUIRE(refused(b, MixFault::weight) == 1);
   REQUIRE(b.values() == before);
 }
 
-TEST_CASE("a chunk more in an exchange costs no allocation, but for the coroutines that had to wait") {
+TEST_CASE("an additional chunk in an exchange costs no allocation except for coroutines that had to wait") {
   constexpr int kExchanges = 100;
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     const auto allocations = [&](std::size_t chunks) {

@@ -15,7 +15,7 @@ using wire::RefusalReason;
 
 }  // namespace
 
-TEST_CASE("an exchange leaves both replicas at their mean, and the next one takes the same connection") {
+TEST_CASE("an exchange leaves both replicas at their mean, and the next one uses the same connection") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     TwoPeers two(kind);
     REQUIRE(exchange(two.world, two.a, two.b) == Outcome::completed);
@@ -35,8 +35,7 @@ TEST_CASE("an exchange leaves both replicas at their mean, and the next one take
 
 // ---- refusals ----
 
-TEST_CASE(
-    "an offer to a peer without parameters is rejected, and the same connection serves once it has some") {
+TEST_CASE("an offer to a peer without parameters is rejected, and the connection serves later offers") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer a(world, 1), b(world, 2);
@@ -86,7 +85,7 @@ TEST_CASE("an offer that the core declines is rejected, and the connection is us
   REQUIRE(two.a.counters().half_applied_chunks == 0);
 }
 
-TEST_CASE("an exchange with nobody, or with another instance than the one meant, is aborted and harmless") {
+TEST_CASE("an exchange with no peer, or with another instance than meant, is aborted and harmless") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   TwoPeers two(kind);
   two.a.exchanger->begin(1, PeerId{77}, two.b.address);
@@ -101,9 +100,9 @@ TEST_CASE("an exchange with nobody, or with another instance than the one meant,
   require_well(two.world, two.a);
 }
 
-// ---- giving up ----
+// ---- aborts ----
 
-TEST_CASE("an aborted exchange ends its loans, counts a window of chunks and tells nobody") {
+TEST_CASE("an aborted exchange ends its loans, counts a window of chunks and makes no event") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   World world(kind);
   TestPeer a(world, 1);
@@ -119,13 +118,13 @@ TEST_CASE("an aborted exchange ends its loans, counts a window of chunks and tel
     REQUIRE(floats_of(*frame) == chunk_of(kA, chunk));
   }
   SECTION("by the core") {
-    a.exchanger->abort(2);  // another one: nothing happens
+    a.exchanger->abort(2);  // another exchange: nothing happens
     REQUIRE(a.counters().half_applied_chunks == 0);
     a.exchanger->abort(1);
     REQUIRE(a.counters().half_applied_chunks == kWindow);
-    REQUIRE_FALSE(silent.hear());  // beyond the window nothing was sent
+    REQUIRE_FALSE(silent.hear());  // nothing was sent beyond the window
     require_well(world, a);
-    REQUIRE(a.ended.size() == 1);  // that of require_well
+    REQUIRE(a.ended.size() == 1);  // the one of require_well
   }
   SECTION("by closing") {
     a.exchanger->close();
@@ -133,7 +132,7 @@ TEST_CASE("an aborted exchange ends its loans, counts a window of chunks and tel
     REQUIRE_FALSE(silent.hear());
     REQUIRE(a.ended.empty());
   }
-  SECTION("by destruction, while the loop goes on") {
+  SECTION("by destruction, while the loop runs") {
     a.exchanger.reset();
     a.arena.reset();
     REQUIRE_FALSE(silent.hear());
@@ -151,7 +150,7 @@ TEST_CASE("an exchange that is aborted while it is dialed never begins") {
   REQUIRE(two.b.offered == 1);
 }
 
-TEST_CASE("who begins an exchange or asks for a copy, and falls silent, is given up after the stall limit") {
+TEST_CASE("a peer that falls silent in an exchange or a copy is disconnected after the stall limit") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   ExchangerOptions options = steady();
   options.stall = std::chrono::milliseconds(30);
@@ -159,14 +158,14 @@ TEST_CASE("who begins an exchange or asks for a copy, and falls silent, is given
   TestPeer a(world, 1, options);
   a.attach(kA, kChunk);
   Stranger silent(world, 2);
-  SECTION("an initiator, behind its offer") {
+  SECTION("an initiator, after its offer") {
     silent.dial(a);
     REQUIRE(silent.say(silent.offer(a, kChunk)));
     REQUIRE(world.until([&] { return a.answers_ended == 1; }));
     REQUIRE(a.values() == kA);
     REQUIRE(a.answers_completed == 0);
   }
-  SECTION("an initiator, behind some chunks") {
+  SECTION("an initiator, after some chunks") {
     silent.dial(a);
     REQUIRE(silent.say(silent.offer(a, kChunk)));
     for (std::size_t chunk = 0; chunk < 4; ++chunk) {
@@ -186,7 +185,7 @@ TEST_CASE("who begins an exchange or asks for a copy, and falls silent, is given
   require_well(world, a, kTries);
 }
 
-TEST_CASE("a partner may hold an offer beyond any stall limit: the core alone gives an exchange up") {
+TEST_CASE("a partner may hold an offer beyond any stall limit: only the core aborts the exchange") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   const bool initiator_is_short = GENERATE(true, false);
   ExchangerOptions short_stall = steady();
@@ -203,7 +202,8 @@ TEST_CASE("a partner may hold an offer beyond any stall limit: the core alone gi
   };
   a.begin(b);
   REQUIRE(world.until([&] { return held.size() == 1; }));
-  // Time passes: others begin exchanges with the impatient one after that, and are cut off for their silence.
+  // Time passes: remotes that begin exchanges with the impatient peer after that are disconnected for their
+  // silence.
   for (std::uint64_t i = 0; i < 5; ++i) {
     Stranger silent(world, 10 + i);
     silent.dial(initiator_is_short ? a : b);
@@ -214,15 +214,15 @@ TEST_CASE("a partner may hold an offer beyond any stall limit: the core alone gi
   REQUIRE(a.ended.empty());
   REQUIRE(a.exchanger->under_way() == 1);
   const int others = b.answers_ended;
-  SECTION("and when it is answered it goes on") {
+  SECTION("when it is answered, it continues") {
     b.exchanger->answer({a.id, 1, true, {}, {}});
     REQUIRE(world.until([&] { return a.ended.size() == 1; }));
-    if (!initiator_is_short) return;  // such a responder may well find the chunks too slow
+    if (!initiator_is_short) return;  // such a responder may find the chunks too slow
     REQUIRE(a.ended.back().outcome == Outcome::completed);
     REQUIRE(near(a.values(), b.values()));
     REQUIRE(a.counters().half_applied_chunks == 0);
   }
-  SECTION("and when the core gives it up nothing was mixed") {
+  SECTION("when the core aborts it, nothing was mixed") {
     a.exchanger->abort(1);
     REQUIRE(a.counters().half_applied_chunks == kWindow);
     REQUIRE(world.until([&] { return b.exchanger->servers() == 0; }));
@@ -234,7 +234,7 @@ TEST_CASE("a partner may hold an offer beyond any stall limit: the core alone gi
 
 // ---- a partner that dies ----
 
-TEST_CASE("at whatever moment a connection breaks the shifted chunks are among the half-applied ones") {
+TEST_CASE("at any break of a connection the shifted chunks are among the half-applied ones") {
   constexpr std::size_t kMany = 40'000, kLarge = 5'000;
   const auto x = random_floats(kMany, 3), y = random_floats(kMany, 4);
   World world(Kind::memory);
@@ -254,7 +254,7 @@ TEST_CASE("at whatever moment a connection breaks the shifted chunks are among t
       REQUIRE(world.until([met = false]() mutable { return std::exchange(met, true); }));  // one event
     }
     world.network.cut(b.address);
-    world.network.cut_next_after(b.address, 1);  // where it had not been dialed yet
+    world.network.cut_next_after(b.address, 1);  // if it had not been dialed yet
     REQUIRE(world.until([&] { return a.ended.size() > ended; }));
     aborted = a.ended.back().outcome == Outcome::aborted;
     REQUIRE(world.until([&] { return b.exchanger->servers() == 0; }));
@@ -269,8 +269,7 @@ TEST_CASE("at whatever moment a connection breaks the shifted chunks are among t
   REQUIRE(shifted_most > 0);
 }
 
-TEST_CASE(
-    "when either process ends in the middle of an exchange the other goes on, at most a window shifted") {
+TEST_CASE("when either process ends in an exchange, the other continues, with at most a window shifted") {
   constexpr std::size_t kMany = 600'000, kLarge = 10'000;  // more than the sockets hold
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const bool initiator_dies : {false, true}) {
@@ -305,7 +304,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a connection that the remote closed while it was idle is replaced, not blamed on the exchange") {
+TEST_CASE("a connection that the remote closed while it was idle is replaced, and the exchange succeeds") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     World world(kind);
     TestPeer a(world, 1);
@@ -316,7 +315,7 @@ TEST_CASE("a connection that the remote closed while it was idle is replaced, no
     REQUIRE(exchange(world, a, *b) == Outcome::completed);
     REQUIRE(a.exchanger->idle() == 1);
 
-    // The news comes before the next exchange: the connection leaves the pool at once.
+    // The end is known before the next exchange: the connection leaves the pool at once.
     b->die();
     REQUIRE(world.until([&] { return a.exchanger->idle() == 0; }));
     b = std::make_unique<TestPeer>(world, 2, steady(), at);
@@ -325,7 +324,7 @@ TEST_CASE("a connection that the remote closed while it was idle is replaced, no
     REQUIRE(a.counters().redials == 0);
     REQUIRE(a.counters().half_applied_chunks == 0);
 
-    // The news comes when the exchange has begun: it begins again on a new connection.
+    // The end is known after the exchange has begun: it restarts on a new connection.
     const auto x = a.values();
     a.begin(*b);
     REQUIRE(world.until([&] { return a.exchanger->idle() == 0; }));
@@ -338,7 +337,7 @@ TEST_CASE("a connection that the remote closed while it was idle is replaced, no
     REQUIRE(shifted_chunks(x, kB, a.values(), b->values(), kChunk) == 0);
     REQUIRE(a.links->counters().bulk_dialed == 3);
 
-    // And where nobody is there any more, it is aborted.
+    // If the peer is gone, the exchange is aborted.
     a.begin(*b);
     b->die();
     REQUIRE(world.until([&] { return a.ended.size() == 4; }));
@@ -369,7 +368,7 @@ TEST_CASE("the pool keeps a few connections, each for a while") {
     }
     REQUIRE(a.links->counters().bulk_dialed == 6);
   }
-  SECTION("and one that nobody used for so long is closed") {
+  SECTION("a connection that stays unused for the idle limit is closed") {
     options.idle_limit = std::chrono::milliseconds(20);
     TestPeer a(world, 1, options), b(world, 2);
     a.attach(kA, kChunk);
@@ -380,7 +379,7 @@ TEST_CASE("the pool keeps a few connections, each for a while") {
     REQUIRE(a.counters().redials == 0);
     REQUIRE(a.links->counters()[transport::LinkErrorKind::timed_out] == 0);
   }
-  SECTION("also by the one who accepted it, where the dialer is gone without a word") {
+  SECTION("the accepting peer closes it too if the dialer vanished") {
     options.idle_limit = std::chrono::milliseconds(20);
     TestPeer b(world, 2, options);
     b.attach(kB, kChunk);
@@ -392,7 +391,7 @@ TEST_CASE("the pool keeps a few connections, each for a while") {
   }
 }
 
-TEST_CASE("an exchanger that is destroyed while it serves, fetches and dials lets the loop go on in peace") {
+TEST_CASE("an exchanger destroyed while it serves, fetches and dials does not disturb the loop") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (std::size_t turns = 0; turns < 60; ++turns) {
       World world(kind);
@@ -415,7 +414,7 @@ TEST_CASE("an exchanger that is destroyed while it serves, fetches and dials let
   }
 }
 
-TEST_CASE("an exchanger that is closed answers nothing and takes nothing up") {
+TEST_CASE("an exchanger that is closed answers no offer and begins no exchange") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   TwoPeers two(kind);
   REQUIRE(exchange(two.world, two.a, two.b) == Outcome::completed);

@@ -9,7 +9,7 @@
 
 namespace starling::node {
 
-TEST_CASE("a gate is open again when nobody pauses it any more") {
+TEST_CASE("a gate is open again when all pauses have ended") {
   Gate gate(1);
   CHECK(gate.is_open());
   gate.pause(PausedBy::core);
@@ -54,8 +54,7 @@ TEST_CASE("a budget gives each step once, and a returned step again") {
   CHECK_FALSE(budget.take());
 }
 
-TEST_CASE(
-    "a capture is complete with the last worker's part, and the next one may begin after it is finished") {
+TEST_CASE("a capture is complete with the last worker's part, and then the next one may begin") {
   Gate gate(2);
   Captures captures(gate, 2);
   training::PeerState earlier;

@@ -20,7 +20,7 @@
 namespace starling::node {
 namespace {
 
-// The thread that owns the peer: runs what is posted, in order, unless it is held.
+// The thread that owns the peer: runs posted work in order, unless it is held.
 class Owner {
  public:
   Owner() : thread_([this] { loop(); }) {}
@@ -77,7 +77,7 @@ class Owner {
   std::thread thread_;
 };
 
-// Not loopback's, at which this machine reaches itself; an empty host where it has none.
+// An address of this machine other than loopback; an empty host if it has none.
 Address other_address_of_this_machine() {
   ifaddrs* all = nullptr;
   Address found;
@@ -93,7 +93,7 @@ Address other_address_of_this_machine() {
   return found;
 }
 
-// A server with a route each way, and a stream.
+// A server with one route of each method, and a stream.
 struct Fixture {
   explicit Fixture(Duration patience = std::chrono::seconds(20)) {
     std::vector<HttpRoute> routes;
@@ -121,7 +121,7 @@ struct Fixture {
   Address at;
 };
 
-// A connection by hand.
+// A connection made by hand.
 class Caller {
  public:
   explicit Caller(const Address& at) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -143,7 +143,7 @@ class Caller {
       sent += static_cast<std::size_t>(n);
     }
   }
-  // False where the server closes before it has said this.
+  // False if the server closes before it has sent this.
   bool hear_until(const std::string& word) const {
     std::string text;
     char piece[4096];
@@ -183,7 +183,7 @@ bool has_status(const std::string& answer, int status) {
 
 }  // namespace
 
-TEST_CASE("what is asked is answered on the peer's own thread") {
+TEST_CASE("a request is answered on the peer's own thread") {
   Fixture http;
   const auto answer = http_request(http.at, "GET", "/read");
   REQUIRE(answer.ok());
@@ -195,7 +195,7 @@ TEST_CASE("what is asked is answered on the peer's own thread") {
   CHECK(echo->body == "{\"a\":1}");
 }
 
-TEST_CASE("a host is one's own if it is an IP literal, localhost or the one that is bound") {
+TEST_CASE("a host is accepted if it is an IP literal, localhost or the bound name") {
   for (const char* host : {"127.0.0.1", "127.0.0.1:7180", "[::1]:7180", "[::1]", "localhost", "localhost:1",
                            "10.1.2.3:7180", "box", "box:7180"}) {
     INFO(host);
@@ -211,13 +211,13 @@ TEST_CASE("a host is one's own if it is an IP literal, localhost or the one that
 TEST_CASE("a foreign web page can neither read a peer nor send it commands") {
   Fixture http;
   const std::string json = "Content-Type: application/json\r\n";
-  // Its name was rebound to this address, or is not told.
+  // A host name that was rebound to this address, and a missing one.
   CHECK(has_status(say(http.at, "GET /read HTTP/1.1\r\nHost: evil.example\r\n\r\n"), 403));
   CHECK(has_status(say(http.at, "GET /read HTTP/1.0\r\n\r\n"), 403));
   CHECK(has_status(say(http.at, "POST /write HTTP/1.1\r\nHost: evil.example:80\r\n" + json +
                                     "Content-Length: 2\r\n\r\n{}"),
                    403));
-  // Forms and simple requests, which a browser sends without asking.
+  // Forms and simple requests, which a browser sends without a preflight request.
   for (const char* type : {"", "Content-Type: text/plain\r\n", "Content-Type: application/jsonp\r\n",
                            "Content-Type: application/x-www-form-urlencoded\r\n",
                            "Content-Type: text/plain;application/json\r\n",
@@ -227,7 +227,7 @@ TEST_CASE("a foreign web page can neither read a peer nor send it commands") {
                                       "Content-Length: 2\r\n\r\n{}"),
                      415));
   }
-  // The question whether it may.
+  // The preflight request.
   const std::string preflight =
       say(http.at,
           "OPTIONS /write HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil.example\r\n"
@@ -278,7 +278,7 @@ TEST_CASE("noise, long lines and broken requests do not harm the server") {
   CHECK(answer->status == 200);
 }
 
-TEST_CASE("a peer that is busy is reported so, in bounded time, and answers the next request") {
+TEST_CASE("a busy peer is reported so, in bounded time, and answers the next request") {
   Fixture http(std::chrono::milliseconds(50));
   http.owner.hold(true);
   const auto busy = http_request(http.at, "GET", "/read");
@@ -293,7 +293,7 @@ TEST_CASE("a peer that is busy is reported so, in bounded time, and answers the 
   }
 }
 
-TEST_CASE("a server that ends answers the waiting clients, and calls nothing afterwards") {
+TEST_CASE("a server that ends answers the waiting clients, and calls no handler afterwards") {
   Fixture http(std::chrono::hours(1));
   http.owner.hold(true);
   Result<HttpAnswer> answer = HttpAnswer{};
@@ -323,8 +323,7 @@ TEST_CASE("endless connections take a bounded number of descriptors, and silent 
   for (const Caller& caller : silent) CHECK(caller.hear().empty());
 }
 
-TEST_CASE(
-    "a stream continues with what is published, ends with the server, and takes no other request's thread") {
+TEST_CASE("a stream sends what is published, ends with the server, and blocks no other request's thread") {
   Fixture http;
   CHECK(http.server->streams() == 0);
   std::deque<Caller> pages;
@@ -344,7 +343,7 @@ TEST_CASE(
   http.server->publish("one;");
   http.server->publish("two;");
   for (const Caller& page : pages) CHECK(page.hear_until("two;"));
-  // Who does not listen is ended, and the others are not.
+  // A client that does not read is disconnected; the others are not.
   const std::string much(1 << 20, 'x');
   for (int i = 0; i < 40; ++i) http.server->publish(much);
   http.server.reset();
@@ -353,7 +352,7 @@ TEST_CASE(
 
 TEST_CASE("commands from another machine need the token") {
   const Address other = other_address_of_this_machine();
-  if (other.host.empty()) return;  // it has none but loopback's
+  if (other.host.empty()) return;  // the machine has only loopback
   Owner owner;
   const auto serve = [&](const std::string& token) {
     std::vector<HttpRoute> routes;
@@ -388,7 +387,7 @@ TEST_CASE("a port that is taken is an error, even among Starling's own") {
   CHECK_FALSE(HttpServer::start({"192.0.2.1", 0}, {}, http.owner.post()).ok());
 }
 
-TEST_CASE("a call that gets no answer is an error with the address in it") {
+TEST_CASE("a call without an answer is an error that contains the address") {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in here{};
   here.sin_family = AF_INET;

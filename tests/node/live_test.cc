@@ -1,4 +1,4 @@
-// What the live page, Prometheus and scripts are told, against docs/API.md.
+// What the live page, Prometheus and scripts receive, compared with docs/API.md.
 #include <nlohmann/json.hpp>
 
 #include <cmath>
@@ -39,7 +39,14 @@ std::unique_ptr<gossip::Membership> swarm_of(std::uint64_t members) {
 }
 
 wire::Vitals vitals(std::uint64_t id, float speed) {
-  return {PeerId{id}, 1, speed, 0.5F, std::nullopt, 2.0F, PeerId{1}, false};
+  wire::Vitals vitals;
+  vitals.id = PeerId{id};
+  vitals.sequence = 1;
+  vitals.samples_per_second = speed;
+  vitals.loss = 0.5;
+  vitals.staleness = 2;
+  vitals.partner = PeerId{1};
+  return vitals;
 }
 
 // A line of the text format: its name, labels and value.
@@ -85,7 +92,7 @@ TEST_CASE("members report their figures, and slow ones stand out against the med
   CHECK(*members[2].slowdown == Approx(10));
   CHECK(members[2].exchanging);
   CHECK_FALSE(members[1].exchanging);
-  CHECK(members[3].paused);  // who rests is not slow
+  CHECK(members[3].paused);  // a paused member is not slow
   CHECK_FALSE(members[3].slowdown.has_value());
   CHECK_FALSE(members[4].samples_per_second.has_value());
   CHECK(*members[1].loss == 0.5);
@@ -141,8 +148,8 @@ TEST_CASE("the graph is the topology's among the members that train") {
   CHECK(said.at("contraction_is_bound") == false);
   CHECK(said.at("prediction").at("by") == "exchange");
   CHECK(said.at("prediction").at("factor") == said.at("contraction"));
-  // Under other rules: a round leaves (1 - gap)^2, a push less than nothing and more than an exchange; of
-  // momentum no analysis is.
+  // Under other rules: a round leaves (1 - gap)^2, a push less than 1 and more than an exchange; rules with
+  // momentum have no analysis.
   const auto under = [&](Rule rule) {
     run.gossip.rule = rule;
     auto other = *link_graph("ring", gossip::vertices(membership));
@@ -160,7 +167,7 @@ TEST_CASE("the graph is the topology's among the members that train") {
   CHECK_FALSE(link_graph("moebius", gossip::vertices(membership)).ok());
 }
 
-TEST_CASE("with more than 64 members the contraction is a bound, and is marked as one") {
+TEST_CASE("with more than 64 members the contraction is a bound, and is marked so") {
   LinkGraph graph;
   graph.topology = "exponential";
   std::vector<std::string> names;
@@ -172,7 +179,7 @@ TEST_CASE("with more than 64 members the contraction is a bound, and is marked a
   CHECK(graph.prediction.words.find("of 65 members that is a bound") != std::string::npos);
 }
 
-TEST_CASE("an hour of history is a bounded number of points, in order, the latest always near") {
+TEST_CASE("an hour of history is a bounded number of points, in order, including recent ones") {
   History history;
   for (int second = 0; second < 20'000; ++second) {
     HistoryPoint point;
@@ -242,13 +249,13 @@ TEST_CASE("metrics have help and a type, counters end in _total, and labels are 
   CHECK(values.at("starling_exchanges_total{outcome=\"completed\"}") == 3);
   CHECK(values.at("starling_chunks_refused_total{reason=\"not_finite\"}") == 2);
   CHECK(values.at("starling_chunks_refused_total{reason=\"own_replica\"}") ==
-        0);  // what has not happened yet is 0
+        0);  // events that have not happened yet count 0
   CHECK(values.at("starling_connections_refused_total{reason=\"wrong swarm\"}") == 4);
   CHECK(values.at("starling_connections_refused_total{reason=\"unreachable\"}") == 0);
   CHECK(values.at("starling_members{state=\"alive\"}") == 4);
   CHECK(values.at("starling_phase{phase=\"training\"}") == 1);
-  CHECK_FALSE(values.contains("starling_accuracy_ratio"));  // it is not known
-  // As many series, whatever happens and however many there are.
+  CHECK_FALSE(values.contains("starling_accuracy_ratio"));  // unknown
+  // The number of series does not depend on the number of members.
   const auto owned_crowd = swarm_of(300);
   const gossip::Membership& crowd = *owned_crowd;
   std::set<std::string> helped_again;
@@ -256,7 +263,7 @@ TEST_CASE("metrics have help and a type, counters end in _total, and labels are 
         samples.size());
 }
 
-TEST_CASE("a status of an older peer lacks newer fields, and is read all the same") {
+TEST_CASE("a status of an older peer lacks newer fields, and is still read") {
   json old = json::parse(to_json(PeerStatus{}));
   for (const char* field : {"rule", "payload", "paused", "epoch_samples", "accuracy", "accuracy_steps",
                             "distance", "staleness", "connections_refused"})

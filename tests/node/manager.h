@@ -13,7 +13,7 @@
 
 namespace starling::node {
 
-// What a service manager has: a socket for datagrams, by a path or (with '@') by a name alone.
+// The receiving end: a datagram socket with a path, or with an abstract name (with '@').
 class Manager {
  public:
   explicit Manager(const std::string& path) {
@@ -29,7 +29,7 @@ class Manager {
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
-  // The next datagram that is there; empty where none is.
+  // The next datagram, or an empty string if there is none.
   std::string heard() const {
     char text[512];
     const ssize_t size = ::recv(socket_, text, sizeof text, MSG_DONTWAIT);

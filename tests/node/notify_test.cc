@@ -11,7 +11,7 @@
 namespace starling::node {
 namespace {
 
-// A variable of the environment while this lives.
+// Sets an environment variable for the life of the object.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
@@ -33,7 +33,7 @@ TEST_CASE("a service manager is notified when the peer is ready, of its status, 
     ServiceNotifier notifier;
     notifier.ready("listening");
     CHECK(manager.heard() == "READY=1\nSTATUS=listening");
-    notifier.alive("listening");  // nothing new, and nobody watches
+    notifier.alive("listening");  // nothing new, and no watchdog
     CHECK(manager.heard().empty());
     notifier.alive("training");
     CHECK(manager.heard() == "STATUS=training");
@@ -45,7 +45,7 @@ TEST_CASE("a service manager is notified when the peer is ready, of its status, 
   }
 }
 
-TEST_CASE("a watchdog of this process gets a sign of life every third of its time") {
+TEST_CASE("a watchdog of this process gets a keep-alive every third of its time") {
   const std::string path = "@starling-watchdog-" + std::to_string(getpid());
   const Manager manager(path);
   const Variable where("NOTIFY_SOCKET", path);

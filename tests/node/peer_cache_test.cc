@@ -28,7 +28,7 @@ CachedSwarm small_swarm(std::uint16_t members = 3) {
   return cached;
 }
 
-std::unique_ptr<PeerCache> open(const TemporaryFolder& folder) {
+std::unique_ptr<PeerCache> open_cache(const TemporaryFolder& folder) {
   auto cache = PeerCache::open(folder.path());
   REQUIRE(cache.ok());
   return std::move(*cache);
@@ -49,13 +49,12 @@ wire::Member member(std::uint64_t id, std::uint16_t port, wire::Liveness livenes
 
 }  // namespace
 
-TEST_CASE(
-    "those who live are remembered first, then the failed, then the old acquaintances; never who left") {
+TEST_CASE("live members are remembered first, then failed ones, then earlier entries; left ones never") {
   using wire::Liveness;
   gossip::Membership membership(member(1, 7100, Liveness::alive), {}, Random(1));
   std::vector<gossip::Action> actions;
   membership.start(Instant{});
-  // The last one listens where this peer itself does: an earlier life of it.
+  // The last one has this peer's own address: it is an earlier instance of this peer.
   const std::vector<wire::Member> alive = {member(2, 7102, Liveness::alive), member(3, 7103, Liveness::alive),
                                            member(4, 7104, Liveness::alive), member(5, 7105, Liveness::alive),
                                            member(6, 7100, Liveness::alive)};
@@ -83,20 +82,20 @@ TEST_CASE("the number of remembered members is bounded") {
   CHECK(peers_to_cache(membership, before).size() == CachedSwarm::kMembersMax);
 }
 
-TEST_CASE("a written cache can be read in the same and in a later life") {
+TEST_CASE("a written cache can be read in the same and in a later process") {
   const TemporaryFolder folder;
-  auto cache = open(folder);
+  auto cache = open_cache(folder);
   CHECK_FALSE(cache->load("starling").swarm.has_value());
   CHECK(cache->load("starling").warning.empty());
   REQUIRE(cache->write(to_json(small_swarm())).ok());
   CHECK(cache->load("starling").swarm == small_swarm());
   cache.reset();
-  CHECK(open(folder)->load("starling").swarm == small_swarm());
+  CHECK(open_cache(folder)->load("starling").swarm == small_swarm());
 }
 
-TEST_CASE("the largest swarm that can be remembered reads back") {
+TEST_CASE("the largest swarm that fits in the cache reads back") {
   const TemporaryFolder folder;
-  const auto cache = open(folder);
+  const auto cache = open_cache(folder);
   const auto swarm = small_swarm(CachedSwarm::kMembersMax);
   REQUIRE(cache->write(to_json(swarm)).ok());
   CHECK(cache->load("starling").swarm == swarm);
@@ -104,7 +103,7 @@ TEST_CASE("the largest swarm that can be remembered reads back") {
 
 TEST_CASE("a folder belongs to one running peer at a time") {
   const TemporaryFolder folder;
-  auto cache = open(folder);
+  auto cache = open_cache(folder);
   const auto second = PeerCache::open(folder.path());
   REQUIRE_FALSE(second.ok());
   CHECK(second.error().message.find("another running peer uses the folder " + folder.path()) !=
@@ -121,7 +120,7 @@ TEST_CASE("a folder that cannot be made is an error that names it") {
   CHECK(cache.error().message.find(folder.file("file/state")) != std::string::npos);
 }
 
-TEST_CASE("a cache that cannot be used is kept aside, with one sentence") {
+TEST_CASE("a cache that cannot be used is renamed, with one message") {
   const TemporaryFolder folder;
   const std::string sound = to_json(small_swarm());
   const auto replaced = [&](const std::string& what, const std::string& by) {
@@ -151,7 +150,7 @@ TEST_CASE("a cache that cannot be used is kept aside, with one sentence") {
            too_many,
        }) {
     INFO(text.substr(0, 200));
-    const auto cache = open(folder);
+    const auto cache = open_cache(folder);
     folder.write("peers.json", text);
     const auto loaded = cache->load("starling");
     CHECK_FALSE(loaded.swarm.has_value());
@@ -164,18 +163,18 @@ TEST_CASE("a cache that cannot be used is kept aside, with one sentence") {
 
 TEST_CASE("a full disk is an error, and the cache stays as it was") {
   const TemporaryFolder folder;
-  const auto cache = open(folder);
+  const auto cache = open_cache(folder);
   std::filesystem::create_directory(folder.file("peers.json"));
   const Status written = cache->write(to_json(small_swarm()));
   REQUIRE_FALSE(written.ok());
   CHECK(written.error().message.find("peers.json") != std::string::npos);
   std::filesystem::remove(folder.file("peers.json"));
-  CHECK(cache->write(to_json(small_swarm())).ok());  // it is tried again, though the text is the same
+  CHECK(cache->write(to_json(small_swarm())).ok());  // the write is retried, although the text is the same
 }
 
-TEST_CASE("a writer that is killed at any moment leaves a readable cache, and no temporary files for long") {
+TEST_CASE("a writer killed at any moment leaves a readable cache, and temporary files only for a while") {
   const TemporaryFolder folder;
-  { REQUIRE(open(folder)->write(to_json(small_swarm(1))).ok()); }
+  { REQUIRE(open_cache(folder)->write(to_json(small_swarm(1))).ok()); }
   for (int life = 0; life < 40; ++life) {
     int told[2];
     REQUIRE(::pipe(told) == 0);
@@ -185,7 +184,7 @@ TEST_CASE("a writer that is killed at any moment leaves a readable cache, and no
       auto cache = PeerCache::open(folder.path());
       if (!cache) ::_exit(1);
       for (std::uint16_t i = 0;; ++i) {
-        // Small and large in turn, so that an old end would show behind a new beginning.
+        // Alternate small and large, so that the rest of an old file would show after a new one.
         if (!(*cache)->write(to_json(small_swarm(i % 2 == 0 ? 1000 : 2)))) ::_exit(2);
         if (::write(told[1], "x", 1) != 1) ::_exit(3);
       }
@@ -193,14 +192,14 @@ TEST_CASE("a writer that is killed at any moment leaves a readable cache, and no
     ::close(told[1]);
     char told_text;
     for (int i = 0; i < 1 + life % 4; ++i) REQUIRE(::read(told[0], &told_text, 1) == 1);
-    ::usleep(static_cast<useconds_t>(life * 53 % 1000));  // somewhere in the next write
+    ::usleep(static_cast<useconds_t>(life * 53 % 1000));  // during one of the next writes
     REQUIRE(::kill(child, SIGKILL) == 0);
     int status = 0;
     REQUIRE(::waitpid(child, &status, 0) == child);
     REQUIRE(WIFSIGNALED(status));
     ::close(told[0]);
 
-    const auto cache = open(folder);
+    const auto cache = open_cache(folder);
     const auto loaded = cache->load("starling");
     INFO(loaded.warning);
     REQUIRE(loaded.swarm.has_value());

@@ -1,4 +1,4 @@
-// Which processors a peer's workers get.
+// The processors that a peer's workers get.
 #include "node/work/processors.h"
 
 #include <sched.h>
@@ -12,7 +12,7 @@
 namespace starling::node {
 namespace {
 
-// Names of this process's own, so that peers that happen to run have taken nothing.
+// A name unique to this process, so that peers running on this machine have taken no processors.
 std::string own_name() { return "starling-test-" + std::to_string(::getpid()); }
 
 std::set<int> allowed() {
@@ -27,15 +27,15 @@ std::set<int> allowed() {
 
 }  // namespace
 
-TEST_CASE("each worker gets a core before any core is shared, and the caller's processor goes last") {
+TEST_CASE("each worker gets a core before any core is shared, and the caller's processor comes last") {
   using Order = std::vector<int>;
   CHECK(by_preference({}, 0) == Order{});
   CHECK(by_preference({{0, 0}, {1, 1}, {2, 2}, {3, 3}}, 1) == Order{2, 3, 0, 1});
   CHECK(by_preference({{0, 0}, {1, 1}, {2, 2}, {3, 3}}, 3) == Order{0, 1, 2, 3});
-  // Two threads a core: numbered one after the other, and a round of all cores after the other.
+  // Two threads a core: numbered core by core, and numbered in rounds over all cores.
   CHECK(by_preference({{0, 0}, {1, 0}, {2, 2}, {3, 2}}, 0) == Order{2, 0, 1, 3});
   CHECK(by_preference({{0, 0}, {1, 1}, {2, 0}, {3, 1}}, 3) == Order{0, 1, 2, 3});
-  // Of a core whose first thread may not be used the second counts as the first.
+  // If the first thread of a core is not allowed, the second one counts as the first.
   CHECK(by_preference({{1, 0}, {2, 2}, {3, 2}}, 7) == Order{1, 2, 3});
 }
 
@@ -51,12 +51,12 @@ TEST_CASE("a processor belongs to one peer at a time, and is free again when tha
   }
   const auto one = take_processors(1, own_name());
   CHECK(one.size() == 1);
-  CHECK(take_processors(all, own_name()).empty());  // all or none: what it could have had is free,
+  CHECK(take_processors(all, own_name()).empty());  // all or none: nothing is kept of a failed request
   CHECK(take_processors(all - 1, own_name()).size() == all - 1);
   CHECK(take_processors(all + 1, own_name()).empty());
 }
 
-TEST_CASE("a thread that may use one processor gets that one, and no second") {
+TEST_CASE("a thread that may use one processor gets that one only") {
   const int last = *allowed().rbegin();
   std::thread([&] {
     CHECK(pin_to(last).ok());
@@ -69,7 +69,7 @@ TEST_CASE("a thread that may use one processor gets that one, and no second") {
   CHECK_FALSE(pin_to(CPU_SETSIZE - 1).ok());
 }
 
-TEST_CASE("threads started under StartsBatchThreads are batch threads, and no others") {
+TEST_CASE("only threads started under StartsBatchThreads are batch threads") {
   const auto policy_of_a_new_thread = [] {
     int policy = -1;
     std::thread([&] { policy = ::sched_getscheduler(0); }).join();

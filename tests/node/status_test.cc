@@ -51,9 +51,7 @@ TEST_CASE("rejected and lost chunks are counted by reason, and listed in one lin
   CHECK(exchanges.losses() == "far off 1, half applied 2, not finite 3");
 }
 
-TEST_CASE(
-    "an older peer's status has fields that are missing, a newer peer's has unknown ones, and both are "
-    "read") {
+TEST_CASE("an older peer's status lacks fields, a newer peer's has unknown ones, and both are read") {
   const auto older =
       parse_status(R"({"name":"p0","id":"00000000000000ff","steps":7,"exchanges":{"begun":3}})");
   REQUIRE(older.ok());
@@ -81,7 +79,7 @@ TEST_CASE(
         "this is not a peer's status: a status's \"steps\" is not a whole number");
 }
 
-TEST_CASE("members read back from their JSON, with null for what is not known") {
+TEST_CASE("members read back from their JSON, with null for unknown values") {
   MemberStatus known;
   known.name = "p1";
   known.state = "quarantined";
@@ -130,7 +128,7 @@ TEST_CASE("members are listed by name with their last known state, and a quarant
   CHECK(members[2].state == "alive");
 }
 
-TEST_CASE("text that is not a peer's answer is an error and not an exception") {
+TEST_CASE("an answer that does not come from a peer is an error and not an exception") {
   for (const char* text : {"", "{", "[]", "{}", "null", "{\"members\":7}", "{\"members\":[7]}",
                            "{\"name\":1}", "{\"members\":[{\"name\":\"x\"}]}"}) {
     INFO(text);
@@ -154,7 +152,7 @@ TEST_CASE("an introduction names an address that can be dialed") {
   }
 }
 
-TEST_CASE("the memory of this process is more than a megabyte and less than a terabyte") {
+TEST_CASE("the memory of this process is between a megabyte and a terabyte") {
   CHECK(resident_bytes() > 1'000'000);
   CHECK(resident_bytes() < 1'000'000'000'000);
 }

@@ -32,7 +32,7 @@ using Decision = std::pair<bool, wire::RefusalReason>;
 inline constexpr std::uint64_t kFingerprint = 7;
 inline constexpr std::size_t kWindow = 3;
 
-// Chunks of one cell, and so many of them on their way.
+// A fixed chunk of one cell and a fixed window.
 inline ExchangerOptions steady() {
   ExchangerOptions options;
   options.chunk_cells = 1;
@@ -40,7 +40,7 @@ inline ExchangerOptions steady() {
   return options;
 }
 
-// Transports outlive everything that runs on the loop.
+// Transports outlive all work on the loop.
 struct World : transport::testing::World {
   explicit World(Kind k) : transport::testing::World(k) {}
   transport::Transport& transport() {
@@ -57,7 +57,7 @@ inline std::vector<float> random_floats(std::size_t n, std::uint64_t seed) {
   return values;
 }
 
-// What a peer's exchanger has reported.
+// The reports of a peer's exchanger.
 struct Reports {
   std::vector<gossip::ExchangeEnded> ended;
   int offered = 0, accepted = 0, answers_ended = 0, answers_completed = 0, answers_poisoned = 0;
@@ -68,7 +68,7 @@ struct Reports {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> advances;
 };
 
-// One peer. Answers every offer as `decide` says.
+// One peer. `decide` answers every offer.
 class TestPeer : public Reports {
  public:
   TestPeer(World& world, std::uint64_t number, ExchangerOptions options = steady(),
@@ -95,7 +95,7 @@ class TestPeer : public Reports {
         options);
   }
 
-  // Cells of `cell` floats.
+  // Splits `floats` values into cells of `cell` floats.
   void attach(std::size_t floats, std::size_t cell, Loss loss = Loss::tolerated,
               std::uint64_t fingerprint = kFingerprint) {
     training::MixOptions mix;
@@ -123,7 +123,7 @@ class TestPeer : public Reports {
   }
   const ExchangerCounters& counters() const { return exchanger->counters(); }
 
-  // The peer's process ends.
+  // Ends the peer as if its process ended.
   void die() {
     exchanger->close();
     links->close();
@@ -137,7 +137,7 @@ class TestPeer : public Reports {
   std::unique_ptr<Exchanger> exchanger;
 
   std::function<Decision()> decide;
-  std::function<void(PeerId from, std::uint64_t exchange)> undecided;  // instead: the test answers later
+  std::function<void(PeerId from, std::uint64_t exchange)> undecided;  // instead: answer later
   gossip::Terms terms;                                                 // of all its exchanges
   std::function<void()> on_ended, on_advance, on_state_lost;
   std::uint64_t last_exchange = 0;
@@ -178,7 +178,7 @@ class TestPeer : public Reports {
   }
 };
 
-// One exchange from its beginning to its event.
+// Makes one exchange and waits for its event.
 inline gossip::Outcome exchange(World& world, TestPeer& a, const TestPeer& b) {
   const std::size_t before = a.ended.size();
   a.begin(b);
@@ -188,7 +188,7 @@ inline gossip::Outcome exchange(World& world, TestPeer& a, const TestPeer& b) {
   return a.ended.back().outcome;
 }
 
-// A remote made by hand: introduces itself properly, and then says what a test makes it say.
+// A remote controlled by the test: it makes a valid handshake, and then sends what the test wants.
 class Stranger {
  public:
   Stranger(World& w, std::uint64_t number) : world(w) {
@@ -224,7 +224,7 @@ class Stranger {
   }
   bool say_bytes(const std::vector<std::byte>& bytes) { return world.run(link->write(bytes)).ok(); }
 
-  // nullopt: the link has ended.
+  // nullopt if the link has ended.
   std::optional<transport::Frame> hear() {
     auto frame = world.run(link->read());
     if (!frame.ok()) return std::nullopt;
@@ -237,7 +237,7 @@ class Stranger {
     REQUIRE(std::holds_alternative<T>(*message));
     return std::get<T>(*message);
   }
-  // Whatever still comes, until the remote closes.
+  // Reads all remaining frames until the remote closes.
   void hear_the_end() {
     while (hear()) {
     }
@@ -260,12 +260,12 @@ inline std::vector<float> floats_of(const transport::Frame& frame) {
   return values;
 }
 
-// A transfer that came without its counterpart shifts the sum of two replicas, element by element, by at most
-// w |a - b|. Returns how many chunks were shifted; REQUIREs the bound.
+// A transfer without its counterpart shifts the sum of two replicas, element by element, by at most w |a -
+// b|. Returns how many chunks were shifted; REQUIREs the bound.
 inline std::size_t shifted_chunks(const std::vector<float>& a, const std::vector<float>& b,
                                   const std::vector<float>& a_after, const std::vector<float>& b_after,
                                   std::size_t chunk) {
-  constexpr double kRounding = 1e-6;  // of values below 2: some units in the last place
+  constexpr double kRounding = 1e-6;  // for values below 2: a few units in the last place
   std::vector<bool> shifted((a.size() + chunk - 1) / chunk);
   bool bounded = true;
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -33,7 +33,7 @@ struct TrainerBench {
     arena->write(0, training::first_parameters(*plan, 1));
   }
 
-  // With `devices`, a group of so many, all of them the back end.
+  // With more than one device: a group of this many, each using the back end.
   void start(TrainerOptions options, std::uint32_t devices = 1) {
     std::vector<std::unique_ptr<training::Worker>> all;
     for (std::uint32_t device = 0; device < devices; ++device) {
@@ -62,12 +62,12 @@ struct TrainerBench {
     trainer->renew();
     trainer->resume(PausedBy::core);
   }
-  // Waits for that many reports.
+  // Waits for `steps` reports.
   bool await(std::uint64_t steps) {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, std::chrono::seconds(60), [&] { return reported >= steps; });
   }
-  // Until so many steps have begun, whether they land or not.
+  // Waits until this many steps have begun, whether they are applied or not.
   bool await_begun(std::uint64_t steps) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (trainer->steps_begun() < steps && std::chrono::steady_clock::now() < deadline)
@@ -90,8 +90,8 @@ struct TrainerBench {
   std::mutex mutex;
   std::condition_variable changed;
   std::uint64_t reported = 0;
-  const training::PeerState* restored = nullptr;  // that it goes on from
-  std::vector<std::string> lost;                  // of that
+  const training::PeerState* restored = nullptr;  // the state to resume from
+  std::vector<std::string> lost;                  // parts of the state that were lost
   std::unique_ptr<training::DeviceGroup> group;
   std::unique_ptr<Trainer> trainer;
 };

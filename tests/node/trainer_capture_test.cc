@@ -19,10 +19,10 @@ TEST_CASE("a capture of a running trainer is of one moment: resumed, it repeats 
   copied.start({});
   REQUIRE(copied.await(7));
   const auto state = captures.take(*copied.trainer);
-  REQUIRE(copied.await(copied.trainer->steps() + 5));  // it goes on meanwhile
+  REQUIRE(copied.await(copied.trainer->steps() + 5));  // it continues meanwhile
   CHECK(state->samples == 16 * state->steps);
   CHECK(state->steps >= 7);
-  // Nothing but steps has changed it, so so many steps from the start are where it was, to the last bit.
+  // Only steps have changed it, so the same number of steps from the start gives the same values, bit by bit.
   for (std::uint64_t steps = 1; steps <= state->steps; ++steps) {
     REQUIRE(whole.await(steps));
     if (steps < state->steps) whole.trainer->handled(steps);
@@ -49,7 +49,7 @@ TEST_CASE("several workers are captured one by one while the others train, each 
       CHECK(state->steps >= before);
       CHECK(state->steps <= bench.trainer->steps());
       CHECK(state->loss.has_value());
-      // Each has drawn as many samples as it has made steps.
+      // Each has drawn one sample per step.
       std::uint64_t drawn = 0;
       for (const auto& worker : state->workers) drawn += worker.draws;
       CHECK(drawn == state->steps);
@@ -60,8 +60,7 @@ TEST_CASE("several workers are captured one by one while the others train, each 
   }
 }
 
-TEST_CASE(
-    "a trainer that is paused, or waits to be handled, is copied all the same; one that has stopped is not") {
+TEST_CASE("a paused or waiting trainer is captured too; a stopped one is not") {
   TrainerBench bench(2);
   CaptureTaker captures;
   bench.start({});

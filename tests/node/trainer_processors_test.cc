@@ -1,4 +1,4 @@
-// Where workers run, and at what priority.
+// The processors that workers run on, and their priority.
 #include "node/work/processors.h"
 
 #include <sched.h>
@@ -18,20 +18,20 @@ namespace {
 
 using namespace testing;
 
-// What the kernel knows of a thread.
+// The kernel's data about a thread.
 struct Seat {
   int niceness = 0;
   std::set<int> processors;
 };
 
-// Of all threads of this process, by id.
+// The data of all threads of this process, by id.
 std::map<int, Seat> seats() {
   std::map<int, Seat> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
     const int thread = std::stoi(entry.path().filename());
     std::string text;
     std::getline(std::ifstream(entry.path() / "stat"), text);
-    // Behind the name in parentheses, which may hold anything, the niceness is the seventeenth word.
+    // The niceness is the seventeenth word after the name, which is in parentheses and may contain anything.
     std::istringstream words(text.substr(text.rfind(')') + 1));
     std::string word;
     for (int i = 0; i < 17; ++i) words >> word;
@@ -46,7 +46,7 @@ std::map<int, Seat> seats() {
   return found;
 }
 
-// Those of `now` that were not there before: the workers', once each has begun its step of an hour.
+// The threads in `now` that are not in `before`: the workers', once each has begun its step of an hour.
 std::vector<Seat> new_seats(const std::map<int, Seat>& before, const std::map<int, Seat>& now) {
   std::vector<Seat> fresh;
   for (const auto& [thread, seat] : now) {
@@ -55,14 +55,12 @@ std::vector<Seat> new_seats(const std::map<int, Seat>& before, const std::map<in
   return fresh;
 }
 
-// A machine of this process's own, where no peer that happens to run has taken anything.
+// A name unique to this process, so that other running peers have taken no processors.
 std::string own_machine() { return "starling-test-" + std::to_string(::getpid()); }
 
 }  // namespace
 
-TEST_CASE(
-    "several workers get a processor each, and all run at a lower priority than the thread that started "
-    "them") {
+TEST_CASE("several workers get a processor each, and run at a lower priority than the starting thread") {
   const auto before = seats();
   const Seat mine = before.at(::gettid());
   TrainerBench bench(2);
@@ -96,7 +94,7 @@ TEST_CASE("a single worker, more workers than processors, and a second peer are 
                         [&](const Seat& seat) { return seat.processors == mine.processors; }) >= workers);
   };
   check_free(1);
-  if (all > 16) return;  // threads enough
+  if (all > 16) return;  // enough threads
   check_free(all + 1);
   if (all < 2) return;
   TrainerBench first(all);

@@ -13,7 +13,7 @@ namespace {
 
 using namespace testing;
 
-// Kernels of an emulated GPU race where a GPU's do, on the arena, and ThreadSanitizer sees them.
+// The emulated GPU's kernels race on the arena like a GPU's, and ThreadSanitizer reports it.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kRacesAreSeen = true;
 #else
@@ -32,12 +32,12 @@ TEST_CASE("workers change the shared parameters, count their steps and samples a
   REQUIRE(bench.trainer->samples() == 16 * bench.trainer->steps());
   REQUIRE(bench.trainer->loss().has_value());
   REQUIRE(*bench.trainer->loss() > 0);
-  REQUIRE(*bench.trainer->loss() < 3);  // ln 10 for the untrained
+  REQUIRE(*bench.trainer->loss() < 3);  // an untrained model has ln 10
   REQUIRE_FALSE(bench.trainer->non_finite());
   REQUIRE(bench.parameters() != before);
 }
 
-// As workers change shared parameters, on a device that does so behind the calls' back.
+// Workers on a device also change the shared parameters, asynchronously to the calls.
 TEST_CASE("a GPU's workers count their steps, pause, forget and stop like others", "[gpu]") {
   auto backend = kernels::gpu_backend();
   if (!backend) return;
@@ -48,7 +48,7 @@ TEST_CASE("a GPU's workers count their steps, pause, forget and stop like others
   bench.pause_and_discard();
   const auto paused = bench.parameters();
   CHECK(paused != before);
-  // A step that was thrown away may still read, which harms nobody, but is seen.
+  // A discarded step may still read, which is harmless, but is reported.
   if (!kRacesAreSeen) bench.arena->write(0, before);
   bench.renew_and_resume();
   REQUIRE(bench.await(bench.trainer->steps() + 10));
@@ -61,7 +61,7 @@ TEST_CASE("a GPU's workers count their steps, pause, forget and stop like others
   CHECK(bench.parameters() == stopped);
 }
 
-TEST_CASE("devices of one peer train replicas of their own, and the peer's is their mean", "[gpu]") {
+TEST_CASE("devices of one peer train their own replicas, and the peer's replica is their mean", "[gpu]") {
   for (const bool on_gpu : {false, true}) {
     if (on_gpu && kRacesAreSeen) continue;
     auto backend = on_gpu ? kernels::gpu_backend() : std::move(*kernels::make_backend("cpu"));
@@ -73,7 +73,7 @@ TEST_CASE("devices of one peer train replicas of their own, and the peer's is th
     bench.start(options, 3);
     REQUIRE(bench.await(60));
     bench.trainer->stop();
-    // The last average leaves all where the mean is, but for rounding.
+    // The last average sets all replicas to the mean, except for rounding.
     const auto peer = bench.parameters();
     CHECK(peer != before);
     for (std::size_t device = 0; device < 3; ++device) {
@@ -99,7 +99,7 @@ TEST_CASE("a peer with several devices copies another member's parameters to all
   bench.pause_and_discard();
   const std::vector<float> others(bench.arena->size(), 0.125F);
   bench.arena->write(0, others);
-  bench.trainer->set_rate_factor(0);  // whatever is computed from now on changes nothing
+  bench.trainer->set_rate_factor(0);  // later steps change nothing
   bench.renew_and_resume();
   REQUIRE(bench.await(bench.trainer->steps() + 20));
   bench.trainer->stop();
@@ -127,7 +127,7 @@ TEST_CASE("a step uses the learning rate times the current factor") {
   bench.start({});
   const auto await_new_steps = [&] { REQUIRE(bench.await(bench.trainer->steps() + 3)); };
   bench.trainer->set_rate_factor(0);
-  await_new_steps();  // the one that was being added has landed
+  await_new_steps();  // the step in progress has been applied
   const auto still = bench.parameters();
   await_new_steps();
   REQUIRE(bench.parameters() == still);
@@ -137,7 +137,7 @@ TEST_CASE("a step uses the learning rate times the current factor") {
   REQUIRE(bench.trainer->rate_factor() == 0.5);
 }
 
-TEST_CASE("a step with a drawn slowdown takes as long as was drawn") {
+TEST_CASE("a step with a drawn slowdown takes the drawn time") {
   const auto slowness = *training::Slowness::parse("pareto:alpha=1");
   const Random chance = training::chance_of_slowness(7, 0, 0);
   constexpr std::uint64_t kSteps = 10;
@@ -149,7 +149,7 @@ TEST_CASE("a step with a drawn slowdown takes as long as was drawn") {
   options.slowdowns = {{slowness, Duration{0}, std::nullopt, chance}};
   const auto start = std::chrono::steady_clock::now();
   bench.start(std::move(options));
-  // The eleventh is reported when it is computed, before it is made to wait.
+  // The eleventh is reported when it has been computed, before its wait.
   REQUIRE(bench.await(kSteps + 1));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   CHECK(took.count() >= 2 * drawn);
@@ -164,7 +164,7 @@ TEST_CASE("before the first step there is no loss and nothing is counted") {
   idle.stop();
 }
 
-TEST_CASE("once stop returns neither the parameters nor the counts change any more") {
+TEST_CASE("after stop returns, neither the parameters nor the counts change") {
   for (int round = 0; round < 20; ++round) {
     TrainerBench bench(2);
     bench.start({});
@@ -178,15 +178,14 @@ TEST_CASE("once stop returns neither the parameters nor the counts change any mo
     REQUIRE(trainer->steps() == steps);
     if (round % 2 == 0) bench.trainer->give_back();
     REQUIRE(trainer->steps() == steps);
-    bench.trainer.reset();  // the threads end; whatever step was under way is thrown away
+    bench.trainer.reset();  // the threads end; the step in progress is discarded
     REQUIRE(bench.parameters() == parameters);
     REQUIRE(bench.reported == steps);
     REQUIRE(samples == 16 * steps);
   }
 }
 
-TEST_CASE(
-    "a paced step lands at its end: with a pace of an hour none does, and stopping does not wait for it") {
+TEST_CASE("a paced step is applied at its end, and stopping does not wait for it") {
   TrainerBench bench(2);
   bench.start({kHour, {}});
   const auto parameters = bench.parameters();
@@ -205,7 +204,7 @@ TEST_CASE("with in_turn a worker begins no step before handled() of the last one
   for (std::uint64_t step = 1; step <= 20; ++step) {
     REQUIRE(bench.await(step));
     if (step == 10)
-      bench.trainer->pause(PausedBy::core);  // what the step led to: then the next does not begin
+      bench.trainer->pause(PausedBy::core);  // the reaction to the step: then the next one does not begin
     REQUIRE(bench.trainer->steps_begun() == step);
     bench.trainer->handled(step);
     if (step == 10) {
@@ -216,7 +215,7 @@ TEST_CASE("with in_turn a worker begins no step before handled() of the last one
   bench.trainer->stop();
 }
 
-TEST_CASE("any number of workers makes exactly the steps up to the last one") {
+TEST_CASE("any number of workers makes exactly the configured number of steps") {
   for (const std::uint32_t workers : {1, 2, 3}) {
     for (const std::uint64_t steps : {1, 2, 100}) {
       CAPTURE(workers, steps);
@@ -225,7 +224,7 @@ TEST_CASE("any number of workers makes exactly the steps up to the last one") {
       options.last_step = steps;
       bench.start(options);
       REQUIRE(bench.await(steps));
-      CaptureTaker captures;  // whoever waits behind the last step is copied all the same
+      CaptureTaker captures;  // workers that wait after the last step are captured too
       const auto state = captures.take(*bench.trainer);
       CHECK(state->steps == steps);
       CHECK(state->samples == 16 * steps);
@@ -240,7 +239,7 @@ TEST_CASE("any number of workers makes exactly the steps up to the last one") {
   }
 }
 
-TEST_CASE("steps of earlier lives count towards the last step") {
+TEST_CASE("steps of earlier processes count towards the last step") {
   TrainerBench earlier, later;
   TrainerOptions ten, fifteen;
   ten.last_step = 10;
@@ -252,7 +251,7 @@ TEST_CASE("steps of earlier lives count towards the last step") {
   later.restored = &state;
   later.start(fifteen);
   REQUIRE(later.await(5));
-  // The sixth never comes: whoever is paused in between and goes on finds nothing to do.
+  // The sixth never comes: a worker that is paused and resumed then has no step left.
   later.pause_and_discard();
   later.renew_and_resume();
   CaptureTaker captures;
@@ -262,7 +261,7 @@ TEST_CASE("steps of earlier lives count towards the last step") {
   CHECK(later.reported == 5);
 }
 
-TEST_CASE("workers whose steps are thrown away make the same number again") {
+TEST_CASE("workers whose steps are discarded make the same number again") {
   TrainerBench bench(3);
   TrainerOptions options;
   options.last_step = 400;
@@ -272,7 +271,7 @@ TEST_CASE("workers whose steps are thrown away make the same number again") {
     bench.pause_and_discard();
     bench.trainer->resume(PausedBy::core);
   }
-  // Those that were thrown away are reported too.
+  // Discarded steps are reported too.
   for (std::uint64_t seen = 301; bench.trainer->steps() < 400; ++seen) REQUIRE(bench.await(seen));
   CaptureTaker captures;
   CHECK(captures.take(*bench.trainer)->steps == 400);

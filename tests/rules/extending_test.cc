@@ -1,5 +1,5 @@
-// docs/EXTENDING.md says which files a new rule, payload, layer, data format, topology family, setting or
-// command touches. These tests hold the sources to it: a name occurs in its table and its own files only.
+// docs/EXTENDING.md lists the files that a new rule, payload, layer, data format, topology family, setting or
+// command changes. These tests check the sources: a name occurs only in its table and its own files.
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -60,7 +60,7 @@ std::set<std::string> files_with_word(const std::string& word) {
   return files;
 }
 
-// The part of docs/EXTENDING.md under this heading.
+// The section of docs/EXTENDING.md with this heading.
 std::string section(const std::string& heading) {
   const std::string text = source_text("docs/EXTENDING.md");
   const std::size_t begin = text.find("\n## " + heading + "\n");
@@ -89,7 +89,7 @@ TEST_CASE("the files that docs/EXTENDING.md names exist") {
   CHECK(paths > 20);
 }
 
-TEST_CASE("a rule is named in its row and in the factory, nowhere else") {
+TEST_CASE("a rule's name occurs only in its row and in the factory") {
   for (std::size_t k = 0; k < kRules.size(); ++k) {
     const std::string name(kRules[k].name);
     INFO(name);
@@ -107,7 +107,7 @@ TEST_CASE("a rule is named in its row and in the factory, nowhere else") {
   }
 }
 
-TEST_CASE("the values of a setting that takes names stand once, and its default is one of them") {
+TEST_CASE("the values of a setting that takes names are listed once, and include its default") {
   int with_choices = 0;
   for (const training::Setting& setting : training::settings()) {
     if (setting.choices.empty()) continue;
@@ -125,7 +125,7 @@ TEST_CASE("the values of a setting that takes names stand once, and its default 
   CHECK(with_choices == 7);
 }
 
-TEST_CASE("docs/EXPERIMENTS.md has the row of every setting as the table has it") {
+TEST_CASE("docs/EXPERIMENTS.md has a row for every setting, as in the table") {
   std::string document = source_text("docs/EXPERIMENTS.md");
   for (const training::Setting& setting : training::settings()) {
     const std::string begin = "\n| `" + setting.key + "` | `" + setting.flag + "` | ";
@@ -159,7 +159,7 @@ TEST_CASE("a type of layer occurs in the four files that define it, and in the z
   CHECK(names.size() == std::variant_size_v<models::Layer::Kind>);
 }
 
-TEST_CASE("a data format is read by its own files and named in one table") {
+TEST_CASE("a data format is read by its own files and listed in one table") {
   for (const datasets::DataFormat& format : datasets::formats()) {
     INFO(format.what);
     CHECK_FALSE(std::string(format.files).empty());
@@ -195,7 +195,7 @@ TEST_CASE("a topology family has a file, a declaration and a row") {
   }
 }
 
-TEST_CASE("a command is in its file, in commands.h and in the list") {
+TEST_CASE("a command occurs only in its file, in commands.h and in the list") {
   static const std::regex kCommand(R"re(\b(\w+_command)\(\))re");
   const std::string list = source_text("cli/commands/all_commands.cc");
   int commands = 0;

@@ -1,4 +1,4 @@
-// The tables of rules, payloads and policies: every row is complete, and docs/RULES.md says the same.
+// The tables of rules, payloads and policies: every row is complete and agrees with docs/RULES.md.
 #include "rules/rule.h"
 
 #include <set>
@@ -10,7 +10,7 @@
 namespace starling {
 namespace {
 
-// The cells of the row that begins with "| `name` |" in a table of the document; empty if there is none.
+// The cells of the row that begins with "| `name` |" in a table of the document; empty without such a row.
 std::vector<std::string> row_of(const std::string& document, std::string_view name) {
   const std::string begin = "\n| `" + std::string(name) + "` |";
   const std::size_t at = document.find(begin);
@@ -50,8 +50,7 @@ TEST_CASE("names of rules, payloads and policies are distinct and find their row
   CHECK(name(Shares::age) == "age");
 }
 
-TEST_CASE(
-    "every rule accepts its own pace and the payload f32, and either predicts consensus or says why not") {
+TEST_CASE("every rule accepts its own pace and f32, and predicts consensus or gives a reason") {
   for (std::size_t k = 0; k < kRules.size(); ++k) {
     const auto rule = static_cast<Rule>(k);
     const RuleTraits& row = traits(rule);
@@ -66,7 +65,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the table of rules begins with those that exchange, from which the hunt draws") {
+TEST_CASE("the table of rules begins with the rules that exchange, from which the hunt draws") {
   bool exchanging = true;
   for (const RuleTraits& row : kRules) {
     CHECK((exchanging || !row.exchanges()));
@@ -74,8 +73,7 @@ TEST_CASE("the table of rules begins with those that exchange, from which the hu
   }
 }
 
-TEST_CASE(
-    "a pace, a payload or racks that a rule does not have are an error that names the key and the rule") {
+TEST_CASE("an unsupported pace, payload or rack is an error that names the key and the rule") {
   const auto why = [](const Status& status) { return status.ok() ? std::string() : status.error().message; };
   CHECK(why(check_pace(Rule::push_sum, {.steps = 8}))
             .starts_with("gossip.every: the rule push-sum is paced by time"));

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "tests/catch.h"
 #include "tests/seeds.h"
+#include "tests/topologies/near.h"
 #include "topologies/lanczos.h"
 #include "topologies/mixing.h"
 #include "topologies/topology.h"
@@ -53,7 +54,7 @@ Schedule directed_ring(std::uint32_t n) {
                   [n](std::uint32_t i, std::uint64_t) { return Links{{(i + 1) % n}}; });
 }
 
-// 1 - the second-largest modulus of the whole matrix's eigenvalues, the first of which is 1.
+// 1 minus the second-largest modulus of the matrix's eigenvalues. The largest is 1.
 double dense_gap(const Schedule& schedule, std::optional<Mixing> mixing = std::nullopt) {
   const auto w = dense(*mixing_matrix(*Graph::of(schedule), mixing.value_or(default_mixing(schedule))));
   const auto n = static_cast<Eigen::Index>(schedule.peers());
@@ -70,7 +71,8 @@ double dense_gap(const Schedule& schedule, std::optional<Mixing> mixing = std::n
   return 1 - moduli[1];
 }
 
-// The map M -> sum_e p_e W_e M W_e + (1 - sum p) M on the projected matrices, as a matrix of [n^2, n^2].
+// The map M -> sum_e p_e W_e M W_e + (1 - sum p) M on the projected matrices, as an explicit matrix of
+// [n^2, n^2].
 double dense_consensus_factor(std::uint32_t n, const std::vector<EdgeClock>& clocks) {
   const auto size = static_cast<Eigen::Index>(n);
   const Eigen::MatrixXd identity = Eigen::MatrixXd::Identity(size, size);
@@ -95,11 +97,6 @@ double dense_consensus_factor(std::uint32_t n, const std::vector<EdgeClock>& clo
 
 double ring_gap(double n) { return 1 - (1.0 / 3 + 2.0 / 3 * std::cos(2 * std::numbers::pi / n)); }
 
-bool near(std::optional<double> value, double expected, double tolerance) {
-  UNSCOPED_INFO("value " << (value ? std::to_string(*value) : "none") << ", expected " << expected);
-  return value && std::abs(*value - expected) <= tolerance;
-}
-
 }  // namespace
 
 TEST_CASE("the complete graph's gap is 1 and its factor (n - 2) / (n - 1)") {
@@ -109,14 +106,14 @@ TEST_CASE("the complete graph's gap is 1 and its factor (n - 2) / (n - 1)") {
   }
 }
 
-TEST_CASE("the ring's gap is 1 - (1/3 + 2/3 cos(2 pi / n)), dense and by factorization") {
+TEST_CASE("the ring's gap is 1 - (1/3 + 2/3 cos(2 pi / n)), with the dense and the sparse solver") {
   for (const std::uint32_t n : {3u, 4u, 16u, 512u})
     REQUIRE(near(spectral_gap(graph_of("ring", n)), ring_gap(n), 1e-12));
   for (const std::uint32_t n : {513u, 2000u, 10000u})
     REQUIRE(near(spectral_gap(graph_of("ring", n)), ring_gap(n), 1e-6 * ring_gap(n)));
 }
 
-TEST_CASE("the gaps of hypercubes, stars, tori and lines are the closed forms") {
+TEST_CASE("the gaps of hypercubes, stars, tori and lines equal their closed forms") {
   for (const std::uint32_t d : {1u, 2u, 4u, 6u, 10u, 13u})
     REQUIRE(near(spectral_gap(graph_of("hypercube", 1u << d)), 2.0 / (d + 1), 1e-9));
   for (const std::uint32_t n : {3u, 16u, 100u, 600u, 10000u})
@@ -134,13 +131,13 @@ TEST_CASE("the gaps of hypercubes, stars, tori and lines are the closed forms") 
     REQUIRE(near(spectral_gap(graph_of("torus", r * c)), 1 - modulus, 1e-9));
   }
   for (const std::uint32_t n :
-       {3u, 40u, 513u, 5000u}) {  // its Laplacian has 2 - 2 cos(pi k / n), and W = I - L / 3
+       {3u, 40u, 513u, 5000u}) {  // the Laplacian's eigenvalues are 2 - 2 cos(pi k / n), and W = I - L / 3
     const double gap = 2.0 / 3 * (1 - std::cos(std::numbers::pi / n));
     REQUIRE(near(spectral_gap(graph_of("line", n)), gap, 1e-9));
   }
 }
 
-TEST_CASE("the exponential graphs' gaps are those of their circulants, with and without directions") {
+TEST_CASE("the gaps of exponential graphs equal those of their circulants, directed and undirected") {
   for (const std::uint32_t n : {5u, 16u, 33u, 64u, 100u, 301u, 600u, 1024u, 3000u}) {
     CAPTURE(n);
     std::set<std::uint32_t> hops, both;
@@ -165,9 +162,7 @@ TEST_CASE("the exponential graphs' gaps are those of their circulants, with and 
     REQUIRE(near(spectral_gap(Topology::parse("directed-exponential")->among(1u << d)), 2.0 / (1 + d), 1e-9));
 }
 
-TEST_CASE(
-    "every family's gap is what a dense solver finds, on both sides of the limit where ours stops being "
-    "one") {
+TEST_CASE("every family's gap equals a dense solver's, on both sides of the limit for dense matrices") {
   for (const char* name :
        {"complete", "ring", "line", "star", "torus", "exponential", "random-regular:k=4",
         "random-regular:k=3", "erdos-renyi", "small-world:k=4,p=0.1", "tree", "dumbbell"}) {
@@ -204,7 +199,7 @@ TEST_CASE("a directed ring that keeps half has the modulus cos(pi / n)") {
   }
 }
 
-TEST_CASE("arcs that nobody can return along leave a graph unconnected") {
+TEST_CASE("a directed graph without return paths is not connected") {
   const Schedule chain(4, {.directed = true},
                        [](std::uint32_t i, std::uint64_t) { return i < 3 ? Links{{i + 1}} : Links{}; });
   const auto a = analyze(chain);
@@ -214,7 +209,7 @@ TEST_CASE("arcs that nobody can return along leave a graph unconnected") {
   REQUIRE((a->degree_min == 0 && a->degree_max == 1));
 }
 
-TEST_CASE("rounds that average exactly after a period are known as such") {
+TEST_CASE("topologies that average exactly after a period are recognized") {
   for (const std::uint32_t d : {1u, 2u, 3u, 4u, 7u, 10u}) {
     const auto a = analyze(Topology::parse("one-peer-exponential")->among(1u << d));
     CAPTURE(d);
@@ -241,12 +236,12 @@ TEST_CASE("rounds that average exactly after a period are known as such") {
   REQUIRE(complete->sends_per_round == 19);
 }
 
-TEST_CASE("what a period leaves is the spectral radius of its product, spread over its rounds") {
-  // One-peer exponential among numbers that are no power of two; the product by hand, column by column.
+TEST_CASE("the round factor is derived from the spectral radius of the period's product") {
+  // One-peer exponential for peer counts that are not powers of two.
   for (const std::uint32_t n : {3u, 6u, 12u, 100u, 305u, 600u}) {
     CAPTURE(n);
     const auto schedule = Topology::parse("one-peer-exponential")->among(n);
-    // Circulant: the product's eigenvalue k is that of its factors, (1 + w^(k 2^r)) / 2.
+    // The factors are circulant, so the product's eigenvalue k is the product of theirs, (1 + w^(k 2^r)) / 2.
     double greatest = 0;
     for (std::uint32_t k = 1; k < n; ++k) {
       double modulus = 1;
@@ -270,7 +265,8 @@ TEST_CASE("repeated rounds shrink the disagreement at the predicted factor") {
     const std::uint32_t n = 24;
     const auto schedule = Topology::parse(name)->among(n);
     const auto a = analyze(schedule);
-    // Of push-sum's numerators: their sum stays, so their disagreement shrinks as the quotients' does.
+    // For push-sum these are the numerators. Their sum is constant, so their disagreement shrinks like that
+    // of the quotients.
     std::vector<double> x(n), y(n);
     Random random(5);
     for (double& v : x) v = random.normal();
@@ -281,14 +277,14 @@ TEST_CASE("repeated rounds shrink the disagreement at the predicted factor") {
       const double mean = std::accumulate(y.begin(), y.end(), 0.0) / n;
       double square = 0;
       for (double& v : y) square += (v - mean) * (v - mean);
-      for (std::uint32_t i = 0; i < n; ++i) x[i] = (y[i] - mean) / std::sqrt(square);  // length 1 again
+      for (std::uint32_t i = 0; i < n; ++i) x[i] = (y[i] - mean) / std::sqrt(square);  // unit length
       if (round >= rounds) logarithm += std::log(square);
     }
     REQUIRE(near(a->round_factor, std::exp(logarithm / (3.0 * static_cast<double>(rounds))), 0.003));
   }
 }
 
-TEST_CASE("the mean of the neighborhood keeps the swarm's mean on regular graphs only") {
+TEST_CASE("uniform mixing preserves the swarm's mean on regular graphs only") {
   REQUIRE(analyze(Topology::parse("ring")->among(9), Mixing::uniform)->mean_preserved);
   REQUIRE_FALSE(analyze(Topology::parse("star")->among(9), Mixing::uniform)->mean_preserved);
   REQUIRE(analyze(Topology::parse("star")->among(9), Mixing::push_sum)->mean_preserved);
@@ -301,11 +297,11 @@ TEST_CASE("edge clocks follow rounds, weights and directions") {
       if (clock.i == i && clock.j == j) return clock.probability;
     return 0.0;
   };
-  // A line of three: the ends always draw the middle, which draws either.
+  // A line of three: both ends always draw the middle, and the middle draws either end.
   const auto line3 = edge_clocks(line(3));
   REQUIRE(line3.size() == 2);
   REQUIRE(near(probability(line3, 0, 1), 1.0 / 3 + 1.0 / 6, 1e-15));
-  // Peer 0 has links in two rounds of three; in one of them two, drawn as 3 to 1.
+  // Peer 0 has two links in round 0, drawn with the ratio 3 : 1, one in round 1, and none in round 2.
   const Schedule schedule(3, {.period = 3, .weights = Weights::relative},
                           [](std::uint32_t i, std::uint64_t round) {
                             if (round == 0 && i == 0) return Links{{1, 1.5}, {2, 0.5}};
@@ -315,16 +311,16 @@ TEST_CASE("edge clocks follow rounds, weights and directions") {
                           });
   const auto clocks = *edge_clocks(schedule);
   REQUIRE(clocks.size() == 2);
-  REQUIRE(
-      near(probability(clocks, 0, 1), (0.5 * 0.75 + 0.5 + 1) / 3, 1e-15));  // 0 in either round, and always 1
+  // Peer 0 draws 1 in either of its rounds, and peer 1 always draws 0.
+  REQUIRE(near(probability(clocks, 0, 1), (0.5 * 0.75 + 0.5 + 1) / 3, 1e-15));
   REQUIRE(near(probability(clocks, 0, 2), (0.5 * 0.25 + 1) / 3, 1e-15));
-  // Along arcs one end begins alone.
+  // Along arcs only one end begins exchanges.
   const auto arcs = *edge_clocks(directed_ring(5));
   REQUIRE(arcs.size() == 5);
   for (const EdgeClock& clock : arcs) REQUIRE(near(clock.probability, 0.2, 1e-15));
 }
 
-TEST_CASE("the consensus factor is the greatest eigenvalue of the second-moment map, written out whole") {
+TEST_CASE("the consensus factor is the greatest eigenvalue of the explicit second-moment map") {
   for (const char* name : {"ring", "line", "star", "tree", "dumbbell", "complete", "random-regular:k=3",
                            "erdos-renyi", "one-peer-exponential", "base:k=1", "directed-exponential"}) {
     for (const std::uint32_t n : {4u, 10u, 14u}) {
@@ -336,7 +332,7 @@ TEST_CASE("the consensus factor is the greatest eigenvalue of the second-moment 
   }
 }
 
-TEST_CASE("pairwise gossip among sixteen contracts as the second moments say, within the bound") {
+TEST_CASE("the consensus factors of sixteen peers have their known values, within the bound") {
   REQUIRE(near(consensus_factor(graph_of("ring", 16)), 0.99058, 5e-6));
   REQUIRE(near(consensus_bound(graph_of("ring", 16)), 0.99524, 5e-6));
   REQUIRE(near(consensus_factor(graph_of("complete", 16)), 0.93333, 5e-6));
@@ -350,11 +346,11 @@ TEST_CASE("pairwise gossip among sixteen contracts as the second moments say, wi
       REQUIRE(bound.has_value());
       CAPTURE(name, n, *factor, *bound);
       CHECK(*factor <= *bound + 1e-9);
-      CHECK(1 - *factor <= 2 * (1 - *bound) + 1e-9);  // the bound misses by up to two times
+      CHECK(1 - *factor <= 2 * (1 - *bound) + 1e-9);  // the bound's rate is up to a factor of two too low
     }
 }
 
-TEST_CASE("simulated exchanges shrink the disagreement at the predicted factor, on unequal degrees too") {
+TEST_CASE("simulated exchanges shrink the disagreement at the predicted factor, also with unequal degrees") {
   // The mean of V after many exchanges over runs, against the factor.
   const auto graph = line(6);
   const std::uint32_t n = graph.nodes();
@@ -377,20 +373,20 @@ TEST_CASE("simulated exchanges shrink the disagreement at the predicted factor, 
   REQUIRE(near(consensus_factor(graph), std::pow(at_late / at_early, 1.0 / (late - early)), 0.003));
 }
 
-TEST_CASE("the consensus factor keeps its digits where gossip is slow") {
-  // The ring's edges are alike, and so are its second moments along the edges: an independent value, from the
-  // recurrence for E[(x_i - x_{i+d})^2], d = 0 to n/2, whose spectral radius the factor is.
+TEST_CASE("the consensus factor is accurate where gossip is slow") {
+  // All edges of a ring are equivalent, so its second moments depend only on the distance. The spectral
+  // radius of the recurrence for E[(x_i - x_{i+d})^2], d = 0 to n/2, is an independent value of the factor.
   const std::uint32_t n = 256, half = n / 2;
   const auto size = static_cast<Eigen::Index>(half);
   Eigen::MatrixXd map = Eigen::MatrixXd::Zero(size, size);  // distances 1 to n/2
-  const double p = 1.0 / n;                                 // of each edge
+  const double p = 1.0 / n;                                 // probability of each edge
   const auto index = [&](std::int64_t d) {                  // the distance, folded; -1 for 0
     d = ((d % n) + n) % n;
     return static_cast<Eigen::Index>(std::min<std::int64_t>(d, n - d)) - 1;
   };
   for (std::int64_t d = 1; d <= half; ++d) {
-    // Vertices 0 and d; edges at 0: (-1, 0), (0, 1); at d: (d - 1, d), (d, d + 1). An edge (a, b) at 0 puts
-    // (x_a + x_b) / 2 there: |m - y|^2 = (|a - y|^2 + |b - y|^2) / 2 - |a - b|^2 / 4.
+    // Vertices 0 and d. The edges at 0 are (-1, 0), (0, 1), those at d are (d - 1, d), (d, d + 1). An edge
+    // (a, b) at 0 sets x_0 to m = (x_a + x_b) / 2: |m - y|^2 = (|a - y|^2 + |b - y|^2) / 2 - |a - b|^2 / 4.
     double stays = 1;
     const auto add = [&](std::int64_t distance, double weight) {
       if (index(distance) >= 0) map(index(d), index(distance)) += weight;
@@ -398,8 +394,8 @@ TEST_CASE("the consensus factor keeps its digits where gossip is slow") {
     for (const std::int64_t step : {-1, 1}) {
       for (const bool at_zero : {true, false}) {
         const bool joins_both = (at_zero ? step : -step) == d || index(at_zero ? step - d : d + step) < 0;
-        stays -= joins_both ? p / 2 : p;  // an edge that joins both is seen from both ends
-        if (joins_both) continue;         // and leaves nothing between them
+        stays -= joins_both ? p / 2 : p;  // an edge between the two is counted at both ends
+        if (joins_both) continue;         // and makes the two equal
         add(d, p / 2);
         add(at_zero ? d - step : d + step, p / 2);
         add(1, -p / 4);
@@ -411,7 +407,7 @@ TEST_CASE("the consensus factor keeps its digits where gossip is slow") {
   REQUIRE(near(consensus_factor(graph_of("ring", n)), expected, 1e-7 * (1 - expected)));
 }
 
-TEST_CASE("one node, two nodes and three nodes are ordinary") {
+TEST_CASE("one, two and three nodes need no special treatment") {
   for (const char* name : {"complete", "ring", "exponential", "uniform"}) {
     CAPTURE(name);
     const auto one = analyze(Topology::parse(name)->among(1));
@@ -436,7 +432,7 @@ TEST_CASE("one node, two nodes and three nodes are ordinary") {
   REQUIRE_FALSE(Topology::parse("ring")->exists(0).ok());
 }
 
-TEST_CASE("degrees, edges, diameter and colors of known graphs") {
+TEST_CASE("degrees, edges, diameter and bipartiteness of known graphs are right") {
   const auto ring = analyze(graph_of("ring", 9));
   REQUIRE((ring.degree_min == 2 && ring.degree_max == 2 && ring.edges == 9));
   REQUIRE(ring.diameter == 4u);
@@ -456,7 +452,7 @@ TEST_CASE("degrees, edges, diameter and colors of known graphs") {
   REQUIRE(analyze(graph_of("complete", 20)).diameter == 1u);
 }
 
-TEST_CASE("a graph in two pieces never agrees") {
+TEST_CASE("a disconnected graph has no gap and a consensus factor of 1") {
   const auto graph = Graph::from_edges(5, {{0, 1}, {1, 2}, {2, 0}, {3, 4}, {4, 3}, {4, 4}});
   REQUIRE(graph.edge_count() == 4);
   const auto a = analyze(graph);
@@ -471,8 +467,8 @@ TEST_CASE("a graph in two pieces never agrees") {
   REQUIRE(near(analyze(Graph::from_edges(3, {})).spectral_gap, 0, 1e-12));
 }
 
-TEST_CASE("Lanczos finds the upper end of a known spectrum, and says so when it cannot") {
-  // Diagonal, eigenvalues -0.9 to 0.99.
+TEST_CASE("Lanczos finds the greatest eigenvalue, or reports that it did not converge") {
+  // A diagonal matrix with the eigenvalues -0.9 to 0.99.
   const std::size_t n = 3000;
   const auto apply = [&](std::span<const double> x, std::span<double> out) {
     for (std::size_t i = 0; i < n; ++i) out[i] = x[i] * (-0.9 + 1.89 * static_cast<double>(i) / (n - 1));
@@ -481,7 +477,7 @@ TEST_CASE("Lanczos finds the upper end of a known spectrum, and says so when it 
   REQUIRE_FALSE(greatest_eigenvalue(apply, std::vector<double>(n, 1.0), 10).has_value());
 }
 
-// Ten thousand; sanitizers find in a thousand, beyond the dense solvers, what there is to find.
+// A size beyond the dense solvers. A smaller one is sufficient for the slow runs with sanitizers.
 constexpr std::uint32_t kMany = kSanitized ? 1000 : 10'000;
 
 TEST_CASE("ten thousand peers of every sparse family have a gap") {
@@ -494,19 +490,20 @@ TEST_CASE("ten thousand peers of every sparse family have a gap") {
     REQUIRE(a->diameter.has_value());
     REQUIRE(a->spectral_gap.has_value());
     REQUIRE(a->consensus_bound.has_value());
-    // The exchange bound and the gap are of one graph: where degrees are equal, W = I - L / (1 + d) and L_p =
-    // 2 L / n d.
+    // The bound and the gap come from one Laplacian L. With equal degrees, W = I - L / (1 + d) and
+    // L_p = 2 L / n d.
     if (a->degree_min == a->degree_max && *a->spectral_gap < 0.5) {
       const double d = a->degree_max;
       REQUIRE(near(1 - *a->consensus_bound, *a->spectral_gap * (1 + d) / d / kMany, 1e-12));
     }
   }
-  // Random regular graphs lie near 2 sqrt(k - 1) (Friedman 2008).
+  // The adjacency matrix of a random regular graph has a second eigenvalue near 2 sqrt(k - 1) (Friedman
+  // 2008).
   const auto regular = spectral_gap(Topology::parse("random-regular:k=4")->among(kMany));
   REQUIRE(near(regular, 1 - (1 + 2 * std::sqrt(3.0)) / 5, 50.0 / kMany));
 }
 
-TEST_CASE("ten thousand peers are analyzed, as far as figures of that size can be had") {
+TEST_CASE("an analysis of ten thousand peers omits only figures that are too expensive") {
   const auto a = analyze(Topology::parse("exponential")->among(10000));
   REQUIRE(a.ok());
   REQUIRE(a->degree_max == 28);

@@ -1,4 +1,4 @@
-// What a peer that leaves does to the links among those who stay. `tests-topologies "[moved]" -s` prints the
+// How a departure changes the links among the remaining peers. `tests-topologies "[moved]" -s` prints the
 // table of docs/TOPOLOGIES.md.
 #include <iomanip>
 #include <sstream>
@@ -8,7 +8,7 @@
 namespace starling::topologies {
 namespace {
 
-// The links of a period between keys rather than numbers, undirected ones once.
+// The links of a period as pairs of keys. Undirected links are listed once.
 using KeyLinks = std::set<std::pair<VertexKey, VertexKey>>;
 KeyLinks links_by_key(const Schedule& schedule, const std::vector<VertexKey>& keys) {
   KeyLinks all;
@@ -18,8 +18,8 @@ KeyLinks links_by_key(const Schedule& schedule, const std::vector<VertexKey>& ke
 }
 
 struct Moved {
-  double appeared = 0, vanished = 0;  // links among those who stay, in the mean over who leaves
-  std::size_t links = 0;              // of all n peers
+  double appeared = 0, vanished = 0;  // links among the remaining peers, mean over all departures
+  std::size_t links = 0;              // among all n peers
 };
 
 Moved moved(const std::string& name, std::uint32_t n) {
@@ -41,9 +41,9 @@ Moved moved(const std::string& name, std::uint32_t n) {
   return sum;
 }
 
-// At most so many links appear or vanish among 16 and among 64 peers, in the mean over who leaves: none but
-// what closes the gap where a family can have it so, about k / 2 for a cycle or a lattice of degree k drawn
-// by keys, all that the numbers shift where a family is made of numbers.
+// Maximum number of links that appear or vanish among 16 and among 64 peers, mean over all departures. The
+// best families only close the gap. Cycles and lattices of degree k drawn by keys move about k / 2 links.
+// Families defined by vertex numbers move most links, because the numbers shift.
 struct Bound {
   const char* name;
   double among16, among64;
@@ -53,12 +53,12 @@ constexpr Bound kBounds[] = {
     {"uniform", 0, 0},
     {"ring", 1, 1},
     {"line", 1, 1},
-    {"star", 1, 1},           // but for the hub nobody
+    {"star", 1, 1},           // only if the hub leaves
     {"tree", 8, 32},          // half of all
     {"dumbbell", 7, 31},      // one changes sides
     {"torus", 40, 150},       // all
     {"hypercube", 24, 120},   // all
-    {"exponential", 18, 90},  // those that span the gap
+    {"exponential", 18, 90},  // links across the gap
     {"directed-exponential", 25, 120},
     {"one-peer-exponential", 25, 120},
     {"base:k=1", 24, 120},
@@ -66,14 +66,14 @@ constexpr Bound kBounds[] = {
     {"random-regular:k=4", 3, 3},
     {"random-regular:k=5", 10, 8},
     {"random-regular:k=8", 14, 7},
-    {"erdos-renyi:p=0.3", 4, 0},  // none, but where the rest is not connected and another draw is made
-    {"erdos-renyi", 5, 4},        // p grows as n falls
+    {"erdos-renyi:p=0.3", 4, 0},  // only if the rest is not connected, so that another draw is made
+    {"erdos-renyi", 5, 4},        // p grows as n shrinks
     {"small-world:k=4,p=0.1", 4, 4},
 };
 
 }  // namespace
 
-TEST_CASE("few links move when a peer leaves, as few as the family allows", "[moved]") {
+TEST_CASE("a departure moves no more links than the family's bound", "[moved]") {
   for (const Bound& bound : kBounds) {
     const Moved few = moved(bound.name, 16), many = moved(bound.name, 64);
     std::ostringstream row;
@@ -86,7 +86,7 @@ TEST_CASE("few links move when a peer leaves, as few as the family allows", "[mo
   }
 }
 
-TEST_CASE("a swarm stays connected whoever leaves, again and again, down to two") {
+TEST_CASE("a swarm stays connected after any departure, and after repeated ones down to two peers") {
   for (const std::string& name : all_families()) {
     const Topology topology = named(name);
     CAPTURE(name);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "tests/topologies/family.h"
 
 namespace starling::topologies {
@@ -24,7 +25,7 @@ std::string svg_of(const std::string& name, std::uint32_t n) {
   return to_svg(*panels(schedule), layout(*Graph::of_period(schedule), name), name, "a caption");
 }
 
-// Whether tags nest and close, attributes are quoted, and text has no bare '<' or '&'.
+// Whether tags are nested and closed, attributes are quoted, and text has no bare '<' or '&'.
 bool is_well_formed(const std::string& xml) {
   std::vector<std::string> open;
   std::size_t at = 0;
@@ -54,7 +55,7 @@ bool is_well_formed(const std::string& xml) {
   return open.empty();
 }
 
-// The values of an attribute.
+// All values of an attribute.
 std::vector<double> values(const std::string& svg, const std::string& attribute) {
   std::vector<double> all;
   const std::string key = " " + attribute + "=\"";
@@ -71,7 +72,7 @@ Schedule arcs() {  // 0 -> 1 -> 2 -> 0, and 1 -> 0
 
 }  // namespace
 
-TEST_CASE("the edge list has a line for every edge, once, and for every arc") {
+TEST_CASE("the edge list has one line for every edge or arc") {
   REQUIRE(to_edge_list(triangle_with_tail()) == "0 1\n0 2\n1 2\n2 3\n");
   REQUIRE(to_edge_list(*Graph::of(arcs())) == "0 1\n1 0\n1 2\n2 0\n");
   const Schedule weighted(2, {.weights = Weights::relative}, [](std::uint32_t i, std::uint64_t) {
@@ -99,7 +100,7 @@ TEST_CASE("Graphviz gets every node and edge under a quoted title") {
   REQUIRE(count(directed, " -> ") == 4);
 }
 
-TEST_CASE("the SVG is well formed, and has a circle for every node and a line for every edge") {
+TEST_CASE("an SVG is well-formed and has a circle for every node and a line for every edge") {
   for (const std::string& name : all_families()) {
     for (const std::uint32_t n : {1u, 2u, 9u, 16u, 40u}) {
       CAPTURE(name, n);
@@ -112,14 +113,14 @@ TEST_CASE("the SVG is well formed, and has a circle for every node and a line fo
       }
       REQUIRE(is_well_formed(svg));
       REQUIRE(count(svg, "<circle ") == n * all.size());
-      REQUIRE(count(svg, "<line ") + count(svg, "<path ") == edges + arcs);  // an arrowhead each
+      REQUIRE(count(svg, "<line ") + count(svg, "<path ") == edges + arcs);  // an arc has an arrowhead
       REQUIRE(count(svg, "nan") == 0);
       REQUIRE(count(svg, "inf") == 0);
     }
   }
 }
 
-TEST_CASE("nothing of an SVG lies outside its box") {
+TEST_CASE("all elements of an SVG are inside its view box") {
   for (const char* name :
        {"torus", "hypercube", "tree", "random-regular:k=4", "one-peer-exponential", "dumbbell"}) {
     const std::string svg = svg_of(name, 32);
@@ -139,7 +140,7 @@ TEST_CASE("titles and captions are escaped") {
   const std::string svg =
       to_svg(std::vector<GraphPanel>{{"", graph}}, layout(graph, "x"), "a < b & c", "\x01>");
   REQUIRE(is_well_formed(svg));
-  REQUIRE(count(svg, "a &lt; b &amp; c") == 2);  // the document's name, and what is seen
+  REQUIRE(count(svg, "a &lt; b &amp; c") == 2);  // the document's title and the visible one
   REQUIRE(count(svg, "?&gt;") == 1);
 }
 
@@ -154,7 +155,7 @@ TEST_CASE("a time-varying topology has a picture for each of its rounds, up to e
   REQUIRE(panels(named("ring").among(16))->front().label.empty());
 }
 
-TEST_CASE("the terminal drawing shows every number, once, and dots between") {
+TEST_CASE("the terminal drawing shows every node's number once, with dots between them") {
   for (const std::string& name : all_families()) {
     for (const std::uint32_t n : {1u, 2u, 9u, 16u}) {
       CAPTURE(name, n);

@@ -1,8 +1,9 @@
-// Every family's graphs against what the family promises.
+// The graphs of every family have the family's documented properties.
 #include <bit>
 #include <numbers>
 #include <numeric>
 
+#include "tests/contains.h"
 #include "tests/topologies/family.h"
 #include "topologies/analysis.h"
 
@@ -28,8 +29,8 @@ std::uint32_t ceil_log2(std::uint32_t n) {
   return log;
 }
 
-// Every round of a period in order, in lock step: x_i takes weight * x_j of every j that links to it, and
-// keeps the rest to 1. Of schedules whose weights are a mixing matrix.
+// Applies all rounds of a period in lock-step: x_i = (1 - sum of weights) x_i + sum of weight * x_j over all
+// j that link to i. For schedules whose weights are a mixing matrix.
 std::vector<double> mix_by_weights(const Schedule& schedule, std::vector<double> x) {
   for (std::uint64_t round = 0; round < schedule.period(); ++round) {
     const std::vector<double> old = x;
@@ -59,8 +60,7 @@ double mean_of(const std::vector<double>& x) {
 
 }  // namespace
 
-TEST_CASE(
-    "in every family links are sorted, distinct, to others, and mutual with their weights unless directed") {
+TEST_CASE("links of every family are sorted, distinct, without loops, and symmetric unless directed") {
   for (const std::string& name : all_families()) {
     const Topology topology = named(name);
     for (std::uint32_t n = 1; n <= kMost; ++n) {
@@ -86,7 +86,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("every family is connected over its period, among any number of peers") {
+TEST_CASE("every family is connected over its period, for any number of peers") {
   for (const std::string& name : all_families()) {
     const Topology topology = named(name);
     for (std::uint32_t n = 1; n <= kMost; ++n) {
@@ -96,7 +96,7 @@ TEST_CASE("every family is connected over its period, among any number of peers"
   }
 }
 
-TEST_CASE("a family is directed, weighted and periodic as it says") {
+TEST_CASE("every family has its documented direction, weights and period") {
   for (const std::string& name : all_families()) {
     CAPTURE(name);
     const bool directed = name == "directed-exponential" || name == "one-peer-exponential";
@@ -111,7 +111,7 @@ TEST_CASE("a family is directed, weighted and periodic as it says") {
   }
 }
 
-TEST_CASE("the same name among the same peers is the same graph, and who is asked first does not matter") {
+TEST_CASE("the same name and peers give the same graph, in any order of queries") {
   for (const std::string& name : all_families()) {
     CAPTURE(name);
     const Schedule one = named(name).among(33), other = named(name).among(33);
@@ -120,7 +120,7 @@ TEST_CASE("the same name among the same peers is the same graph, and who is aske
   }
 }
 
-TEST_CASE("line, star, tree and dumbbell have the links of their shapes") {
+TEST_CASE("line, star, tree and dumbbell have the expected links") {
   REQUIRE(neighbors(named("line").among(5), 0) == List{1});
   REQUIRE(neighbors(named("line").among(5), 3) == List{2, 4});
   REQUIRE(neighbors(named("line").among(5), 4) == List{3});
@@ -142,7 +142,7 @@ TEST_CASE("line, star, tree and dumbbell have the links of their shapes") {
   }
 }
 
-TEST_CASE("a torus of r x c peers is the product of two rings, the pair nearest to a square") {
+TEST_CASE("a torus of r x c peers is the product of two rings, as close to a square as possible") {
   for (const auto& [r, c] :
        {std::pair{3u, 3u}, {3u, 4u}, {4u, 4u}, {3u, 7u}, {5u, 6u}, {6u, 10u}, {8u, 8u}}) {
     const Schedule torus = named("torus").among(r * c);
@@ -176,8 +176,7 @@ TEST_CASE("a torus with a short last row closes that row and every column") {
   }
 }
 
-TEST_CASE(
-    "the hypercube flips one bit, exists for powers of two, and loses under churn only what is not there") {
+TEST_CASE("hypercube neighbors differ in one bit, and the graph exists only for 2^d peers") {
   for (std::uint32_t n = 1; n <= kMost; ++n) {
     const Schedule cube = named("hypercube").among(n);
     for (std::uint32_t i = 0; i < n; ++i) {
@@ -192,7 +191,7 @@ TEST_CASE(
         "topology 'hypercube' does not exist for 33 peers; expected 2^d, for example 32 or 64");
 }
 
-TEST_CASE("the directed exponential graph sends to i + 2^k, the one-peer graph to one of them a round") {
+TEST_CASE("directed-exponential links i to i + 2^k; one-peer-exponential uses one of these per round") {
   REQUIRE(neighbors(named("directed-exponential").among(6), 4) == List{0, 2, 5});
   for (std::uint32_t n = 2; n <= kMost; ++n) {
     const Schedule all = named("directed-exponential").among(n);
@@ -212,7 +211,7 @@ TEST_CASE("the directed exponential graph sends to i + 2^k, the one-peer graph t
   }
 }
 
-TEST_CASE("one-peer exponential averages 2^d peers exactly in d rounds of x <- (own + received) / 2") {
+TEST_CASE("one-peer-exponential averages 2^d peers exactly in d rounds of x <- (own + received) / 2") {
   for (std::uint32_t n = 1; n <= 1024; n *= 2) {
     const Schedule schedule = named("one-peer-exponential").among(n);
     std::vector<double> x = random_values(n);
@@ -227,7 +226,7 @@ TEST_CASE("one-peer exponential averages 2^d peers exactly in d rounds of x <- (
   }
 }
 
-TEST_CASE("Base-(k+1) averages any number of peers exactly in one period, with at most k links a round") {
+TEST_CASE("Base-(k+1) averages any number of peers exactly in one period, with at most k links per round") {
   for (std::uint32_t k = 1; k <= 4; ++k) {
     const Topology topology = named("base:k=" + std::to_string(k));
     for (std::uint32_t n = 1; n <= 130; ++n) {
@@ -240,13 +239,14 @@ TEST_CASE("Base-(k+1) averages any number of peers exactly in one period, with a
           most = std::max(most, static_cast<std::uint32_t>(links.size()));
           double sum = 0;
           for (const Link& link : links) sum += link.weight;
-          REQUIRE(sum <= 1 + 1e-12);  // with mutual weights: doubly stochastic, nothing negative
+          REQUIRE(sum <= 1 + 1e-12);  // with symmetric weights: doubly stochastic and nonnegative
         }
       }
       REQUIRE(most <= k);
       const std::vector<double> x = random_values(n);
       REQUIRE(spread(mix_by_weights(schedule, x), mean_of(x)) < 1e-12);
-      // Fewer rounds cannot reach everybody; the authors bound them by 2 log n + 2.
+      // The lower bound is the number of rounds to reach all peers, the upper one is the paper's, 2 log n
+      // + 2.
       if (n > 1) {
         const auto logs = std::log(n) / std::log(k + 1);
         REQUIRE(schedule.period() >= static_cast<std::uint64_t>(std::ceil(logs - 1e-9)));
@@ -256,10 +256,10 @@ TEST_CASE("Base-(k+1) averages any number of peers exactly in one period, with a
   }
 }
 
-TEST_CASE("Base-(k+1) takes as many rounds as its authors' figures show") {
+TEST_CASE("Base-(k+1) takes as many rounds as in its paper's figures") {
   const auto period = [](const char* name, std::uint32_t n) { return named(name).among(n).period(); };
   CHECK(period("base:k=1", 5) == 5);   // simple: 2 + 1 + 2
-  CHECK(period("base:k=1", 6) == 4);   // 2 * 3: 3 within the threes, 1 across; simple would take 5
+  CHECK(period("base:k=1", 6) == 4);   // 2 * 3: 3 rounds within the groups of three, and 1 between them
   CHECK(period("base:k=1", 64) == 6);  // a power of k + 1: the hyper-hypercube
   CHECK(period("base:k=2", 5) == 3);   // 3 + 2
   CHECK(period("base:k=2", 12) == 3);  // 3 * 2 * 2
@@ -267,7 +267,7 @@ TEST_CASE("Base-(k+1) takes as many rounds as its authors' figures show") {
   CHECK(period("base:k=69", 70) == 1);
 }
 
-TEST_CASE("Base-(k+1) exists where somebody has k others") {
+TEST_CASE("Base-(k+1) exists for more than k peers") {
   CHECK(named("base:k=4").exists(5).ok());
   CHECK(named("base:k=5").exists(5).error().message ==
         "topology 'base:k=5' does not exist for 5 peers, because no peer has 5 others to link to; expected k "
@@ -276,7 +276,7 @@ TEST_CASE("Base-(k+1) exists where somebody has k others") {
   for (const char* wrong : {"base:k=0", "base:k=x", "base:b=2"}) CHECK_FALSE(Topology::parse(wrong).ok());
 }
 
-TEST_CASE("the spectral gaps are those of the closed forms") {
+TEST_CASE("the spectral gaps equal their closed forms") {
   const auto gap = [](const char* name, std::uint32_t n) {
     const auto found = spectral_gap(named(name).among(n));
     REQUIRE(found.has_value());
@@ -302,7 +302,7 @@ TEST_CASE("the spectral gaps are those of the closed forms") {
   }
 }
 
-TEST_CASE("a random regular graph has exactly k links everywhere, wherever there is one") {
+TEST_CASE("every vertex of a random regular graph has exactly k links, if such a graph exists") {
   for (std::uint32_t k = 2; k <= 12; ++k) {
     const Topology topology = named("random-regular:k=" + std::to_string(k));
     for (std::uint32_t n = 1; n <= kMost; ++n) {
@@ -325,7 +325,7 @@ TEST_CASE("a random regular graph has exactly k links everywhere, wherever there
   CHECK_FALSE(Topology::parse("random-regular:k=1").ok());
 }
 
-TEST_CASE("random regular graphs of large degree are regular too, and among thousands") {
+TEST_CASE("random regular graphs are also regular with large degrees or thousands of vertices") {
   for (const auto& [n, k] : {std::pair{40u, 19u},
                              {40u, 20u},
                              {41u, 20u},
@@ -342,15 +342,15 @@ TEST_CASE("random regular graphs of large degree are regular too, and among thou
   }
 }
 
-TEST_CASE("random regular graphs mix as well as random graphs of their degree do") {
-  // Friedman: the adjacency's second eigenvalue is at most 2 sqrt(k - 1) and a little; W = (1 + A) / (1 + k).
+TEST_CASE("random regular graphs have the spectral gap expected of their degree") {
+  // The adjacency's second eigenvalue is at most 2 sqrt(k - 1) + epsilon (Friedman). W = (1 + A) / (1 + k).
   for (const std::uint32_t k : {3u, 4u, 8u}) {
     const auto gap = spectral_gap(named("random-regular:k=" + std::to_string(k)).among(500));
     CHECK(*gap > 1 - (1 + 2 * std::sqrt(k - 1) + 0.2) / (1 + k));
   }
 }
 
-TEST_CASE("Erdos-Renyi graphs have a share p of all links") {
+TEST_CASE("Erdos-Renyi graphs have a fraction p of all possible links") {
   for (const double p : {0.1, 0.3, 0.9}) {
     const std::uint32_t n = 300;
     const auto links = link_count(named("erdos-renyi:p=" + std::to_string(p)).among(n));
@@ -362,7 +362,7 @@ TEST_CASE("Erdos-Renyi graphs have a share p of all links") {
   CHECK(usual == Approx(1000 * std::log(1000)).epsilon(0.05));
 }
 
-TEST_CASE("too small a p is told with one that would do, and a swarm stays in one piece") {
+TEST_CASE("a p that is too small is an error, and the graph is still connected") {
   const Status told = named("erdos-renyi:p=0.01").exists(50);
   REQUIRE_FALSE(told.ok());
   CHECK(told.error().message ==
@@ -373,7 +373,7 @@ TEST_CASE("too small a p is told with one that would do, and a swarm stays in on
   CHECK(link_count(named("erdos-renyi:p=0").among(50)) == 50);
 }
 
-TEST_CASE("a small world has n k / 2 links, about a share p of them moved") {
+TEST_CASE("a small world has n k / 2 links, and about a fraction p of them is rewired") {
   for (const double p : {0.0, 0.1, 0.5, 1.0}) {
     const std::uint32_t n = 400, k = 6;
     const Schedule schedule = named("small-world:k=6,p=" + std::to_string(p)).among(n);
@@ -381,7 +381,7 @@ TEST_CASE("a small world has n k / 2 links, about a share p of them moved") {
     double moved = 0;
     for (const auto& [i, j] : arcs(schedule))
       if (i < j && std::min(j - i, n - (j - i)) > k / 2) ++moved;
-    // Of those that move 1 in n / k lands nearby.
+    // A fraction k / n of the rewired links stays local.
     const double links = n * k / 2.0, expected = p * (1 - k / (n - 1.0)) * links;
     CHECK(std::abs(moved - expected) <= 4 * std::sqrt(links * p * (1 - p) + links * p * k / n) + 1e-9);
   }
@@ -391,7 +391,7 @@ TEST_CASE("a small world has n k / 2 links, about a share p of them moved") {
                  "expected an even k below 8, or more than 8 peers"));
 }
 
-TEST_CASE("random families draw another graph for another seed, and from keys, not from numbers") {
+TEST_CASE("random families depend on the seed and on the peers' keys, not on vertex numbers") {
   for (const std::string family : {"random-regular:k=4", "erdos-renyi:p=0.2", "small-world:k=4,p=0.5"}) {
     CAPTURE(family);
     const std::uint32_t n = 40;
@@ -401,7 +401,7 @@ TEST_CASE("random families draw another graph for another seed, and from keys, n
     for (VertexKey& key : others) key = ~key;
     CHECK(arcs(named(family).among(others)) != arcs(named(family).among(n)));
   }
-  // Where numbers have no say at all, two peers that change places take their links along.
+  // In families that do not depend on vertex numbers, two peers that swap places keep their links.
   for (const std::string family : {"random-regular:k=4", "random-regular:k=5", "erdos-renyi:p=0.2"}) {
     CAPTURE(family);
     std::vector<VertexKey> keys = default_keys(40);
@@ -413,7 +413,7 @@ TEST_CASE("random families draw another graph for another seed, and from keys, n
   }
 }
 
-TEST_CASE("peers that share a name still make a sound graph") {
+TEST_CASE("peers with equal names still form a connected graph") {
   for (const std::string& name : all_families()) {
     std::vector<VertexKey> keys = default_keys(20);
     for (std::uint32_t i = 5; i < 15; ++i) keys[i] = keys[4];

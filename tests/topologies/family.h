@@ -1,4 +1,4 @@
-// What the tests of families ask of a schedule, found by the plainest means.
+// Properties of a schedule for the tests of families, computed by direct methods.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ inline List neighbors(const Schedule& schedule, std::uint32_t peer, std::uint64_
   return list;
 }
 
-// Every family with its usual parameters and with others.
+// Every family with its default parameters and with others.
 inline std::vector<std::string> all_families() {
   std::vector<std::string> all = {"base:k=2",
                                   "base:k=3",
@@ -63,7 +63,7 @@ inline Arcs arcs(const Schedule& schedule) {
   return all;
 }
 
-// Whether vertex 0 reaches everybody along the arcs, and everybody reaches it.
+// Whether vertex 0 reaches all vertices along the arcs, and all vertices reach it.
 inline bool reaches_all(std::uint32_t n, const Arcs& all) {
   for (const bool backwards : {false, true}) {
     std::vector<bool> seen(n);

@@ -1,6 +1,6 @@
-// Graphs from files: what is read, what is refused and how, the name that carries them, and what they are to
-// a swarm whose members come and go.
+// Graphs from files: valid and invalid files, the name that carries a graph, and graphs under churn.
 #include "topologies/graph_file.h"
+#include "tests/contains.h"
 
 #include "tests/topologies/family.h"
 #include "topologies/graph.h"
@@ -9,7 +9,7 @@
 namespace starling::topologies {
 namespace {
 
-using Edges = std::vector<GraphFile::Edge>;
+using FileEdges = std::vector<GraphFile::Edge>;
 using Reader = Result<GraphFile> (*)(std::string_view text);
 
 GraphFile good(Reader read, std::string_view text) {
@@ -18,7 +18,7 @@ GraphFile good(Reader read, std::string_view text) {
   return *graph;
 }
 
-// The sentence that refuses the text.
+// The error message for an invalid text.
 std::string refusal(Reader read, std::string_view text) {
   const auto graph = read(text);
   REQUIRE_FALSE(graph.ok());
@@ -50,7 +50,7 @@ std::string name_of(const GraphFile& graph) {
   return *name;
 }
 
-// A random connected graph: a tree with further links.
+// A random connected graph: a tree with additional links.
 GraphFile random_graph(Random& random) {
   GraphFile graph;
   graph.nodes = static_cast<std::uint32_t>(2 + random.below(30));
@@ -79,20 +79,20 @@ GraphFile random_graph(Random& random) {
 
 }  // namespace
 
-TEST_CASE("an edge list is two columns, or three with weights, between comments and empty lines") {
+TEST_CASE("an edge list has two columns, or three with weights, and optional comments") {
   const GraphFile numbered = good(read_edge_list, "# four\n\n0 1\n2\t1 \r\n  3 0 # a chord\n1 0\n");
   CHECK(numbered.nodes == 4);
   CHECK(numbered.labels.empty());
   CHECK_FALSE(numbered.directed);
-  CHECK(numbered.edges == Edges{{0, 1}, {0, 3}, {1, 2}});
+  CHECK(numbered.edges == FileEdges{{0, 1}, {0, 3}, {1, 2}});
 
   const GraphFile labeled = good(read_edge_list, "Rome Oslo 2\nOslo Bern 0.5\nOslo Rome 2");
   CHECK(labeled.labels == std::vector<std::string>{"Rome", "Oslo", "Bern"});
-  CHECK(labeled.edges == Edges{{0, 1, 2}, {1, 2, 0.5}});
+  CHECK(labeled.edges == FileEdges{{0, 1, 2}, {1, 2, 0.5}});
 
   const GraphFile directed = good(read_edge_list, "#\ndirected\n0 1\n1 2\n2 0 3\n");
   CHECK(directed.directed);
-  CHECK(directed.edges == Edges{{0, 1}, {1, 2}, {2, 0, 3}});
+  CHECK(directed.edges == FileEdges{{0, 1}, {1, 2}, {2, 0, 3}});
 
   CHECK(good(read_edge_list, "1 0").nodes == 2);
   CHECK(good(read_edge_list, "p1 p0").labels == std::vector<std::string>{"p1", "p0"});
@@ -130,7 +130,7 @@ TEST_CASE("a bad edge list is rejected with its line and what is expected") {
   CHECK(contains(refusal(read_edge_list, many), "too large; expected at most 65536 nodes"));
 }
 
-TEST_CASE("GraphML is read with its direction, its nodes' ids and the weights of its edges") {
+TEST_CASE("GraphML gives the direction, the nodes' ids and the weights of the edges") {
   const GraphFile plain =
       good(read_graphml,
            graphml("undirected", std::string(kThreeNodes) +
@@ -138,7 +138,7 @@ TEST_CASE("GraphML is read with its direction, its nodes' ids and the weights of
                                      "<edge source=\"b\" target=\"a\">"
                                      "<data key=\"x\">5</data><data key=\"w\"> 2.5 </data></edge>\n"));
   CHECK(plain.labels == std::vector<std::string>{"a", "b", "c"});
-  CHECK(plain.edges == Edges{{0, 1, 2.5}, {0, 2}});
+  CHECK(plain.edges == FileEdges{{0, 1, 2.5}, {0, 2}});
   CHECK_FALSE(plain.directed);
 
   const GraphFile directed =
@@ -147,7 +147,7 @@ TEST_CASE("GraphML is read with its direction, its nodes' ids and the weights of
                                  "<node id=\"1\"/><node id=\"0\"/>\n"));
   CHECK(directed.directed);
   CHECK(directed.labels.empty());
-  CHECK(directed.edges == Edges{{0, 1}, {1, 0}});
+  CHECK(directed.edges == FileEdges{{0, 1}, {1, 0}});
 
   const GraphFile usual =
       good(read_graphml,
@@ -155,7 +155,7 @@ TEST_CASE("GraphML is read with its direction, its nodes' ids and the weights of
            "<graph edgedefault='undirected'><node id='n0'/><node id='n1'/><node id='n2'/>"
            "<edge source='n0' target='n1'/><edge source='n1' target='n2'><data key='k'>4</data></edge>"
            "</graph></graphml>");
-  CHECK(usual.edges == Edges{{0, 1, 3}, {1, 2, 4}});
+  CHECK(usual.edges == FileEdges{{0, 1, 3}, {1, 2, 4}});
 }
 
 TEST_CASE("bad GraphML is rejected with its line and what is expected") {
@@ -192,7 +192,7 @@ TEST_CASE("bad GraphML is rejected with its line and what is expected") {
                  "line 2: there is a second <graph>"));
 }
 
-TEST_CASE("a graph's name is short, has no blanks, and is read back as the same graph") {
+TEST_CASE("a graph's name is short, has no spaces, and parses to the same graph") {
   CHECK(name_of(good(read_edge_list, "0 1\n0 2\n1 2 0.5\n")) == "edges:3;0:1,2;1:2*0.5");
   CHECK(name_of(good(read_edge_list, "directed\nb a\na b")) == "edges:directed;b,a;0:1;1:0");
   CHECK(name_of(good(read_edge_list, "z\xc3\xbcrich a,b")) == "edges:z%C3%BCrich,a%2Cb;0:1");
@@ -207,7 +207,7 @@ TEST_CASE("a graph's name is short, has no blanks, and is read back as the same 
   }
 }
 
-TEST_CASE("a graph that is too large for a name is refused") {
+TEST_CASE("a graph that is too large for a name is rejected") {
   std::string text;
   for (int i = 0; i < 10'000; ++i) text += std::to_string(i) + " " + std::to_string(i + 1) + "\n";
   const auto name = graph_name(good(read_edge_list, text));
@@ -260,7 +260,7 @@ TEST_CASE("an invalid name of a graph is rejected") {
   }
   CHECK(refusal(read_graph_name, "edges:3;0:1,7") ==
         "topology 'edges:3;0:1,7': link 0:7 is invalid; expected two numbers of nodes below 3");
-  // Nothing that chance makes of a name is more than an Error.
+  // Random changes of a name give at most an Error.
   Random random(11);
   const std::string name = "edges:directed;a,b%20,c;0:1*2.5,2;1:0;2:0";
   for (int round = 0; round < 5000; ++round) {
@@ -273,8 +273,7 @@ TEST_CASE("an invalid name of a graph is rejected") {
   }
 }
 
-TEST_CASE(
-    "a graph from a file is there for as many peers as it has nodes, with its links and weights of mean 1") {
+TEST_CASE("a file's graph exists for as many peers as nodes, with its links and normalized weights") {
   const Topology topology = named("edges:4;0:1,3;1:2;2:3");
   CHECK(topology.exists(4).ok());
   CHECK(topology.exists(5).error().message ==
@@ -295,36 +294,35 @@ TEST_CASE(
   CHECK(arcs(directed) == Arcs{{0, 1}, {1, 2}, {2, 0}});
 }
 
-TEST_CASE("labeled nodes are the peers of these names, numbered ones the vertices in order") {
+TEST_CASE("labeled nodes are the peers with these names; numbered nodes are the vertices in order") {
   const Topology chain = named("edges:c,a,d,b;0:1;1:2;2:3");  // c - a - d - b
   CHECK(arcs(chain.among(keys_of({"a", "b", "c", "d"}))) ==
         Arcs{{2, 0}, {0, 2}, {0, 3}, {3, 0}, {3, 1}, {1, 3}});
-  // Nobody has such a name: by order.
+  // No peer has such a name, so the order decides.
   CHECK(arcs(chain.among(keys_of({"w", "x", "y", "z"}))) == arcs(named("line").among(4)));
   CHECK(arcs(named("edges:4;0:1;1:2;2:3").among(keys_of({"d", "c", "b", "a"}))) ==
         arcs(named("line").among(4)));
 }
 
-TEST_CASE("a missing node is passed through, and a stranger hangs on to somebody") {
+TEST_CASE("a missing node is bridged, and a peer without a node is attached to another peer") {
   const Topology chain = named("edges:a,b,c,d,e;0:1*2;1:2*2;2:3*2;3:4*10");
-  // b and c are missing: a and d are joined with the mean weight, 4; d and e keep theirs, 10.
+  // b and c are missing, so a and d are linked with the mean weight, 4. The link of d and e keeps weight 10.
   const Schedule two = chain.among(keys_of({"a", "d", "e"}));
   CHECK(arcs(two) == Arcs{{0, 1}, {1, 0}, {1, 2}, {2, 1}});
   CHECK(two.links(1, 0)[0].weight == Approx(4 / 7.0));
   CHECK(two.links(1, 0)[1].weight == Approx(10 / 7.0));
-  // x, the vertex 4, and y, 5: with a, b, d, e there, on b (1) and ... 4 mod 4 and 5 mod 4.
+  // x and y are the vertices 4 and 5. With the four nodes a, b, d, e they attach to 4 mod 4 and 5 mod 4.
   const Schedule strangers = chain.among(keys_of({"a", "b", "d", "e", "x", "y"}));
   CHECK(neighbors(strangers, 4) == List{0});
   CHECK(neighbors(strangers, 5) == List{1});
   CHECK(neighbors(strangers, 1) == List{0, 2, 5});
-  // Directed: only along the arcs, and strangers both ways.
+  // In directed graphs bridges follow the arcs, and peers without a node are linked both ways.
   const Topology circle = named("edges:directed;a,b,c,d;0:1;1:2;2:3;3:0");
   CHECK(arcs(circle.among(keys_of({"a", "c", "d"}))) == Arcs{{0, 1}, {1, 2}, {2, 0}});
   CHECK(arcs(circle.among(keys_of({"a", "c", "x"}))) == Arcs{{0, 1}, {1, 0}, {2, 0}, {0, 2}});
 }
 
-TEST_CASE(
-    "a swarm on a file's graph stays connected, mutual and with weights of mean 1 whoever comes and goes") {
+TEST_CASE("a file's graph is connected and symmetric with mean weight 1, for any peers") {
   Random random(23);
   for (int round = 0; round < 100; ++round) {
     const GraphFile graph = random_graph(random);
@@ -357,7 +355,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("metropolis weights of a file's graph are doubly stochastic") {
+TEST_CASE("the metropolis matrix of a file's graph is doubly stochastic") {
   const auto graph = Graph::of(named("edges:4;0:1*5,2*0.5;1:2;2:3*3").among(4));
   REQUIRE(graph.ok());
   const auto matrix = mixing_matrix(*graph, Mixing::metropolis);

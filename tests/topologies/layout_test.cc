@@ -49,7 +49,7 @@ TEST_CASE("a layout is the same every time") {
   }
 }
 
-TEST_CASE("shapes are what their families are named for") {
+TEST_CASE("the layouts of ring, line, star, torus, tree and dumbbell have these shapes") {
   const Layout ring = layout_of("ring", 4);
   REQUIRE((at(ring[0], 0, -1) && at(ring[1], 1, 0) && at(ring[2], 0, 1) && at(ring[3], -1, 0)));
 
@@ -72,7 +72,7 @@ TEST_CASE("shapes are what their families are named for") {
 
   const Layout dumbbell = layout_of("dumbbell", 12);
   for (std::size_t i = 0; i < 6; ++i) REQUIRE((dumbbell[i].x < 0 && dumbbell[i + 6].x > 0));
-  for (std::size_t i = 0; i < 12; ++i)  // those that are linked across face each other
+  for (std::size_t i = 0; i < 12; ++i)  // the two linked vertices face each other
     REQUIRE(distance(dumbbell[5], dumbbell[6]) <= distance(dumbbell[5], dumbbell[i]) + (i < 6 ? 2 : 1e-9));
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("a hypercube's links of one dimension are parallel and equally long") 
                    points[bit].x - points[0].x, points[bit].y - points[0].y));
 }
 
-TEST_CASE("graphs without a shape of their own lie so that linked nodes are near") {
+TEST_CASE("other graphs are laid out so that linked nodes are close") {
   for (const char* name : {"random-regular:k=3", "erdos-renyi:p=0.08"}) {
     const auto graph = *Graph::of(named(name).among(80));
     const Layout points = layout(graph, name);
@@ -96,7 +96,7 @@ TEST_CASE("graphs without a shape of their own lie so that linked nodes are near
     CAPTURE(name);
     REQUIRE(linked / static_cast<double>(graph.edge_count()) < 0.6 * all / (80 * 79 / 2));
   }
-  // A ring from a file opens into a round: neighbors on it are nearest.
+  // A ring from a file is laid out as a ring: its neighbors are closest.
   const auto ring = *Graph::of(named("ring").among(20));
   const Layout points = layout(ring, "file:ring.txt");
   for (std::uint32_t i = 0; i < 20; ++i)
@@ -104,7 +104,7 @@ TEST_CASE("graphs without a shape of their own lie so that linked nodes are near
       REQUIRE(distance(points[i], points[(i + 1) % 20]) < distance(points[i], points[(i + j) % 20]));
 }
 
-TEST_CASE("graphs in pieces and graphs without links have a layout too") {
+TEST_CASE("disconnected graphs and graphs without links have a layout") {
   for (const auto& graph :
        {Graph::from_edges(6, {{0, 1}, {2, 3}}), Graph::from_edges(5, {}), Graph::from_edges(0, {})}) {
     const Layout points = layout(graph, "file:pieces");

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "tests/topologies/family.h"
 
 namespace starling::topologies {
@@ -53,7 +54,7 @@ Schedule weighted_path() {  // 0 -2- 1 -0.5- 2
   });
 }
 
-Schedule arcs() {  // 0 -> 1, 0 -> 2, 1 -> 2, 2 -> 0
+Schedule four_arcs() {  // 0 -> 1, 0 -> 2, 1 -> 2, 2 -> 0
   return Schedule(3, {.directed = true}, [](std::uint32_t i, std::uint64_t) {
     if (i == 0) return Links{{1}, {2}};
     if (i == 1) return Links{{2}};
@@ -83,7 +84,7 @@ TEST_CASE("metropolis and lazy are symmetric and doubly stochastic on every undi
   }
 }
 
-TEST_CASE("metropolis takes 1 / (1 + the larger degree), and lazy half of it") {
+TEST_CASE("metropolis weights are 1 / (1 + the larger degree), and lazy ones half of that") {
   const auto star = named("star").among(4);
   const Rows w = matrix_of(star, Mixing::metropolis);
   REQUIRE(w[0][1] == 0.25);
@@ -93,7 +94,7 @@ TEST_CASE("metropolis takes 1 / (1 + the larger degree), and lazy half of it") {
   REQUIRE(is_one(matrix_of(star, Mixing::lazy)[1][1] / 0.875));
 }
 
-TEST_CASE("relative weights count instead of degrees") {
+TEST_CASE("relative weights are used instead of degrees") {
   const Rows w = matrix_of(weighted_path(), Mixing::metropolis);  // strengths 2, 2.5, 0.5
   check_sums(w, true, true);
   REQUIRE(is_one(w[0][1] / (2 / 3.5)));
@@ -106,8 +107,8 @@ TEST_CASE("relative weights count instead of degrees") {
   REQUIRE(is_one(own[2][2] / (1 / 1.5)));
 }
 
-TEST_CASE("uniform takes the mean of oneself and those one links to") {
-  const Rows w = matrix_of(arcs(), Mixing::uniform);
+TEST_CASE("uniform mixing takes the mean of a peer and its neighbors") {
+  const Rows w = matrix_of(four_arcs(), Mixing::uniform);
   check_sums(w, true, false);
   REQUIRE(is_one(3 * w[0][0]));
   REQUIRE(is_one(3 * w[0][1]));
@@ -116,15 +117,15 @@ TEST_CASE("uniform takes the mean of oneself and those one links to") {
   REQUIRE((w[2][2] == 0.5 && w[2][0] == 0.5));
 }
 
-TEST_CASE("push-sum's columns are what each sender splits among itself and its receivers") {
-  const Rows w = matrix_of(arcs(), Mixing::push_sum);
+TEST_CASE("a column of push-sum's matrix divides the sender's mass among itself and its receivers") {
+  const Rows w = matrix_of(four_arcs(), Mixing::push_sum);
   check_sums(w, false, true);
   for (std::size_t receiver = 0; receiver < 3; ++receiver) REQUIRE(is_one(3 * w[receiver][0]));
   REQUIRE((w[1][1] == 0.5 && w[2][1] == 0.5 && w[0][1] == 0));
   REQUIRE((w[2][2] == 0.5 && w[0][2] == 0.5));
 }
 
-TEST_CASE("families that bring their own matrix are taken at their word, and it is doubly stochastic") {
+TEST_CASE("a family's own matrix is used unchanged, and it is doubly stochastic") {
   for (const char* name : {"base:k=1", "base:k=2"}) {
     const auto schedule = named(name).among(12);
     REQUIRE(default_mixing(schedule) == Mixing::given);
@@ -137,8 +138,8 @@ TEST_CASE("families that bring their own matrix are taken at their word, and it 
   }
 }
 
-TEST_CASE("a mixing that a graph has no matrix for is one sentence") {
-  const auto graph = Graph::of(arcs());
+TEST_CASE("a mixing without a matrix for the graph is an error") {
+  const auto graph = Graph::of(four_arcs());
   for (const Mixing mixing : {Mixing::metropolis, Mixing::lazy}) {
     const auto w = mixing_matrix(*graph, mixing);
     REQUIRE_FALSE(w.ok());
@@ -147,7 +148,7 @@ TEST_CASE("a mixing that a graph has no matrix for is one sentence") {
   REQUIRE_FALSE(mixing_matrix(*graph, Mixing::given).ok());
 }
 
-TEST_CASE("mixings have names, and an unknown one lists them") {
+TEST_CASE("mixings are parsed by name, and an unknown name lists them") {
   for (const char* name : {"metropolis", "uniform", "lazy", "push-sum"})
     REQUIRE(to_string(*parse_mixing(name)) == name);
   for (const char* name : {"given", "", "Lazy"}) {
@@ -156,7 +157,7 @@ TEST_CASE("mixings have names, and an unknown one lists them") {
   }
 }
 
-TEST_CASE("the sparse product is the dense one") {
+TEST_CASE("the sparse product equals the dense product") {
   const auto w = *mixing_matrix(*Graph::of(named("exponential").among(13)), Mixing::metropolis);
   const auto whole = dense(w);
   Random random(2);

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "tests/catch.h"
+#include "tests/topologies/near.h"
 #include "topologies/analysis.h"
 #include "topologies/topology.h"
 
@@ -17,12 +18,7 @@ using Eigen::MatrixXd;
 
 Schedule schedule_of(const std::string& name, std::uint32_t n) { return Topology::parse(name)->among(n); }
 
-bool near(std::optional<double> value, double expected, double tolerance) {
-  UNSCOPED_INFO("value " << (value ? std::to_string(*value) : "none") << ", expected " << expected);
-  return value && std::abs(*value - expected) <= tolerance;
-}
-
-// The map M -> sum_a p_a K_a M K_a' on the projected matrices, written out as a matrix of [n^2, n^2].
+// The map M -> sum_a p_a K_a M K_a' on the projected matrices, as an explicit matrix of [n^2, n^2].
 double dense_push_factor(std::uint32_t nodes, const std::vector<PushClock>& clocks) {
   const Index n = nodes;
   const MatrixXd project = MatrixXd::Identity(n, n).array() - 1.0 / static_cast<double>(n);
@@ -39,8 +35,7 @@ double dense_push_factor(std::uint32_t nodes, const std::vector<PushClock>& cloc
 
 }  // namespace
 
-TEST_CASE(
-    "of two peers a push leaves a quarter, and of n that all know each other 1 - (n + 1)/(2n (n - 1))") {
+TEST_CASE("the complete graph's push factor is 1 - (n + 1) / (2n (n - 1))") {
   for (const std::uint32_t n : {2u, 3u, 8u, 64u}) {
     const auto clocks = push_clocks(schedule_of("complete", n));
     REQUIRE(clocks.ok());
@@ -48,11 +43,11 @@ TEST_CASE(
     CHECK(near(push_factor(n, *clocks), 1 - (n + 1.0) / (2.0 * n * (n - 1)), 1e-9));
   }
   CHECK(push_factor(1, {}) == 0);
-  CHECK(push_factor(3, {}) == 1);  // nobody sends
+  CHECK(push_factor(3, {}) == 1);  // no peer sends
   CHECK_FALSE(push_factor(kPushNodesMax + 1, {}).has_value());
 }
 
-TEST_CASE("push clocks add up to 1, in the links' own direction, over all rounds of a period") {
+TEST_CASE("push clocks add up to 1 over all rounds of a period, and follow the links' direction") {
   for (const char* name : {"ring", "star", "directed-exponential", "one-peer-exponential", "base:k=1"}) {
     CAPTURE(name);
     const auto clocks = push_clocks(schedule_of(name, 10));
@@ -61,7 +56,7 @@ TEST_CASE("push clocks add up to 1, in the links' own direction, over all rounds
     for (const PushClock& clock : *clocks) sum += clock.probability;
     CHECK(std::abs(sum - 1) < 1e-12);
   }
-  // Each sends to the one 1, 2 or 4 places behind it, and to nobody before it.
+  // Each peer sends only to the peers 1, 2 and 4 places after it.
   const auto directed = push_clocks(schedule_of("directed-exponential", 8));
   REQUIRE(directed->size() == 24);
   CHECK((*directed)[0].from == 0);
@@ -69,7 +64,7 @@ TEST_CASE("push clocks add up to 1, in the links' own direction, over all rounds
   CHECK((*directed)[2].to == 4);
 }
 
-TEST_CASE("the push factor is the greatest eigenvalue of the second-moment map, written out whole") {
+TEST_CASE("the push factor is the greatest eigenvalue of the explicit second-moment map") {
   for (const char* name : {"ring", "line", "star", "tree", "exponential", "random-regular:k=3",
                            "directed-exponential", "one-peer-exponential", "base:k=1"}) {
     for (const std::uint32_t n : {4u, 10u}) {
@@ -81,7 +76,7 @@ TEST_CASE("the push factor is the greatest eigenvalue of the second-moment map, 
   }
 }
 
-TEST_CASE("a slow graph of 64 has a push factor too, and a push leaves more than an exchange") {
+TEST_CASE("graphs of 64 peers have a push factor, and it is larger than that of exchanges") {
   for (const char* name : {"line", "ring", "torus", "exponential"}) {
     CAPTURE(name);
     const Schedule schedule = schedule_of(name, 64);
@@ -94,7 +89,7 @@ TEST_CASE("a slow graph of 64 has a push factor too, and a push leaves more than
   }
 }
 
-TEST_CASE("simulated pushes shrink the replicas' own disagreement at the predicted factor") {
+TEST_CASE("simulated pushes shrink the disagreement at the predicted factor") {
   for (const char* name : {"ring", "directed-exponential"}) {
     const std::uint32_t n = 8;
     const auto clocks = *push_clocks(schedule_of(name, n));
@@ -119,14 +114,14 @@ TEST_CASE("simulated pushes shrink the replicas' own disagreement at the predict
         for (const double v : x) (t == early ? at_early : at_late) += v * v;
       }
     }
-    // Deviations are of the rate.
+    // The tolerance is relative to the rate, the logarithm of the factor.
     CAPTURE(name, expected);
     const double measured = std::log(at_late / at_early) / (late - early);
     CHECK(std::abs(measured / std::log(expected) - 1) < 0.08);
   }
 }
 
-TEST_CASE("what a round leaves is known without the rest of an analysis") {
+TEST_CASE("round_factor() equals the round factor of a complete analysis") {
   for (const char* name : {"ring", "exponential", "one-peer-exponential", "complete", "base:k=1"}) {
     CAPTURE(name);
     const Schedule schedule = schedule_of(name, 12);

@@ -4,16 +4,12 @@
 #include <string>
 
 #include "tests/catch.h"
+#include "tests/contains.h"
+#include "tests/topologies/family.h"
 #include "topologies/name.h"
 
 namespace starling::topologies {
 namespace {
-
-Topology named(const std::string& name) {
-  auto topology = Topology::parse(name);
-  REQUIRE(topology.ok());
-  return *topology;
-}
 
 using List = std::vector<std::uint32_t>;
 
@@ -24,26 +20,22 @@ List neighbors(const Topology& topology, std::uint32_t peer, std::uint32_t n, st
   return list;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
-TEST_CASE("every listed topology parses under its own name and says what it is") {
+TEST_CASE("every listed topology parses under its own name and has a description") {
   REQUIRE(names().size() >= 4);
   for (const auto& entry : names()) {
     REQUIRE(std::string(entry.description).size() > 10);
     if (entry.placeholder) continue;
     REQUIRE(named(entry.name).name() == entry.name);
   }
-  // Of a file only what it holds is a topology.
+  // file:PATH is only a placeholder for the command line, which reads the file.
   REQUIRE(std::string(names().back().name) == "file:PATH");
   REQUIRE(names().back().placeholder);
   REQUIRE(contains(Topology::parse("file:PATH").error().message, "only the command line reads"));
 }
 
-TEST_CASE("an unknown topology is one sentence that lists the known ones") {
+TEST_CASE("an unknown topology is an error that lists the known ones") {
   for (const char* name : {"", "rings", "Ring", "ring ", "ring2"}) {
     const auto topology = Topology::parse(name);
     REQUIRE_FALSE(topology.ok());
@@ -52,13 +44,13 @@ TEST_CASE("an unknown topology is one sentence that lists the known ones") {
   }
 }
 
-TEST_CASE("a parameter that a family does not take is refused by its name") {
+TEST_CASE("an unknown parameter of a family is an error that names it") {
   const auto topology = Topology::parse("ring:k=4");
   REQUIRE_FALSE(topology.ok());
   REQUIRE(topology.error().message == "topology 'ring:k=4' has an unknown parameter 'k'; ring takes none");
 }
 
-TEST_CASE("parameters are key=value with commas between, each once") {
+TEST_CASE("parameters are key=value, separated by commas, each at most once") {
   auto name = Name::parse("small-world:k=4,p=0.1");
   REQUIRE(name.ok());
   REQUIRE(name->family() == "small-world");
@@ -94,7 +86,7 @@ TEST_CASE("a parameter out of its range is an error that names the expected rang
   }
 }
 
-TEST_CASE("one peer is alone and two peers have each other, in every topology") {
+TEST_CASE("in every topology one peer has no neighbors, and two peers have each other") {
   for (const auto& entry : names()) {
     if (entry.placeholder) continue;
     CAPTURE(entry.name);
@@ -104,22 +96,22 @@ TEST_CASE("one peer is alone and two peers have each other, in every topology") 
   }
 }
 
-TEST_CASE("the ring joins each peer to the one before and the one behind") {
+TEST_CASE("the ring links each peer to the previous and the next one") {
   REQUIRE(neighbors(named("ring"), 0, 5, 0) == List{1, 4});
   REQUIRE(neighbors(named("ring"), 3, 5, 0) == List{2, 4});
   REQUIRE(neighbors(named("ring"), 4, 5, 0) == List{0, 3});
 }
 
-TEST_CASE("the exponential graph joins i to i +- 2^k") {
+TEST_CASE("the exponential graph links i to i +- 2^k") {
   REQUIRE(neighbors(named("exponential"), 0, 16, 0) == List{1, 2, 4, 8, 12, 14, 15});
   REQUIRE(neighbors(named("exponential"), 5, 6, 0) == List{0, 1, 3, 4});
-  // n = 2^m: hops +-1, ..., +-2^(m-2) and the one 2^(m-1), which is its own opposite: 2m - 1 neighbors.
+  // With n = 2^m the hops are +-1, ..., +-2^(m-2) and 2^(m-1), its own inverse: 2m - 1 neighbors.
   for (std::uint32_t m = 1; m <= 13; ++m)
     REQUIRE(neighbors(named("exponential"), 0, 1u << m, 0).size() == 2 * m - 1);
   REQUIRE(neighbors(named("exponential"), 9999, 10000, 0).size() == 28);
 }
 
-TEST_CASE("uniform and complete know everyone") {
+TEST_CASE("uniform and complete link each peer to all others") {
   REQUIRE(neighbors(named("uniform"), 2, 4, 0) == List{0, 1, 3});
   REQUIRE(neighbors(named("complete"), 7, 10000, 3).size() == 9999);
 }

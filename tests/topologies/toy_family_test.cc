@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "tests/topologies/family.h"
 #include "topologies/analysis.h"
 #include "topologies/mixing.h"

@@ -11,7 +11,7 @@
 namespace starling::training {
 namespace {
 
-// Images whose pixels all differ, except for the channel's mean and deviation.
+// Images with distinct pixels, except for the channel's mean and deviation.
 datasets::Dataset distinct(datasets::ImageShape shape, std::size_t n) {
   datasets::Dataset data;
   data.shape = shape;
@@ -35,8 +35,7 @@ std::vector<float> gathered(const datasets::Dataset& data) {
   return images;
 }
 
-// The definition, pixel by pixel: a raw image that is padded with zeros, cut, mirrored, and only then
-// normalized.
+// The definition, pixel by pixel: a raw image is padded with zeros, cropped, mirrored, and then normalized.
 std::vector<float> defined(const datasets::Dataset& data, std::size_t image, int crop, int down, int right,
                            bool mirrored) {
   datasets::Dataset one = data;
@@ -56,7 +55,7 @@ std::vector<float> defined(const datasets::Dataset& data, std::size_t image, int
   return gathered(one);
 }
 
-std::string refusal(const Experiment& experiment, datasets::ImageShape shape) {
+std::string augment_refusal(const Experiment& experiment, datasets::ImageShape shape) {
   const auto made = make_augmentation(experiment, shape);
   REQUIRE_FALSE(made.ok());
   return made.error().message;
@@ -64,7 +63,7 @@ std::string refusal(const Experiment& experiment, datasets::ImageShape shape) {
 
 }  // namespace
 
-TEST_CASE("every place and side of a crop and flip is as likely as any other, and is what is defined") {
+TEST_CASE("every offset and side of a crop and flip is equally likely, and follows the definition") {
   constexpr int kCrop = 2, kPlaces = 2 * kCrop + 1;
   for (const datasets::ImageShape shape : {datasets::ImageShape{1, 6, 5}, datasets::ImageShape{3, 4, 7}}) {
     const auto data = distinct(shape, 1);
@@ -87,7 +86,7 @@ TEST_CASE("every place and side of a crop and flip is as likely as any other, an
       REQUIRE(found != known.end());
       ++seen[found->second];
     }
-    // 1000 of each expected; Pearson's statistic over 50 cells is below 86 with probability 0.999.
+    // 1000 of each are expected; Pearson's statistic over 50 cells is below 86 with probability 0.999.
     double chi_squared = 0;
     for (const auto& [image, place] : known)
       chi_squared += (seen[place] - 1000.0) * (seen[place] - 1000.0) / 1000;
@@ -95,7 +94,7 @@ TEST_CASE("every place and side of a crop and flip is as likely as any other, an
   }
 }
 
-TEST_CASE("a batch is changed image by image, all channels alike") {
+TEST_CASE("a batch is changed image by image, with all channels alike") {
   const auto data = distinct({3, 8, 8}, 40);
   auto images = gathered(data);
   Augmenter augmenter(data, {4, true}, Random(3));
@@ -123,7 +122,7 @@ TEST_CASE("flips mirror about half of the images, and the same flips twice resto
   CHECK(images == original);
 }
 
-TEST_CASE("where nothing is asked for, nothing is changed or drawn") {
+TEST_CASE("without crops and flips no image is changed and no number is drawn") {
   const auto data = distinct({1, 4, 4}, 10);
   auto images = gathered(data);
   const auto original = images;
@@ -131,7 +130,7 @@ TEST_CASE("where nothing is asked for, nothing is changed or drawn") {
   CHECK(images == original);
 }
 
-TEST_CASE("workers show the network changed images, the same ones each time, in the same order of samples") {
+TEST_CASE("workers train on the same changed images each time, in the same order of samples") {
   auto data = distinct({1, 8, 8}, 200);
   Experiment experiment;
   experiment.model.name = "softmax";
@@ -155,8 +154,7 @@ TEST_CASE("workers show the network changed images, the same ones each time, in 
   CHECK(losses(2, false) != plain);
   CHECK(losses(0, true) != plain);
   CHECK(losses(2, true) != losses(2, false));
-  // Images that no crop and no flip changes: black ones. Whatever is drawn for them, samples come in the same
-  // order.
+  // Black images are unchanged by crops and flips, so equal losses show that samples come in the same order.
   std::fill(data.images.begin(), data.images.end(), std::uint8_t{0});
   const auto black = losses(0, false);
   CHECK(losses(2, true) == black);
@@ -166,13 +164,14 @@ TEST_CASE("crops and flips of vectors, or of images that are too small, are reje
   Experiment experiment;
   CHECK_FALSE(make_augmentation(experiment, {784, 1, 1})->any());
   experiment.training.flip = true;
-  CHECK(refusal(experiment, {784, 1, 1}) ==
+  CHECK(augment_refusal(experiment, {784, 1, 1}) ==
         "training.flip: the samples of this data are vectors of 784 numbers; only images can be cropped and "
         "flipped");
   experiment.training.crop = 1;
-  CHECK(refusal(experiment, {784, 1, 1}).starts_with("training.crop: the samples of this data are vectors"));
+  CHECK(augment_refusal(experiment, {784, 1, 1})
+            .starts_with("training.crop: the samples of this data are vectors"));
   experiment.training.crop = 15;
-  CHECK(refusal(experiment, {1, 28, 40}) ==
+  CHECK(augment_refusal(experiment, {1, 28, 40}) ==
         "training.crop: a padding of 15 pixels is more than half of an image of 28x40; expected at most 14");
   experiment.training.crop = 14;
   const auto made = make_augmentation(experiment, {1, 28, 40});
@@ -180,7 +179,7 @@ TEST_CASE("crops and flips of vectors, or of images that are too small, are reje
   CHECK(made->crop == 14);
   CHECK(made->flip);
 
-  // Found where the workers are made, with the data at hand.
+  // Detected when the workers are made, with the data.
   experiment.model.name = "softmax";
   experiment.training.crop = 3;
   const auto data = distinct({2, 4, 4}, 20);

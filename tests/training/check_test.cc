@@ -25,8 +25,7 @@ TEST_CASE("AdamW has its own default learning rate, and rejects settings of SGD"
   CHECK(contains(check(e).error().message, "training.quasi_global_momentum"));
 }
 
-TEST_CASE(
-    "the default learning rate of SGD is shared among a peer's workers, and one that is set never changes") {
+TEST_CASE("the default learning rate of SGD is divided among a peer's workers; a given one is unchanged") {
   Experiment e;
   e.training.workers = 4;
   CHECK(resolved_learning_rate(e) == 0.0125);
@@ -37,11 +36,11 @@ TEST_CASE(
   CHECK(resolved_learning_rate(e) == 0.05);
 }
 
-TEST_CASE("many workers at a learning rate at which they go too far together are warned of") {
+TEST_CASE("many workers with a learning rate that is too high for their number cause a warning") {
   Experiment e;
   for (const std::uint32_t workers : {1U, 2U, 3U, 64U}) {
     e.training.workers = workers;
-    CHECK(warning_of_workers(e).empty());  // by default
+    CHECK(warning_of_workers(e).empty());  // with the default rate
   }
   e.optimizer.learning_rate = 0.05;
   for (const std::uint32_t workers : {1U, 2U}) {
@@ -60,7 +59,7 @@ TEST_CASE("many workers at a learning rate at which they go too far together are
   CHECK(warning_of_workers(e).empty());
 }
 
-TEST_CASE("the pace that is not set is the rule's, and the one that is set counts") {
+TEST_CASE("the default pace is the rule's, and a given pace takes precedence") {
   const std::map<std::string, std::string> paces = {
       {"pairwise", "8 steps"}, {"clipped", "8 steps"}, {"choco", "8 steps"}, {"noloco", "50 steps"},
       {"d-psgd", "1 steps"},   {"push-sum", "200ms"},  {"none", "8 steps"},  {"all-reduce", "1 steps"}};
@@ -92,7 +91,7 @@ TEST_CASE("check rejects rules with payloads and paces that they do not support"
   REQUIRE(check(e).ok());
 }
 
-TEST_CASE("check rejects settings that all-reduce contradicts, and accepts those without a meaning there") {
+TEST_CASE("check rejects settings that contradict all-reduce, and accepts those that have no effect there") {
   Experiment sound;
   sound.gossip.rule = Rule::all_reduce;
   sound.gossip.topology = "torus";

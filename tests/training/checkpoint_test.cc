@@ -7,14 +7,11 @@
 
 #include "base/random.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "tests/training/temporary_folder.h"
 
 namespace starling::training {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 models::Layout small_layout() {
   models::Layout layout;
@@ -61,7 +58,7 @@ TEST_CASE("a checkpoint reads back bit for bit, with its metadata and zeros in t
   REQUIRE(*read_metadata(folder.file("a.safetensors")) == metadata);
 }
 
-TEST_CASE("a checkpoint is laid out as safetensors says, its data on a 64-byte boundary") {
+TEST_CASE("a checkpoint has the layout of safetensors, with its data on a 64-byte boundary") {
   const TemporaryFolder folder;
   const auto layout = small_layout();
   REQUIRE(write_safetensors(folder.file("a"), layout, numbered(layout), {{"k", "v"}}).ok());
@@ -79,7 +76,7 @@ TEST_CASE("a checkpoint is laid out as safetensors says, its data on a 64-byte b
           R"("fc2.weight":{"dtype":"F32","shape":[2,3,1,1],"data_offsets":[76,100]}})");
   float value = 0;
   std::memcpy(&value, bytes.data() + 8 + length + 60, 4);
-  REQUIRE(value == 16);  // the first of fc1.bias
+  REQUIRE(value == 16);  // the first value of fc1.bias
 }
 
 TEST_CASE("a checkpoint of another model is rejected with the tensor's name") {
@@ -100,7 +97,7 @@ TEST_CASE("a checkpoint of another model is rejected with the tensor's name") {
   REQUIRE(contains(refusal(fewer), folder.file("a")));
 }
 
-TEST_CASE("a file whose header is wrong is rejected with the reason") {
+TEST_CASE("a file with an invalid header is rejected with the reason") {
   const TemporaryFolder folder;
   models::Layout layout;
   layout.append("w", {2});
@@ -170,7 +167,7 @@ TEST_CASE("no truncation and no changed byte of a checkpoint crashes its reader"
   REQUIRE(refused > 1000);
 }
 
-TEST_CASE("the error for a checkpoint that cannot be written has the place and the reason") {
+TEST_CASE("the error for a checkpoint that cannot be written has the path and the reason") {
   const TemporaryFolder folder;
   const auto layout = small_layout();
   const Status status = write_safetensors(folder.file("absent/a"), layout, numbered(layout), {});

@@ -9,7 +9,7 @@
 namespace starling::training {
 namespace {
 
-MixOptions options_of(Payload payload, std::size_t cell_floats, double top_k = 0.1) {
+MixOptions choco_options(Payload payload, std::size_t cell_floats, double top_k = 0.1) {
   MixOptions options;
   options.rule = Rule::choco;
   options.payload = payload;
@@ -44,7 +44,7 @@ class Peers {
     }
     return sum;
   }
-  // Exchanges of random pairs.
+  // Exchanges between random pairs.
   void mingle(int exchanges) {
     for (int i = 0; i < exchanges; ++i) {
       const std::size_t a = random.below(parties.size()),
@@ -63,7 +63,7 @@ class Peers {
 TEST_CASE("choco brings peers to their mean in every payload at its own rate, and keeps the sum") {
   for (const Payload payload : kAll) {
     INFO("payload " << static_cast<int>(payload));
-    Peers peers(5, 600, options_of(payload, 128), 1);
+    Peers peers(5, 600, choco_options(payload, 128), 1);
     const auto mean = peers.mean();
     const double before = peers.disagreement();
     peers.mingle(payload == Payload::top_k ? 2500 : 400);
@@ -73,9 +73,9 @@ TEST_CASE("choco brings peers to their mean in every payload at its own rate, an
   }
 }
 
-TEST_CASE("choco's bytes are those of its payload, and of a first meeting's plain floats for top-k") {
+TEST_CASE("choco's bytes are those of its payload, plus plain floats at a first meeting for top-k") {
   for (const Payload payload : kAll) {
-    Peers peers(2, 1024, options_of(payload, 512, 0.01), 2);
+    Peers peers(2, 1024, choco_options(payload, 512, 0.01), 2);
     const std::size_t first = peers.parties[0]->lend(session_of(1, 0, 1), {0, 2})->parcel.values.size();
     peers.parties[0]->mixer->adopt();
     peers.mingle(2);
@@ -88,12 +88,12 @@ TEST_CASE("choco's bytes are those of its payload, and of a first meeting's plai
   }
 }
 
-TEST_CASE("whatever is lost between two peers, choco finds together again and converges") {
+TEST_CASE("choco recovers from any loss between two peers and converges") {
   for (const Payload payload : kAll) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       INFO("payload " << static_cast<int>(payload) << ", seed " << seed);
-      auto options = options_of(payload, 32);
-      // Copies are dropped, too; where a first meeting's rounding would show, they are all kept.
+      auto options = choco_options(payload, 32);
+      // Copies are dropped too, but all are kept for payloads whose first meeting rounds.
       options.links = payload == Payload::f32 || payload == Payload::top_k ? 2 : 4;
       Peers peers(5, 100, options, seed);
       Random& random = peers.random;
@@ -109,7 +109,7 @@ TEST_CASE("whatever is lost between two peers, choco finds together again and co
           }
           const auto reply = peers.parties[b]->answer(seen_by_responder(session), offer->parcel);
           REQUIRE(reply.ok());
-          if (random.chance(0.2)) {  // the reply is
+          if (random.chance(0.2)) {  // the reply is lost
             initiator.give_up(session, offer->parcel);
             break;
           }
@@ -127,12 +127,11 @@ TEST_CASE("whatever is lost between two peers, choco finds together again and co
   }
 }
 
-TEST_CASE(
-    "of two offers that cross on a link the lower id's is mixed, the other's not, and nothing is lost") {
+TEST_CASE("of two crossing offers on a link only the lower id's is mixed, without loss") {
   for (const Payload payload : kAll) {
     for (const bool met : {false, true}) {
       INFO("payload " << static_cast<int>(payload) << ", met " << met);
-      Peers peers(2, 200, options_of(payload, 50), 3);
+      Peers peers(2, 200, choco_options(payload, 50), 3);
       if (met) {
         peers.mingle(3);
         for (const auto& party : peers.parties) party->arena.add(0, random_values(peers.random, 200));
@@ -157,12 +156,12 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("of what is lent on one link choco gives others the free half, at a quarter") {
+TEST_CASE("while a chunk is lent on one link, choco gives others the free half, at a quarter") {
   Random random(6);
   for (const bool met : {false, true}) {
     const auto x = random_values(random, 32), y = random_values(random, 32);
-    Party peer(x, options_of(Payload::f32, 16)), second(y, options_of(Payload::f32, 16)),
-        third(y, options_of(Payload::f32, 16));
+    Party peer(x, choco_options(Payload::f32, 16)), second(y, choco_options(Payload::f32, 16)),
+        third(y, choco_options(Payload::f32, 16));
     if (met) {
       exchange(peer, second, session_of(1, 1, 2));
       exchange(third, peer, session_of(1, 3, 1));
@@ -170,7 +169,7 @@ TEST_CASE("of what is lent on one link choco gives others the free half, at a qu
     const auto a = contents(peer.arena);
     const auto lent = peer.lend(session_of(2, 1, 2), {1, 1});
     REQUIRE(lent.ok());
-    peer.arena.add(0, random_values(random, 32));  // a worker's update, while half is away
+    peer.arena.add(0, random_values(random, 32));  // a worker's update, while half is lent
     const auto now = contents(peer.arena), theirs = contents(third.arena);
     const auto offer = third.lend(session_of(3, 3, 1), {0, 2});
     const auto reply = peer.answer(seen_by_responder(session_of(3, 3, 1)), offer->parcel);
@@ -184,16 +183,17 @@ TEST_CASE("of what is lent on one link choco gives others the free half, at a qu
   }
 }
 
-TEST_CASE("choco's exchanges that overlap on several links keep the sum and do not diverge") {
+TEST_CASE("choco's overlapping exchanges on several links keep the sum and do not diverge") {
   for (const Payload payload : kAll) {
     INFO("payload " << static_cast<int>(payload));
-    Peers peers(6, 64, options_of(payload, 16), 4);
+    Peers peers(6, 64, choco_options(payload, 16), 4);
     const auto mean = peers.mean();
     const double before = peers.disagreement();
     Random& random = peers.random;
     std::uint64_t overlapped = 0;
     for (int round = 0; round < 150; ++round) {
-      // Everybody asks the next but some, all at once: closed circles of overlapping exchanges.
+      // Each peer begins an exchange with the peer `hop` places ahead, all at once: closed circles of
+      // overlapping exchanges.
       const std::size_t hop = 1 + random.below(5);
       std::vector<Packet> offers, replies;
       std::vector<Session> sessions;

@@ -15,7 +15,7 @@ ConsensusModel of(
   return consensus_model(experiment);
 }
 
-TEST_CASE("a rule is predicted by what it does, and by nothing where no analysis is of that") {
+TEST_CASE("a rule is predicted by its exchange, round or push, and not at all without an analysis") {
   CHECK(of("pairwise").by == By::exchange);
   CHECK(of("push-sum").by == By::push);
   CHECK(of("none").by == By::nobody);
@@ -36,7 +36,7 @@ TEST_CASE("a rule is predicted by what it does, and by nothing where no analysis
   }
 }
 
-TEST_CASE("the words of a prediction say what is left, what is a bound and what is taken for granted") {
+TEST_CASE("the text of a prediction has what remains, what is a bound and what is assumed") {
   CHECK(consensus_words(of("pairwise"), 0.98, false, 8) ==
         "An exchange leaves 0.98 of the squared disagreement.");
   CHECK(consensus_words(of("push-sum"), 0.99, false, 8) == "A push leaves 0.99 of the squared disagreement.");

@@ -1,7 +1,8 @@
-// The replicas of a peer on several devices: that averages lose nothing of what workers and partners do, on
-// back ends of the host and on GPUs (emulated ones where there are none).
+// The replicas of a peer on several devices: averages keep all changes by workers and partners, on back ends
+// of the host and on GPUs (emulated ones if there are none).
 #include "training/replica/device_group.h"
 #include "kernels/backends.h"
+#include "tests/training/vectors.h"
 
 #include <atomic>
 #include <cmath>
@@ -26,7 +27,7 @@ Backends host_backends(std::size_t count) {
   return all;
 }
 
-// A GPU often enough: only one may be there, and what NCCL would do goes through the host then.
+// The same GPU several times: the machine may have only one, and NCCL's work then goes through the host.
 Backends gpu_backends(std::size_t count) {
   Backends all;
   for (std::size_t i = 0; i < count; ++i)
@@ -56,28 +57,15 @@ std::vector<const Backend*> pointers(const Backends& backends) {
   return all;
 }
 
-std::vector<float> draw(Random& random, std::size_t n) {
-  std::vector<float> values(n);
-  for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
-  return values;
-}
-
-std::vector<float> contents(Arena& arena) {
+std::vector<float> settled_values(Arena& arena) {
   arena.wait();
   std::vector<float> values(arena.size());
   arena.read(0, values);
   return values;
 }
 
-double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
-  return most;
-}
-
-// Rounds in which every device's workers and a partner do something: afterwards the peer and all replicas are
-// what they were, and the mean of what the workers did, and all that the partner did.
+// Rounds in which every device's workers and a partner make changes. Afterwards the peer and all replicas
+// have their former values, plus the mean of the workers' changes, plus the partner's change.
 void check_rounds(const Backends& backends, std::uint64_t seed) {
   Random random(seed);
   const std::size_t floats = 1 + random.below(200'000);
@@ -88,7 +76,7 @@ void check_rounds(const Backends& backends, std::uint64_t seed) {
   DeviceGroup group(peer, pointers(backends));
   INFO(floats << " floats on " << backends.size() << " devices by " << group.way());
   group.adopt();
-  for (std::size_t k = 0; k < group.size(); ++k) CHECK(contents(group.replica(k)) == expected);
+  for (std::size_t k = 0; k < group.size(); ++k) CHECK(settled_values(group.replica(k)) == expected);
 
   for (int round = 0; round < 3; ++round) {
     std::vector<std::vector<float>> steps;
@@ -106,7 +94,7 @@ void check_rounds(const Backends& backends, std::uint64_t seed) {
       float mean = 0;
       for (const auto& step : steps) mean += step[i] / devices;
       for (const auto& step : steps) {
-        // A replica is also as far from the mean as the partner brought it.
+        // The partner's change also separates a replica from the mean.
         const auto off = static_cast<double>(step[i]) - static_cast<double>(mean + mixed[i]);
         spread += off * off / static_cast<double>(devices);
       }
@@ -115,25 +103,25 @@ void check_rounds(const Backends& backends, std::uint64_t seed) {
     const auto seen = group.average();
     CHECK(seen.finite);
     CHECK(seen.distance == Approx(std::sqrt(spread)).epsilon(1e-3));
-    CHECK(largest_difference(contents(peer), expected) < 1e-5);
+    CHECK(largest_difference(settled_values(peer), expected) < 1e-5);
     for (std::size_t k = 0; k < group.size(); ++k)
-      CHECK(largest_difference(contents(group.replica(k)), expected) < 1e-5);
+      CHECK(largest_difference(settled_values(group.replica(k)), expected) < 1e-5);
   }
 }
 
 }  // namespace
 
-TEST_CASE("devices that average keep what each did, and all of what partners did") {
+TEST_CASE("devices that average keep the mean of the workers' changes, and all of the partners' changes") {
   for (std::uint64_t seed = 1; seed <= seeds(10); ++seed) check_rounds(host_backends(1 + seed % 4), seed);
 }
 
-TEST_CASE("GPUs that average through the host keep what each did, and all of what partners did", "[gpu]") {
+TEST_CASE("GPUs that average through the host keep the workers' and the partners' changes", "[gpu]") {
   const Backends backends = gpu_backends(2);
   if (backends.empty()) return;
   for (std::uint64_t seed = 1; seed <= seeds(3); ++seed) check_rounds(backends, seed);
 }
 
-TEST_CASE("GPUs that average by their own ways keep what each did, and all of what partners did", "[gpu]") {
+TEST_CASE("different GPUs that average keep the workers' and the partners' changes", "[gpu]") {
   const Backends backends = different_gpus();
   if (backends.empty()) return;
   if (backends.size() > 1 && kernels::gpu_module()->libraries().find("no NCCL") == std::string::npos) {
@@ -150,7 +138,7 @@ TEST_CASE("no update is lost while devices average") {
   Arena peer(kFloats, *backends.front());
   DeviceGroup group(peer, pointers(backends));
   group.adopt();
-  // Whole numbers of 1/64ths: nothing is rounded, whatever the order.
+  // Multiples of 1/64: no order of additions rounds.
   const std::vector<float> step(kFloats, 0.75F), mixed(kFloats, 0.25F);
   std::vector<std::jthread> threads;
   std::atomic<int> busy{4};
@@ -168,14 +156,14 @@ TEST_CASE("no update is lost while devices average") {
   threads.clear();
   group.average();
   INFO(averages << " averages meanwhile");
-  // Averages themselves may lose an add that lands within theirs (models/arena.h): seldom, and never much.
-  const std::vector<float> values = contents(peer);
+  // An average may lose an add that lands during it (models/arena.h): seldom, and never much.
+  const std::vector<float> values = settled_values(peer);
   double sum = 0;
   for (const float value : values) sum += static_cast<double>(value) / static_cast<double>(kFloats);
   CHECK(sum == Approx(kAdds * (0.75 + 0.25)).epsilon(0.01));
 }
 
-TEST_CASE("a device whose replica is not finite any more is noticed, by its peers' mean") {
+TEST_CASE("a device whose replica is not finite is detected by the mean of the replicas") {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const bool on_gpu : {false, true}) {
       const Backends backends = on_gpu ? gpu_backends(2) : host_backends(2);
@@ -189,12 +177,12 @@ TEST_CASE("a device whose replica is not finite any more is noticed, by its peer
       peer.write(0, std::vector<float>(1000, 1.0F));
       group.adopt();
       CHECK(group.average().finite);
-      CHECK(contents(peer) == std::vector<float>(1000, 1.0F));
+      CHECK(settled_values(peer) == std::vector<float>(1000, 1.0F));
     }
   }
 }
 
-TEST_CASE("workers on every device hear that partners have mixed") {
+TEST_CASE("workers on every device learn that partners have mixed") {
   const Backends backends = host_backends(2);
   Arena peer(10, *backends.front());
   DeviceGroup group(peer, pointers(backends));

@@ -27,7 +27,7 @@ std::vector<float> values_of(std::uint64_t seed) {
   return random_values(random, kCells * kCellFloats);
 }
 
-// An initiator and a responder with what travels between them.
+// An initiator, a responder, and the messages between them.
 struct Conversation {
   explicit Conversation(Session s = session_of(7, 1, 2)) : session(s) {}
 
@@ -53,7 +53,7 @@ struct Conversation {
   std::vector<Parcel> sent;
 };
 
-TEST_CASE("an exchange ends when every cell is answered, and both replicas agree then") {
+TEST_CASE("an exchange ends when every cell is answered, and then both replicas agree") {
   Conversation talk;
   talk.accept();
   REQUIRE(talk.offering.cells() == Cells{0, kCells});
@@ -75,7 +75,7 @@ TEST_CASE("an exchange ends when every cell is answered, and both replicas agree
   for (std::size_t k = 0; k < initiators.size(); ++k) REQUIRE(near(initiators[k], responders[k], 1e-6));
 }
 
-TEST_CASE("an exchange of a part of the arena covers the cells of that part only") {
+TEST_CASE("an exchange of a part of the arena covers only the cells of that part") {
   Session session = session_of(7, 1, 2);
   session.part = 1;
   session.parts = 4;
@@ -105,8 +105,8 @@ TEST_CASE("an exchange reports progress after each sixteenth of its cells, at le
   REQUIRE(reported.back() == kCells);
 }
 
-// The state of an initiator that has lent three chunks of four cells; the first `answered` were
-// answered.
+// The state of an initiator that has lent three chunks of four cells and has received replies for the first
+// `answered` chunks.
 struct InitiatorsEnd {
   std::string what;
   std::size_t answered;
@@ -179,7 +179,7 @@ TEST_CASE("an exchange that does not complete ends every loan and counts what ma
     REQUIRE(talk.half_applied == end.half_applied);
     REQUIRE(talk.offering.in_flight() == 0);
     REQUIRE(talk.offering.next(4).count == 0);
-    // Nothing changes any more: the first ending counts.
+    // Later calls change nothing: the first ending counts.
     talk.offering.abort();
     talk.offering.refuse();
     REQUIRE(talk.offering.ending() == end.ending);
@@ -191,7 +191,7 @@ TEST_CASE("an exchange that does not complete ends every loan and counts what ma
   }
 }
 
-TEST_CASE("an initiator whose own replica is lost lends nothing, and may still abort what it has lent") {
+TEST_CASE("an initiator whose own replica is lost lends nothing, and may still abort its loans") {
   Conversation talk;
   REQUIRE(talk.lend(4).ok());
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -226,7 +226,7 @@ const ResponderRejects kResponderRejects[] = {
     {"a chunk beyond the arena", 8, 13},
 };
 
-TEST_CASE("a responder mixes the next chunk only, and none after an error") {
+TEST_CASE("a responder mixes only the next chunk, and none after an error") {
   for (const ResponderRejects& rejected : kResponderRejects) {
     INFO(rejected.what);
     Conversation talk;
@@ -249,7 +249,7 @@ TEST_CASE("a responder mixes the next chunk only, and none after an error") {
   }
 }
 
-TEST_CASE("a responder rejects a chunk that is not whole cells") {
+TEST_CASE("a responder rejects a chunk that does not consist of whole cells") {
   Conversation talk;
   talk.accept();
   REQUIRE(talk.lend(4).ok());
@@ -287,7 +287,7 @@ TEST_CASE("a poisoned chunk ends an answer as poisoned, and the responder's own 
   }
 }
 
-TEST_CASE("an offer that is withdrawn before or after it was accepted is not completed") {
+TEST_CASE("an offer that is withdrawn before or after its acceptance is not completed") {
   Conversation talk;
   REQUIRE_FALSE(talk.serving.accepted());
   REQUIRE_FALSE(talk.serving.completed());
@@ -296,7 +296,7 @@ TEST_CASE("an offer that is withdrawn before or after it was accepted is not com
   REQUIRE_FALSE(talk.serving.completed());
   REQUIRE(talk.answer(talk.sent.front()).ok());
   REQUIRE(talk.serving.completed());
-  talk.serving.abort();  // the responder's replica is gone
+  talk.serving.abort();  // the responder's replica is lost
   REQUIRE_FALSE(talk.serving.completed());
   REQUIRE_FALSE(talk.answer(talk.sent.front()).ok());
 }

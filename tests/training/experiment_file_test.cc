@@ -88,7 +88,7 @@ from = 5
   REQUIRE(check(e).ok());
 }
 
-TEST_CASE("a network in the experiment file is kept as canonical text, and written a layer a line") {
+TEST_CASE("a network in the experiment file is kept as canonical text, and written one layer a line") {
   Experiment e;
   REQUIRE(read_text_of(
               e, "[model]\nlayers = [  # mine\n{ type = 'linear', features = 64 },\n'relu',\n'linear',\n]\n")
@@ -98,13 +98,13 @@ TEST_CASE("a network in the experiment file is kept as canonical text, and writt
   REQUIRE(contains(to_toml(e),
                    "[model]\nname = \"custom\"\nlayers = [\n  { type = \"linear\", features = 64 },\n"
                    "  \"relu\",\n  \"linear\",\n]\n"));
-  // As a flag gives it, in a file.
+  // The text of a flag, in a file.
   Experiment text;
   REQUIRE(read_text_of(text, "[model]\nlayers = '''" + e.model.layers + "'''").ok());
   REQUIRE(text == e);
 }
 
-TEST_CASE("a later source's name replaces an earlier one's layers, and its layers the name") {
+TEST_CASE("a later source's name replaces an earlier one's layers, and later layers replace a name") {
   const auto environment = [](Experiment& e, const std::string& name, const std::string& layers) {
     return read_environment(e, [&](const char* variable) -> const char* {
       if (variable == std::string("STARLING_MODEL")) return name.c_str();
@@ -129,7 +129,7 @@ TEST_CASE("a later source's name replaces an earlier one's layers, and its layer
   REQUIRE(contains(check(e).error().message, "model.name: 'mlp' is a network of the zoo"));
 }
 
-TEST_CASE("an unknown key is named with its file, its line, the nearest key and the table's keys") {
+TEST_CASE("an unknown key is reported with file, line, nearest key and the table's keys") {
   const std::string text = refusal("seed = 2\n\n[training]\nbatchsize = 3\n");
   REQUIRE(contains(text, "experiment.toml, line 4"));
   REQUIRE(contains(text, "unknown key 'training.batchsize'"));
@@ -151,7 +151,7 @@ TEST_CASE("an unknown key is named with its file, its line, the nearest key and 
 
 namespace {
 
-using Sentences = std::map<std::string, std::string>;  // what the error says, by the file
+using Sentences = std::map<std::string, std::string>;  // the error by the text of the file
 
 void check_refusals(const Sentences& cases) {
   for (const auto& [toml, sentence] : cases) {
@@ -166,7 +166,7 @@ void check_refusals(const Sentences& cases) {
 
 }  // namespace
 
-TEST_CASE("a bad value of [training] is rejected with the file, the line, the key and what is accepted") {
+TEST_CASE("a bad value of [training] is rejected with file, line, key and valid values") {
   check_refusals({
       {"[training]\nbatch_size = 0",
        "line 2: training.batch_size: '0' is not a whole number from 1 to 65536"},
@@ -201,9 +201,7 @@ TEST_CASE("a bad value of [training] is rejected with the file, the line, the ke
   });
 }
 
-TEST_CASE(
-    "a bad value of [gossip] and [network] is rejected with the file, the line, the key and what is "
-    "accepted") {
+TEST_CASE("a bad value of [gossip] and [network] is rejected with file, line, key and valid values") {
   check_refusals({
       {"[gossip]\nrule = \"telepathy\"",
        "this version has pairwise, push-sum, d-psgd, choco, noloco, clipped, parameter-server, ssp, none or "
@@ -229,7 +227,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a bad value at the top level is rejected with the file, the line, the key and what is accepted") {
+TEST_CASE("a bad value at the top level is rejected with file, line, key and valid values") {
   check_refusals({
       {"peers = 0", "'0' is not a whole number from 1 to 100000"},
       {"peers = 100001", "from 1 to 100000"},
@@ -247,7 +245,7 @@ TEST_CASE("a bad value at the top level is rejected with the file, the line, the
   });
 }
 
-TEST_CASE("a bad value of a fault is rejected with the file, the line, the key and what is accepted") {
+TEST_CASE("a bad value of a fault is rejected with file, line, key and valid values") {
   check_refusals({
       {"[[fault]]\nslow = 2", "has no 'peer'"},
       {"[[fault]]\npeer = 1", "has no kind"},
@@ -274,7 +272,7 @@ TEST_CASE("a bad value of a fault is rejected with the file, the line, the key a
   });
 }
 
-TEST_CASE("a bad value of [model] is rejected with the file, the line, the key and what is accepted") {
+TEST_CASE("a bad value of [model] is rejected with file, line, key and valid values") {
   check_refusals({
       {"[model]\nlayers = [\n\"relu\",\n{ type = \"linear\", feature = 3 },\n]",
        "line 4: model.layers: layer 2 (linear): unknown key 'feature'; did you mean features?"},
@@ -290,7 +288,7 @@ TEST_CASE("a bad value of [model] is rejected with the file, the line, the key a
   });
 }
 
-TEST_CASE("a file that cannot be read is one sentence with its path and the reason") {
+TEST_CASE("a file that cannot be read is an error with its path and the reason") {
   const TemporaryFolder folder;
   Experiment e;
   REQUIRE(contains(read_file(e, folder.file("absent.toml")).error().message, "absent.toml: No such file"));
@@ -301,7 +299,7 @@ TEST_CASE("a file that cannot be read is one sentence with its path and the reas
   REQUIRE(!read_file(e, folder.file("deep.toml")).ok());
 }
 
-TEST_CASE("no cut or changed byte of an experiment file crashes its reader") {
+TEST_CASE("no truncation and no changed byte of an experiment file crashes its reader") {
   const TemporaryFolder folder;
   Random random(5);
   const std::string good = to_toml(random_experiment(random));

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "tests/training/temporary_folder.h"
 #include "training/experiment/check.h"
 #include "training/experiment/experiment_file.h"
@@ -18,12 +19,8 @@
 
 namespace starling::training {
 
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 inline Duration random_time(Random& random) {
-  // Every magnitude, the last nanosecond included.
+  // Every magnitude, down to single nanoseconds.
   const auto bits = random.below(52);
   return std::min(Duration(static_cast<std::int64_t>(random.below(std::uint64_t{1} << bits) + 1)),
                   kLongestTime);
@@ -78,7 +75,7 @@ inline void draw_gossip(Random& random, Experiment& e) {
       e.gossip.every = Pace{.kind = Pace::Kind::always};
       break;
     default:
-      break;  // as the rule has it
+      break;  // the rule's default
   }
 }
 

@@ -29,7 +29,7 @@ TEST_CASE("a slow peer is read from PEER=FACTOR with or without its times") {
   }
 }
 
-TEST_CASE("a peer lies for a while, and another has poor links") {
+TEST_CASE("a peer sends poison for a while, and another has bad links") {
   Experiment e;
   const Status status =
       read_text_of(e,
@@ -51,7 +51,7 @@ TEST_CASE("a peer lies for a while, and another has poor links") {
   REQUIRE(e.faults[3] == Fault{.kind = Fault::Kind::link, .link = {.latency = 1s}});
 }
 
-TEST_CASE("chance slows peers, one or all") {
+TEST_CASE("random slowness applies to one peer or to all") {
   Experiment e;
   const Status status = read_text_of(e,
                                      "[[fault]]\npeer = \"all\"\nslow = \"log-normal:sigma=1\"\n"
@@ -75,8 +75,7 @@ TEST_CASE("chance slows peers, one or all") {
   REQUIRE(contains(nobody.error().message, ", or all"));
 }
 
-TEST_CASE(
-    "faults that recur, links between groups, and peers with settings of their own are read and written") {
+TEST_CASE("recurring faults, links between groups, and settings of single peers are read and written") {
   using namespace std::chrono_literals;
   Experiment e;
   const Status status = read_text_of(e, R"(
@@ -132,9 +131,7 @@ link = { bandwidth = "10Mbit/s" }
   REQUIRE(back == e);
 }
 
-TEST_CASE(
-    "keys of a fault that contradict each other, and a peer's that are not its own, are rejected in a "
-    "sentence") {
+TEST_CASE("contradicting keys of a fault, and settings that a single peer cannot have, are rejected") {
   const auto refused = [](const std::string& toml, const std::string& sentence) {
     INFO(toml);
     Experiment e;

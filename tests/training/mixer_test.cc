@@ -8,7 +8,7 @@
 
 namespace starling::training {
 
-TEST_CASE("a grid cuts an arena into cells that cover it once") {
+TEST_CASE("a grid divides an arena into cells that cover it once") {
   for (const std::size_t floats : {1, 7, 8, 9, 1000}) {
     const CellGrid grid{floats, 8};
     std::size_t covered = 0;
@@ -23,7 +23,7 @@ TEST_CASE("a grid cuts an arena into cells that cover it once") {
   }
 }
 
-TEST_CASE("a chunk is the fewest whole cells that hold the bytes that were asked for") {
+TEST_CASE("a chunk is the fewest whole cells that hold the requested bytes") {
   Experiment experiment;
   REQUIRE_FALSE(chunk_cells(experiment, 1000).has_value());  // auto
   for (const auto& [bytes, cells] :

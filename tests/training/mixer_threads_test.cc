@@ -1,4 +1,4 @@
-// Exchanges between replicas whose workers go on meanwhile, on real threads.
+// Exchanges between replicas while their workers continue, on real threads.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kCellsAChunk = 4;
 
-// Both ends of exchanges between two replicas, a chunk in flight in each direction.
+// Both ends of exchanges between two replicas, with one chunk in flight in each direction.
 class Pair {
  public:
   Pair(models::Arena& a, models::Arena& b, const MixOptions& options)
@@ -21,7 +21,7 @@ class Pair {
     for (Room* room : {&from_a_, &from_b_, &answer_}) *room = Room(bytes);
   }
 
-  // Two exchanges of every chunk that overlap: each side asks for what the other has lent.
+  // Two overlapping exchanges of every chunk: each side requests what the other has lent.
   void exchange() {
     const Session from_a = session_of(1, 1, 2), from_b = session_of(1, 2, 1);
     for (const Cells cells : chunks(a_->grid(), kCellsAChunk)) {
@@ -41,7 +41,7 @@ class Pair {
   Room from_a_, from_b_, answer_;
 };
 
-// `passes` of dependent arithmetic, some 30 us each; the result keeps it from being left out.
+// `passes` of dependent arithmetic, about 30 us each. The result prevents the compiler from removing it.
 float compute(std::vector<float>& scratch, std::uint64_t passes) {
   float sum = 0;
   for (std::uint64_t pass = 0; pass < passes; ++pass) {
@@ -53,7 +53,7 @@ float compute(std::vector<float>& scratch, std::uint64_t passes) {
   return sum;
 }
 
-// What both sides do between their passes over the parameters.
+// The work of both sides between their passes over the parameters.
 struct Pacing {
   int adds;
   std::uint64_t between_adds = 0;       // passes of compute()
@@ -61,16 +61,16 @@ struct Pacing {
 };
 
 struct Losses {
-  double fraction;  // of all updates of one element
+  double fraction;  // lost part of all updates of one element
   int exchanges;    // of every chunk
 };
 
-// One replica's worker adds with plain adds, exchanges with another one meanwhile; compares the sums.
+// One replica's worker uses plain adds while another replica exchanges with it. Compares the sums.
 Losses measure(Pacing pacing) {
   constexpr std::size_t kFloats = 16 * kDefaultCellFloats;  // about LeNet's
   models::Arena a(kFloats), b(kFloats);
   const std::vector<float> ones(kFloats, 1.0f);
-  // Replicas of some size, or updates that pile up between two exchanges would be refused as far off.
+  // With a small norm, the updates between two exchanges would be rejected as far off.
   constexpr float kStart = 256;
   a.write(0, std::vector<float>(kFloats, kStart));
   b.write(0, std::vector<float>(kFloats, kStart));
@@ -91,7 +91,7 @@ Losses measure(Pacing pacing) {
   do {
     pair.exchange();
     exchanges += 2;
-    // Half to one and a half of the average, so that the two sides do not keep step.
+    // Half to one and a half of the average, so that the two sides do not run in step.
     for (std::uint64_t left = random.below(pacing.between_exchanges + 1) + pacing.between_exchanges / 2;
          left > 0 && !done; --left) {
       result = compute(scratch, 1);
@@ -125,7 +125,7 @@ TEST_CASE("with atomic adds and an exact mixer the sum over replicas is kept whi
   constexpr int kAdds = 150;
   models::Arena a(kFloats), b(kFloats);
   Random random(1);
-  const std::vector<float> start(kFloats, 16.0f);  // of some size, as below
+  const std::vector<float> start(kFloats, 16.0f);  // not small, see above
   a.write(0, start);
   b.write(0, start);
   std::vector<double> expected(kFloats, 32.0);
@@ -166,8 +166,8 @@ TEST_CASE("with atomic adds and an exact mixer the sum over replicas is kept whi
   REQUIRE(worst < 0.02);  // a lost update is at least 0.1; the rest is rounding of sums of about 35
 }
 
-TEST_CASE("plain adds lose next to nothing to the exchange at the pace of training", "[arena]") {
-  constexpr std::uint64_t kStep = 130;  // passes: some milliseconds
+TEST_CASE("plain adds lose almost no update to the exchange at the pace of training", "[arena]") {
+  constexpr std::uint64_t kStep = 130;  // passes: a few milliseconds
   const double back_to_back = report("back to back", {.adds = 1000});
   const double busy =
       report("steps of milliseconds, exchanges without a pause", {.adds = 50, .between_adds = kStep});

@@ -1,5 +1,4 @@
-// What the tests of the exchange rules share: replicas, the bytes between them, and one exchange driven to
-// its end.
+// Shared by the tests of the exchange rules: replicas, the bytes between them, and one complete exchange.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 
 namespace starling::training {
 
-using Room = AlignedBytes;  // as a driver would give them
+using Room = AlignedBytes;  // as a driver would allocate it
 
 inline Room copy_of(Bytes bytes) {
   Room room(bytes.size());
@@ -26,7 +25,7 @@ inline Room copy_of(Bytes bytes) {
   return room;
 }
 
-// A parcel and the bytes it lies in.
+// A parcel and the memory that holds it.
 struct Packet {
   Parcel parcel;
   Room room;
@@ -91,7 +90,7 @@ struct Party {
   std::unique_ptr<Mixer> mixer;
 };
 
-// What the initiator knows of an exchange, and what the responder does.
+// The session of an exchange at the initiator, and at the responder.
 inline Session session_of(std::uint64_t exchange, std::uint64_t initiator, std::uint64_t responder) {
   return {.exchange = exchange, .initiator = initiator, .partner = responder};
 }
@@ -100,7 +99,7 @@ inline Session seen_by_responder(Session session) {
   return session;
 }
 
-// Cells in chunks of `count`.
+// Splits the cells into chunks of `count`.
 inline std::vector<Cells> chunks(const CellGrid& grid, std::size_t count) {
   std::vector<Cells> list;
   for (std::size_t k = 0; k < grid.count(); k += count)
@@ -108,7 +107,7 @@ inline std::vector<Cells> chunks(const CellGrid& grid, std::size_t count) {
   return list;
 }
 
-// One whole exchange that nothing overlaps.
+// One complete exchange without overlaps.
 inline void exchange(Party& initiator, Party& responder, const Session& session,
                      std::size_t cells_a_chunk = 2) {
   for (const Cells cells : chunks(initiator.mixer->grid(), cells_a_chunk)) {

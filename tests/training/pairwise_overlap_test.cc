@@ -11,8 +11,8 @@
 namespace starling::training {
 namespace {
 
-// Some replicas whose exchanges overlap as chance has it: the bytes between them are these lists, and every
-// completion comes when it comes.
+// Replicas whose exchanges overlap at random: these lists hold the bytes in flight, and replies are delivered
+// in any order.
 class World {
  public:
   World(std::uint64_t seed, Payload payload, bool give_up) : random_(seed), give_up_(give_up) {
@@ -23,11 +23,11 @@ class World {
     const std::size_t n = 2 + random_.below(5);
     for (std::size_t i = 0; i < n; ++i) {
       peers_.push_back(
-          std::make_unique<Peer>(random_values(random_, floats, 3), options));  // a mean that is not zero
+          std::make_unique<Peer>(random_values(random_, floats, 3), options));  // a mean other than zero
     }
   }
 
-  // One event of any kind, and what must hold of it.
+  // Makes one random event and checks the invariants.
   void step() {
     const double energy_before = energy();
     const double size = norm();
@@ -74,8 +74,8 @@ class World {
     return sums;
   }
 
-  // E of the parts: an idle peer is (1, x); a peer in flight is (1/2, 2x - a) and (1/2, a), and once answered
-  // its second part is (w, b) and (1/2 - w, a).
+  // Energy of the parts: an idle peer is (1, x); a peer in flight is (1/2, 2x - a) and (1/2, a), and once
+  // answered its second part is (w, b) and (1/2 - w, a).
   double energy() const {
     const std::vector<double> center = mean();
     double sum = 0;
@@ -100,7 +100,7 @@ class World {
     Packet sent;
     std::vector<float> a;
     bool answered = false;
-    std::vector<float> b{};  // of the answer, which may still be on its way
+    std::vector<float> b{};  // of the answer, which may still be in flight
     float w = 0;
   };
   struct Peer {
@@ -123,7 +123,7 @@ class World {
   struct Request {
     Session session;
     std::size_t from, to;
-    Parcel offer;  // its values are copied: the initiator may give up
+    Parcel offer;  // its values are copied: the initiator may abort
     Room room;
     std::vector<float> a;
   };
@@ -197,12 +197,12 @@ class World {
     Peer& responder = *peers_[request.to];
     Reply reply{request.session, request.from, {}};
     std::vector<float> b;
-    if (random_.chance(0.1)) {  // refused for lack of resources
+    if (random_.chance(0.1)) {  // rejected for lack of resources
       reply.packet.parcel = request.offer;
       reply.packet.parcel.payload = Payload::none;
       reply.packet.parcel.values = {};
     } else {
-      auto free = contents(responder.party.arena);  // what the responder has to give
+      auto free = contents(responder.party.arena);  // the half that the responder is free to give
       bool lent = false;
       for (const Loan& loan : responder.loans) {
         for (std::size_t i = 0; i < loan.a.size(); ++i) {
@@ -227,7 +227,7 @@ class World {
       loan->b = b;
       loan->w = w;
     } else if (w != 0) {
-      shift_allowed_ = shift(w, request.a, b);  // half applied: nobody waits for it any more
+      shift_allowed_ = shift(w, request.a, b);  // half applied: the initiator has already aborted
     }
     replies_.push_back(std::move(reply));
   }
@@ -237,7 +237,7 @@ class World {
     const Reply reply = take(replies_);
     Peer& peer = *peers_[reply.to];
     Loan* loan = peer.find(reply.session.exchange);
-    if (loan == nullptr) return;  // given up: a late reply is dropped
+    if (loan == nullptr) return;  // aborted: a late reply is dropped
     const auto mixed = peer.party.mixer->complete(reply.session, loan->sent.parcel, reply.packet.parcel);
     REQUIRE(mixed.ok());
     double distance = 0;
@@ -253,10 +253,10 @@ class World {
     if (loan.answered) shift_allowed_ = shift(loan.w, loan.a, loan.b);
     peer.party.mixer->give_up(loan.session, loan.sent.parcel);
     peer.forget(&loan);
-    if (shift_allowed_ == 0) shift_allowed_ = 1e-30;  // the energy of the parts is that of the whole again
+    if (shift_allowed_ == 0) shift_allowed_ = 1e-30;  // the parts and the whole have equal energy again
   }
 
-  // w |a - b| / n: what a half-applied chunk may do to the mean.
+  // w |a - b| / n: the most that a half-applied chunk may change the mean.
   double shift(float w, const std::vector<float>& a, const std::vector<float>& b) const {
     double squares = 0;
     for (std::size_t i = 0; i < a.size(); ++i) squares += square(wide(a[i]) - wide(b[i]));
@@ -271,12 +271,12 @@ class World {
   std::uint64_t exchanges_ = 0;
   int overlapped_ = 0;
   double shift_allowed_ = 0;
-  double rounding_ = 0;  // the squares of what the event's encoding took away: by so much the energy may rise
+  double rounding_ = 0;  // sum of squared encoding errors of the event: the energy may rise by this much
 };
 
 }  // namespace
 
-TEST_CASE("however exchanges overlap, the sum is conserved and the energy never rises but by rounding") {
+TEST_CASE("overlapping exchanges conserve the sum, and the energy rises only by rounding") {
   for (const Payload payload : kDense) {
     int overlapped = 0;
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
@@ -289,11 +289,11 @@ TEST_CASE("however exchanges overlap, the sum is conserved and the energy never 
       for (std::size_t i = 0; i < mean.size(); ++i) REQUIRE(near(after[i], mean[i], 1e-4));
       overlapped += world.overlapped();
     }
-    REQUIRE(overlapped > 500);  // the overlaps did happen
+    REQUIRE(overlapped > 500);  // overlaps did happen
   }
 }
 
-TEST_CASE("giving up shifts the mean by no more than w|a - b|/n and breaks nothing else") {
+TEST_CASE("an abort shifts the mean by at most w|a - b|/n and has no other effect") {
   for (const Payload payload : kDense) {
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
       INFO("seed " << seed << ", payload " << static_cast<int>(payload));

@@ -14,9 +14,7 @@
 namespace starling::training {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-MixOptions options_of(Payload payload, std::size_t cell_floats, bool exact = false) {
+MixOptions pairwise_options(Payload payload, std::size_t cell_floats, bool exact = false) {
   MixOptions options;
   options.payload = payload;
   options.cell_floats = cell_floats;
@@ -26,11 +24,11 @@ MixOptions options_of(Payload payload, std::size_t cell_floats, bool exact = fal
 
 }  // namespace
 
-TEST_CASE("an exchange moves both replicas to their middle, chunk by chunk") {
+TEST_CASE("an exchange moves both replicas to their mean, chunk by chunk") {
   Random random(1);
   for (const bool exact : {false, true}) {
     const auto x = random_values(random, 100), y = random_values(random, 100);
-    const auto options = options_of(Payload::f32, 16, exact);
+    const auto options = pairwise_options(Payload::f32, 16, exact);
     Party initiator(x, options), responder(y, options);
     exchange(initiator, responder, session_of(1, 1, 2));
     const auto mixed_a = contents(initiator.arena), mixed_b = contents(responder.arena);
@@ -45,11 +43,11 @@ TEST_CASE("an exchange moves both replicas to their middle, chunk by chunk") {
   }
 }
 
-TEST_CASE("in every payload both sides move by the same vector, each by its own share") {
+TEST_CASE("both sides move by the same vector in every payload, each by its own share") {
   Random random(2);
   for (const Payload payload : kDense) {
     const auto x = random_values(random, 3000, 1), y = random_values(random, 3000, 1);
-    Party initiator(x, options_of(payload, 512)), responder(y, options_of(payload, 512));
+    Party initiator(x, pairwise_options(payload, 512)), responder(y, pairwise_options(payload, 512));
     exchange(initiator, responder, session_of(1, 1, 2), 3);
     const auto a = contents(initiator.arena), b = contents(responder.arena);
     double before = 0, after = 0, rounding = 0;
@@ -60,7 +58,7 @@ TEST_CASE("in every payload both sides move by the same vector, each by its own 
       before += 0.5 * square(d);
       after += 0.5 * square(wide(a[i]) - wide(b[i]));
     }
-    // Sum |x - mean|^2 falls by |d|^2 / 2 and rises by |d^ - d|^2 / 2, whatever the rounding.
+    // Sum |x - mean|^2 falls by |d|^2 / 2 and rises by |d^ - d|^2 / 2, for any rounding.
     REQUIRE(near(after, rounding, 1e-3));
     REQUIRE(after < before * (payload == Payload::f32 ? 1e-12 : 2e-3));
 
@@ -86,10 +84,10 @@ TEST_CASE("a peer that has lent half of a chunk answers with the other half and 
   for (const Payload payload : kDense) {
     const auto x = random_values(random, 16), theirs = random_values(random, 16),
                moved = random_values(random, 16);
-    Party peer(x, options_of(payload, 8)), other(theirs, options_of(payload, 8));
+    Party peer(x, pairwise_options(payload, 8)), other(theirs, pairwise_options(payload, 8));
     const Session own = session_of(1, 1, 2), others = session_of(1, 2, 1);
     const auto lent = peer.lend(own, {1, 1});
-    peer.arena.add(0, moved);  // a worker's update, while half is away
+    peer.arena.add(0, moved);  // a worker's update, while half is lent
     const auto now = contents(peer.arena);
     const auto offer = other.lend(others, {0, 2});
     auto answer = peer.answer(seen_by_responder(others), offer->parcel);
@@ -108,7 +106,7 @@ TEST_CASE("a peer that has lent half of a chunk answers with the other half and 
   }
 }
 
-TEST_CASE("an exchange that overlapped nothing lowers the energy by exactly 2w(1-w)|a - b|^2") {
+TEST_CASE("an exchange without overlap lowers the energy by exactly 2w(1-w)|a - b|^2") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
@@ -116,7 +114,7 @@ TEST_CASE("an exchange that overlapped nothing lowers the energy by exactly 2w(1
     std::vector<std::unique_ptr<Party>> parties;
     for (std::size_t i = 0; i < n; ++i) {
       parties.push_back(
-          std::make_unique<Party>(random_values(random, floats), options_of(Payload::f32, floats)));
+          std::make_unique<Party>(random_values(random, floats), pairwise_options(Payload::f32, floats)));
     }
     const auto energy = [&] {
       std::vector<double> mean(floats, 0.0);
@@ -140,11 +138,9 @@ TEST_CASE("an exchange that overlapped nothing lowers the energy by exactly 2w(1
   }
 }
 
-TEST_CASE(
-    "values that a peer may not send are rejected with a sentence and a fault, and leave the arena "
-    "unchanged") {
+TEST_CASE("invalid values are rejected with a message and a fault, and leave the arena unchanged") {
   Random random(4);
-  Party peer(random_values(random, 40), options_of(Payload::f32, 16));
+  Party peer(random_values(random, 40), pairwise_options(Payload::f32, 16));
   const auto before = contents(peer.arena);
   const auto good = random_values(random, 16);
   struct Case {
@@ -184,10 +180,9 @@ TEST_CASE(
   REQUIRE(peer.mixer->mixes() == 0);
 }
 
-TEST_CASE(
-    "a weight, a place or a payload that a peer may not send is rejected and leaves the arena unchanged") {
+TEST_CASE("an invalid weight, offset or payload is rejected and leaves the arena unchanged") {
   Random random(4);
-  Party peer(random_values(random, 40), options_of(Payload::f32, 16));
+  Party peer(random_values(random, 40), pairwise_options(Payload::f32, 16));
   const auto before = contents(peer.arena);
   const auto good = random_values(random, 16);
   const Session own = session_of(1, 1, 2), others = seen_by_responder(session_of(1, 2, 1));
@@ -224,7 +219,7 @@ TEST_CASE(
 
 TEST_CASE("a rejection for lack of resources ends the loan and mixes nothing") {
   Random random(5);
-  Party peer(random_values(random, 8), options_of(Payload::f32, 8));
+  Party peer(random_values(random, 8), pairwise_options(Payload::f32, 8));
   const auto before = contents(peer.arena);
   for (const Payload payload : {Payload::none, Payload::f32}) {
     const auto sent = peer.lend(session_of(1, 1, 2), {0, 1});
@@ -238,8 +233,8 @@ TEST_CASE("a diverged replica sends nothing, and the fault is own_replica") {
   for (const Payload payload : kDense) {
     for (const float bad : {kNan, kInfinity, -1e38f}) {
       Random random(6);
-      Party healthy(random_values(random, 20), options_of(payload, 4));
-      Party sick(random_values(random, 20), options_of(payload, 4));
+      Party healthy(random_values(random, 20), pairwise_options(payload, 4));
+      Party sick(random_values(random, 20), pairwise_options(payload, 4));
       sick.arena.write(9, std::vector<float>{bad});
       const auto first = sick.lend(session_of(1, 1, 2), {0, 2});
       REQUIRE(first.ok());
@@ -256,15 +251,15 @@ TEST_CASE("a diverged replica sends nothing, and the fault is own_replica") {
   }
 }
 
-TEST_CASE("a chunk that is far off is rejected once enough distances are known, and none before") {
+TEST_CASE("a chunk that is far off is rejected once enough distances are known, and not before") {
   Random random(7);
-  const auto options = options_of(Payload::f32, 64);
+  const auto options = pairwise_options(Payload::f32, 64);
   Party peer(random_values(random, 128, 1), options);
   const auto own = contents(peer.arena);
   double norm = 0;
   for (const float x : own) norm += square(wide(x));
   std::uint64_t exchange_number = 0;
-  const auto offer_to = [&](Party& to, double distance) {  // of a chunk so far from the replica as it is now
+  const auto offer_to = [&](Party& to, double distance) {  // from the current replica
     auto values = contents(to.arena);
     for (auto& x : values) x += static_cast<float>(distance / std::sqrt(128.0));
     Party partner(values, options);
@@ -278,11 +273,11 @@ TEST_CASE("a chunk that is far off is rejected once enough distances are known, 
     REQUIRE(offer_to(peer, 5 * std::sqrt(norm)).error().fault == MixFault::far_off);
     REQUIRE(offer_to(peer, 0.5 * std::sqrt(norm)).ok());
   }
-  // A replica that has shrunk is judged by the size that it had.
+  // A replica that has shrunk is judged by its earlier norm.
   peer.arena.write(0, std::vector<float>(128, 0.0f));
   REQUIRE(offer_to(peer, 3 * std::sqrt(norm)).ok());
 
-  // Of one that was zero all along only the median speaks: 0.1.
+  // A replica that was always zero is judged only by the median, 0.1.
   const std::vector<float> zeros(128, 0.0f);
   Party flat(zeros, options);
   const auto offer = [&](double distance) {
@@ -294,8 +289,7 @@ TEST_CASE("a chunk that is far off is rejected once enough distances are known, 
   REQUIRE(!refused.ok());
   REQUIRE(refused.error().fault == MixFault::far_off);
   REQUIRE(offer(1.5).ok());
-  // Who refuses relents: each refusal doubles what is tolerated, or a replica that was cut off would be for
-  // ever.
+  // Each rejection doubles the tolerated distance, so that a replica cannot be rejected forever.
   int refusals = 0;
   while (!offer(1000).ok()) ++refusals;
   REQUIRE(refusals >= 5);
@@ -304,9 +298,9 @@ TEST_CASE("a chunk that is far off is rejected once enough distances are known, 
   REQUIRE(offer(1000).ok());
 }
 
-TEST_CASE("a liar's largest accepted values, both signs in turn, never make the parameters overflow") {
+TEST_CASE("the largest accepted values with random signs never make the parameters overflow") {
   for (const Payload payload : kDense) {
-    Party peer(4, options_of(payload, 4));
+    Party peer(4, pairwise_options(payload, 4));
     Random random(6);
     const Session own = session_of(1, 1, 2);
     std::optional<Packet> sent;

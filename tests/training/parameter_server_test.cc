@@ -12,9 +12,9 @@ namespace starling::training {
 namespace {
 
 constexpr std::size_t kFloats = 29;
-constexpr Cells kAll{0, 4};
+constexpr Cells kAllCells{0, 4};
 
-MixOptions options_of(Payload payload) {
+MixOptions server_options(Payload payload) {
   MixOptions options;
   options.rule = Rule::parameter_server;
   options.payload = payload;
@@ -22,28 +22,26 @@ MixOptions options_of(Payload payload) {
   return options;
 }
 
-// How far a value near 4 may be off by rounding.
+// Largest rounding error of a value near 4.
 double rounding(Payload payload) {
   if (payload == Payload::bf16) return 4 * 0x1p-7;
   return payload == Payload::int8 ? 12.0 / 127 : 4e-6;
 }
 
-Session session_of(float w) { return {.exchange = 1, .initiator = 1, .partner = 2, .weight = w}; }
+Session session_with(float w) { return {.exchange = 1, .initiator = 1, .partner = 2, .weight = w}; }
 
 void push(Party& worker, Party& server, Cells cells, float w, std::span<const float> meanwhile = {}) {
-  const auto sent = worker.lend(session_of(w), cells);
+  const auto sent = worker.lend(session_with(w), cells);
   REQUIRE(sent.ok());
   if (!meanwhile.empty()) worker.arena.add(0, meanwhile);
-  const auto reply = server.answer(session_of(w), sent->parcel);
+  const auto reply = server.answer(session_with(w), sent->parcel);
   REQUIRE(reply.ok());
-  REQUIRE(worker.mixer->complete(session_of(w), sent->parcel, reply->parcel).ok());
+  REQUIRE(worker.mixer->complete(session_with(w), sent->parcel, reply->parcel).ok());
 }
 
 }  // namespace
 
-TEST_CASE(
-    "a server takes its share of a push, and the worker continues from the server's values plus its own "
-    "updates") {
+TEST_CASE("a server takes its share of a push, and the worker adds its updates to the result") {
   for (const Payload payload : {Payload::f32, Payload::bf16, Payload::int8}) {
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
       INFO("payload " << static_cast<int>(payload) << ", seed " << seed);
@@ -51,18 +49,18 @@ TEST_CASE(
       const auto first = random_values(random, kFloats), step = random_values(random, kFloats),
                  later = random_values(random, kFloats), elsewhere = random_values(random, kFloats);
       const auto w = static_cast<float>(0.1 + 0.9 * random.uniform());
-      Party server(first, options_of(payload)), worker(first, options_of(payload));
+      Party server(first, server_options(payload)), worker(first, server_options(payload));
       worker.arena.add(0, step);
-      server.arena.add(0, elsewhere);  // others' pushes
-      push(worker, server, kAll, w, later);
+      server.arena.add(0, elsewhere);  // pushes of other workers
+      push(worker, server, kAllCells, w, later);
       const auto served = contents(server.arena), own = contents(worker.arena);
       for (std::size_t i = 0; i < kFloats; ++i) {
         const double right = wide(first[i]) + wide(elsewhere[i]) + wide(w) * wide(step[i]);
         REQUIRE(near(wide(served[i]), right, rounding(payload)));
         REQUIRE(near(wide(own[i]), right + wide(later[i]), 2 * rounding(payload)));
       }
-      // What was added meanwhile goes with the next push, once.
-      push(worker, server, kAll, 1);
+      // Updates made meanwhile are in the next push, once.
+      push(worker, server, kAllCells, 1);
       const auto after = contents(server.arena);
       for (std::size_t i = 0; i < kFloats; ++i)
         REQUIRE(near(wide(after[i]), wide(served[i]) + wide(later[i]), 2 * rounding(payload)));
@@ -70,28 +68,26 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "what rounding takes from a push goes with the next ones: nothing a worker learns is lost for long") {
+TEST_CASE("rounding errors of a push are added to the next ones: no update is lost") {
   Random random(5);
   const std::vector<float> zeros(kFloats);
-  Party server(zeros, options_of(Payload::int8)), worker(zeros, options_of(Payload::int8));
+  Party server(zeros, server_options(Payload::int8)), worker(zeros, server_options(Payload::int8));
   std::vector<double> learned(kFloats);
   for (int k = 0; k < 300; ++k) {
     const auto step = random_values(random, kFloats);
     worker.arena.add(0, step);
     for (std::size_t i = 0; i < kFloats; ++i) learned[i] += wide(step[i]);
-    push(worker, server, kAll, 1);
+    push(worker, server, kAllCells, 1);
   }
   const auto served = contents(server.arena);
-  // A pull's rounding is in the worker's values, and comes back with its next push: it does not add up
-  // either.
+  // A pull's rounding is in the worker's values and returns with its next push, so it does not add up either.
   for (std::size_t i = 0; i < kFloats; ++i) REQUIRE(near(wide(served[i]), learned[i], 1.5));
 }
 
-TEST_CASE("a part of the model is pushed, and the rest stays as it is") {
+TEST_CASE("a part of the model is pushed, and the rest is unchanged") {
   Random random(6);
   const auto first = random_values(random, kFloats), step = random_values(random, kFloats);
-  Party server(first, options_of(Payload::f32)), worker(first, options_of(Payload::f32));
+  Party server(first, server_options(Payload::f32)), worker(first, server_options(Payload::f32));
   worker.arena.add(0, step);
   const Cells part = worker.mixer->grid().part(1, 2);
   CHECK(part == Cells{2, 2});
@@ -101,7 +97,7 @@ TEST_CASE("a part of the model is pushed, and the rest stays as it is") {
     REQUIRE(near(wide(served[i]), wide(first[i]) + (i < 16 ? 0 : wide(step[i])), 1e-6));
 }
 
-TEST_CASE("parts of an arena cover it, once") {
+TEST_CASE("parts of an arena cover it once") {
   for (std::size_t floats = 1; floats < 100; floats += 7) {
     const CellGrid grid{floats, 8};
     for (std::size_t of = 1; of <= grid.count(); ++of) {
@@ -117,14 +113,14 @@ TEST_CASE("parts of an arena cover it, once") {
   }
 }
 
-TEST_CASE("a push that was given up is part of the next push") {
+TEST_CASE("an aborted push is part of the next push") {
   Random random(7);
   const auto first = random_values(random, kFloats), step = random_values(random, kFloats);
-  Party server(first, options_of(Payload::f32)), worker(first, options_of(Payload::f32));
+  Party server(first, server_options(Payload::f32)), worker(first, server_options(Payload::f32));
   worker.arena.add(0, step);
-  const auto sent = worker.lend(session_of(1), kAll);
-  worker.mixer->give_up(session_of(1), sent->parcel);
-  push(worker, server, kAll, 1);
+  const auto sent = worker.lend(session_with(1), kAllCells);
+  worker.mixer->give_up(session_with(1), sent->parcel);
+  push(worker, server, kAllCells, 1);
   const auto served = contents(server.arena);
   for (std::size_t i = 0; i < kFloats; ++i)
     REQUIRE(near(wide(served[i]), wide(first[i]) + wide(step[i]), 1e-6));
@@ -133,28 +129,28 @@ TEST_CASE("a push that was given up is part of the next push") {
 TEST_CASE("a parcel that is not a push, or not an answer to one, changes nothing") {
   Random random(8);
   const auto first = random_values(random, kFloats);
-  Party server(first, options_of(Payload::f32)), worker(first, options_of(Payload::f32));
-  auto bad = worker.lend(session_of(1), kAll);
+  Party server(first, server_options(Payload::f32)), worker(first, server_options(Payload::f32));
+  auto bad = worker.lend(session_with(1), kAllCells);
   as_floats(bad->room.bytes().first(4 * kFloats))[3] = std::numeric_limits<float>::quiet_NaN();
-  const auto refused = server.answer(session_of(1), bad->parcel);
+  const auto refused = server.answer(session_with(1), bad->parcel);
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().fault == MixFault::not_finite);
   CHECK(contents(server.arena) == first);
 
-  worker.mixer->give_up(session_of(1), bad->parcel);
-  const auto sent = worker.lend(session_of(1), kAll);
+  worker.mixer->give_up(session_with(1), bad->parcel);
+  const auto sent = worker.lend(session_with(1), kAllCells);
   for (const float weight : {0.0F, -1.0F, 2.0F, std::numeric_limits<float>::quiet_NaN()}) {
-    Party other(first, options_of(Payload::f32));
-    const auto offer = other.lend(session_of(1), kAll);
-    const auto reply = server.answer(session_of(1), offer->parcel);
+    Party other(first, server_options(Payload::f32));
+    const auto offer = other.lend(session_with(1), kAllCells);
+    const auto reply = server.answer(session_with(1), offer->parcel);
     Parcel wrong = reply->parcel;
     wrong.weight = weight;
-    CHECK(other.mixer->complete(session_of(1), offer->parcel, wrong).error().fault == MixFault::weight);
+    CHECK(other.mixer->complete(session_with(1), offer->parcel, wrong).error().fault == MixFault::weight);
     CHECK(contents(other.arena) == first);
   }
   Parcel late = sent->parcel;
-  worker.mixer->give_up(session_of(1), sent->parcel);
-  CHECK(worker.mixer->complete(session_of(1), late, late).error().fault == MixFault::late);
+  worker.mixer->give_up(session_with(1), sent->parcel);
+  CHECK(worker.mixer->complete(session_with(1), late, late).error().fault == MixFault::late);
 }
 
 }  // namespace starling::training

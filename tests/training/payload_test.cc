@@ -19,7 +19,7 @@ std::vector<float> round_trip(Payload payload, std::span<const float> values, st
   return out;
 }
 
-// The nearest value of eight significant bits, halves to the even one.
+// The nearest value of eight significant bits, ties to even.
 double nearest_bf16(double x) {
   int exponent = 0;
   const double fraction = std::frexp(x, &exponent);
@@ -28,7 +28,7 @@ double nearest_bf16(double x) {
 
 }  // namespace
 
-TEST_CASE("lengths of the payloads are those of the protocol") {
+TEST_CASE("payload lengths are those of the protocol") {
   REQUIRE(encoded_bytes(Payload::f32, 1000) == 4000);
   REQUIRE(encoded_bytes(Payload::bf16, 1000) == 2000);
   REQUIRE(encoded_bytes(Payload::int8, 256) == 256 + 4);
@@ -36,7 +36,7 @@ TEST_CASE("lengths of the payloads are those of the protocol") {
   REQUIRE(encoded_bytes(Payload::int8, 1000) == 1000 + 16);
 }
 
-TEST_CASE("f32 travels bit by bit") {
+TEST_CASE("f32 is sent bit by bit") {
   Random random(1);
   const auto values = random_values(random, 1000);
   REQUIRE(round_trip(Payload::f32, values) == values);
@@ -49,7 +49,7 @@ TEST_CASE("bf16 is the nearest value of eight bits, ties to even") {
     values.push_back(
         static_cast<float>(std::ldexp(random.uniform(-1, 1), static_cast<int>(random.below(80)) - 40)));
   }
-  for (std::uint32_t high = 0x3f80; high < 0x3f84; ++high) {  // exact ones, halves, and just beside halves
+  for (std::uint32_t high = 0x3f80; high < 0x3f84; ++high) {  // exact, ties, beside ties
     for (const std::uint32_t low : {0x0000U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {
       values.push_back(std::bit_cast<float>(high << 16 | low));
     }
@@ -59,7 +59,7 @@ TEST_CASE("bf16 is the nearest value of eight bits, ties to even") {
   REQUIRE(round_trip(Payload::bf16, out) == out);
 }
 
-TEST_CASE("int8 stays within a step, is exact for zeros and extremes, and right in the mean") {
+TEST_CASE("int8 stays within a step, is exact for zeros and extremes, and has no bias") {
   Random random(3);
   constexpr std::size_t kFloats = 700;  // two blocks and a part
   auto values = random_values(random, kFloats);
@@ -93,19 +93,19 @@ TEST_CASE("int8 stays within a step, is exact for zeros and extremes, and right 
   REQUIRE(round_trip(Payload::int8, zeros) == zeros);
   std::vector<float> whole(256);
   for (std::size_t i = 0; i < 256; ++i) whole[i] = static_cast<float>(static_cast<int>(i % 255) - 127);
-  REQUIRE(round_trip(Payload::int8, whole, 99) == whole);  // what can be represented is
+  REQUIRE(round_trip(Payload::int8, whole, 99) == whole);  // representable values are exact
   const std::vector<float> tiny(256, std::numeric_limits<float>::denorm_min());
   REQUIRE(round_trip(Payload::int8, tiny) == std::vector<float>(256, 0.0f));
 }
 
-TEST_CASE("the chance in rounding is the seed's: equal in a replay, another one with another seed") {
+TEST_CASE("random rounding depends only on the seed") {
   Random random(4);
   const auto values = random_values(random, 512);
   REQUIRE(round_trip(Payload::int8, values, 5) == round_trip(Payload::int8, values, 5));
   REQUIRE(round_trip(Payload::int8, values, 5) != round_trip(Payload::int8, values, 6));
 }
 
-TEST_CASE("any part of a chunk decodes as in the whole") {
+TEST_CASE("any part of a chunk decodes to the same values as in the whole") {
   Random random(5);
   const auto values = random_values(random, 1000);
   for (const Payload payload : {Payload::f32, Payload::bf16, Payload::int8}) {

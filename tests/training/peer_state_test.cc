@@ -1,4 +1,4 @@
-// A peer's training, kept in a file and gone on with: to the last bit.
+// A peer's training state, saved in a file and resumed bit by bit.
 #include "training/records/peer_state.h"
 #include "kernels/backends.h"
 
@@ -18,8 +18,7 @@
 namespace starling::training {
 namespace {
 
-// What is trained how; the batches do not divide the 90 samples, so that passes over them end inside of
-// batches.
+// The model and data. The batch size does not divide the 90 samples, so that epochs end inside batches.
 Experiment small_experiment() {
   Experiment experiment;
   experiment.model.name = "mlp";
@@ -29,7 +28,7 @@ Experiment small_experiment() {
   return experiment;
 }
 
-// The workers of a peer on one arena, which take their steps in turn.
+// The workers of a peer on one arena; they make their steps in turn.
 class Life {
  public:
   Life(const Experiment& experiment, const datasets::DataPair& data, const kernels::Backend& backend)
@@ -43,11 +42,11 @@ class Life {
       Worker& worker = *workers_[steps_ % workers_.size()];
       worker.compute(arena_.data());
       worker.apply(arena_, 1.0 / static_cast<double>(1 + steps_ % 3));
-      worker.wait();  // a device adds it behind the call's back
+      worker.wait();  // a device applies it asynchronously
       if (steps_ % 5 == 4) mix();
     }
   }
-  // Begins a step that will be thrown away.
+  // Begins a step that will be discarded.
   void begin_step() { workers_[steps_ % workers_.size()]->compute(arena_.data()); }
 
   PeerState save() {
@@ -80,11 +79,11 @@ class Life {
   const models::Arena& arena() const { return arena_; }
 
  private:
-  // As an exchange would: the replica moves otherwise than by steps.
+  // Changes the replica other than by steps, like an exchange.
   void mix() {
     const std::vector<float> own = parameters();
     std::vector<float> theirs;
-    for (const float x : own) theirs.push_back(x == 0 ? 0 : 0.01F);  // the gaps stay gaps
+    for (const float x : own) theirs.push_back(x == 0 ? 0 : 0.01F);  // gaps stay zero
     arena_.mix(0, theirs, own, 0.1F);
     arena_.wait();
     arena_.count_mix();
@@ -146,7 +145,7 @@ PeerState through_a_file(const PeerState& state, const models::Layout& layout) {
 
 }  // namespace
 
-TEST_CASE("a worker that resumes from another worker's file continues identically to the last bit") {
+TEST_CASE("a worker that resumes from another worker's file continues identically, bit by bit") {
   const auto data = datasets::make_glyphs(1, 90, 10);
   const auto backend = cpu();
   for (const Kind& kind : kinds()) {
@@ -160,7 +159,7 @@ TEST_CASE("a worker that resumes from another worker's file continues identicall
       whole.step(before + 25);
       first.step(before);
       const PeerState state = through_a_file(first.save(), first.layout());
-      second.step(4);  // whatever it had in mind before
+      second.step(4);  // some other state before
       second.restore(state);
       second.step(25);
       REQUIRE(same_bits(second.parameters(), whole.parameters()));
@@ -169,13 +168,13 @@ TEST_CASE("a worker that resumes from another worker's file continues identicall
   }
 }
 
-TEST_CASE("a step that was computed and thrown away is as if it had not begun: its samples come again") {
+TEST_CASE("a step that was computed and discarded leaves no trace: its samples come again") {
   const auto data = datasets::make_glyphs(1, 90, 10);
   const auto backend = cpu();
   Experiment experiment = small_experiment();
   experiment.training.crop = 2;
   experiment.training.flip = true;
-  for (std::size_t before = 0; before < 12; ++before) {  // with and without the end of a pass in that step
+  for (std::size_t before = 0; before < 12; ++before) {  // with and without the end of an epoch in that step
     INFO(before);
     Life whole(experiment, data, *backend), first(experiment, data, *backend),
         second(experiment, data, *backend);
@@ -190,7 +189,7 @@ TEST_CASE("a step that was computed and thrown away is as if it had not begun: i
   }
 }
 
-TEST_CASE("dropout continues identically too") {
+TEST_CASE("dropout also continues identically") {
   const auto data = datasets::make_glyphs(1, 90, 10);
   Experiment experiment = small_experiment();
   experiment.model.name = "dropping";
@@ -210,7 +209,7 @@ TEST_CASE("dropout continues identically too") {
   }
 }
 
-TEST_CASE("a device's worker continues identically too, although its batches are chosen ahead", "[gpu]") {
+TEST_CASE("a device's worker also continues identically, although its batches are chosen ahead", "[gpu]") {
   const auto backend = kernels::gpu_backend();
   if (!backend) return;
   const auto data = datasets::make_glyphs(1, 90, 10);
@@ -259,7 +258,7 @@ TEST_CASE("a state of another shard or another optimizer is rejected, and the wo
   CHECK(sgd.save().workers.front() == state);
 }
 
-TEST_CASE("a full checkpoint holds the parameters under their names, and evaluation reads only those") {
+TEST_CASE("a full checkpoint has named parameters, and an evaluation reads only those") {
   const TemporaryFolder folder;
   const auto data = datasets::make_glyphs(1, 90, 10);
   const auto backend = cpu();
@@ -280,7 +279,7 @@ TEST_CASE("a full checkpoint holds the parameters under their names, and evaluat
   CHECK(is_parameter({}, "optimizer.0.x"));
 }
 
-TEST_CASE("a checkpoint that is damaged, of another kind or of another format is rejected with a sentence") {
+TEST_CASE("a checkpoint that is damaged, or of another kind or format, is rejected with a message") {
   const TemporaryFolder folder;
   const auto data = datasets::make_glyphs(1, 90, 10);
   const auto backend = cpu();
@@ -314,7 +313,7 @@ TEST_CASE("a checkpoint that is damaged, of another kind or of another format is
         std::string::npos);
   CHECK(refusal(replaced(R"("steps":"3")", R"("steps":"x")")).find("'steps' is missing") !=
         std::string::npos);
-  // What only its whole reader looks at.
+  // Checked only by the reader of the whole file.
   for (const auto& [what, by] : std::vector<std::pair<std::string, std::string>>{
            {R"("sampler.0.position":")", R"("sampler.0.position":"9)"},
            {R"("sampler.0.random":")", R"("sampler.0.random":"z)"},
@@ -335,7 +334,7 @@ TEST_CASE("a checkpoint that is damaged, of another kind or of another format is
 }
 
 TEST_CASE(
-    "no cut and no changed byte of a full checkpoint crashes its reader, and none in its data goes unseen") {
+    "no truncation or changed byte of a full checkpoint crashes its reader, and changed data is detected") {
   const TemporaryFolder folder;
   const auto data = datasets::make_glyphs(1, 90, 10);
   const auto backend = cpu();
@@ -361,7 +360,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a reader that was written only from the format's description finds what was written") {
+TEST_CASE("a reader written only from the format's description reads the file") {
   if (std::system("python3 -c 'import sys' > /dev/null 2>&1") != 0) {
     WARN("skipped: there is no python3");
     return;
@@ -378,7 +377,7 @@ TEST_CASE("a reader that was written only from the format's description finds wh
     const PeerState state = life.save();
     const std::string path = folder.file("a.safetensors");
     REQUIRE(write_peer_state(path, life.layout(), state, {{"name", "with \"quotes\" and \xc3\xa4"}}).ok());
-    // Sums that it is to find, in the order in which the values stand.
+    // The sums that the reader should find, added in the order of the values.
     double parameters = 0, velocity = 0;
     for (const auto& tensor : life.layout().tensors()) {
       for (std::size_t i = 0; i < tensor.size; ++i) {

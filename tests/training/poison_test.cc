@@ -1,4 +1,4 @@
-// What may come from a peer that lies or whose bytes are garbage: every rule, every payload.
+// What a malicious or broken peer may send: every rule, every payload.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -27,13 +27,13 @@ std::vector<MixOptions> all_options(std::size_t cell_floats) {
   return list;
 }
 
-bool same_bits(std::span<const float> a, std::span<const float> b) {
+bool equal_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-// Two peers of the rule that have met already.
-struct Pair {
-  Pair(const MixOptions& options, Random& random, std::size_t floats)
+// Two peers of the rule that have exchanged before.
+struct ExchangedPair {
+  ExchangedPair(const MixOptions& options, Random& random, std::size_t floats)
       : a(random_values(random, floats), options), b(random_values(random, floats), options) {
     for (std::uint64_t round = 1; round <= 3; ++round) {
       begin_round(round);
@@ -53,28 +53,28 @@ struct Pair {
   std::uint64_t number = 0;
 };
 
-// Writes a value over one that travels in the parcel, however it travels.
+// Writes a value over one in the parcel, in any payload.
 void poison(Packet& packet, float value, std::size_t at) {
   std::byte* bytes = packet.room.bytes().data() + (packet.parcel.values.data() - packet.room.bytes().data());
   if (packet.parcel.payload == Payload::bf16) {
     std::byte of[4];
     std::memcpy(of, &value, 4);
     std::memcpy(bytes + 2 * at, of + 2, 2);
-  } else {  // an int8's first scale, whose steps are not all 0
+  } else {  // the first scale of an int8 block whose steps are not all 0
     std::memcpy(bytes + (packet.parcel.payload == Payload::int8 ? 0 : 4 * at), &value, 4);
   }
 }
 
 }  // namespace
 
-TEST_CASE("every rule rejects every kind of poison in every payload, by its name, and stays unchanged") {
+TEST_CASE("every rule rejects every kind of poison in every payload by its reason, and is unchanged") {
   Random random(1);
   for (const auto& options : all_options(64)) {
     for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                               -std::numeric_limits<float>::infinity(), 1e38f, -1e38f, 0x1p61f}) {
       INFO(traits(options.rule).name << ", payload " << static_cast<int>(options.payload) << ", value "
                                      << value);
-      Pair pair(options, random, 300);
+      ExchangedPair pair(options, random, 300);
       const auto before = contents(pair.a.arena);
       const Session theirs = pair.session(2, 1);
       auto offer = pair.b.lend(theirs, {1, 3});
@@ -83,15 +83,15 @@ TEST_CASE("every rule rejects every kind of poison in every payload, by its name
       const auto answered = pair.a.answer(seen_by_responder(theirs), offer->parcel);
       REQUIRE(!answered.ok());
       REQUIRE(answered.error().poisoned());
-      const bool finite = std::isfinite(value) && options.payload != Payload::int8;  // 127 such steps are not
+      const bool finite = std::isfinite(value) && options.payload != Payload::int8;  // 127 steps overflow
       if (options.payload != Payload::int8) {
         REQUIRE(answered.error().fault == (finite ? MixFault::too_large : MixFault::not_finite));
       }
-      REQUIRE(same_bits(contents(pair.a.arena), before));
+      REQUIRE(equal_bits(contents(pair.a.arena), before));
 
-      if (options.rule == Rule::push_sum) continue;  // nothing comes back
+      if (options.rule == Rule::push_sum) continue;  // there is no reply to poison
       const Session own = pair.session(1, 2);
-      Pair fresh(options, random, 300);
+      ExchangedPair fresh(options, random, 300);
       const auto as_it_was = contents(fresh.a.arena);
       const auto sent = fresh.a.lend(own, {1, 3});
       auto reply = fresh.b.answer(seen_by_responder(own), sent->parcel);
@@ -100,14 +100,14 @@ TEST_CASE("every rule rejects every kind of poison in every payload, by its name
       const auto completed = fresh.a.mixer->complete(own, sent->parcel, reply->parcel);
       REQUIRE(!completed.ok());
       REQUIRE(completed.error().poisoned());
-      REQUIRE(same_bits(contents(fresh.a.arena), as_it_was));
+      REQUIRE(equal_bits(contents(fresh.a.arena), as_it_was));
     }
   }
 }
 
 namespace {
 
-// One lie, or a few.
+// Corrupts a packet in one or several ways.
 void lie(Random& random, Packet& packet) {
   for (std::uint64_t lies = 1 + random.below(3); lies > 0; --lies) {
     Parcel& parcel = packet.parcel;
@@ -146,11 +146,11 @@ void lie(Random& random, Packet& packet) {
 
 }  // namespace
 
-TEST_CASE("after any garbage every rule has acceptable values, and it reads no byte outside of the parcel") {
+TEST_CASE("after any garbage every rule has acceptable values, and reads no byte outside the parcel") {
   for (const auto& options : all_options(32)) {
     INFO(traits(options.rule).name << ", payload " << static_cast<int>(options.payload));
     Random random(2);
-    Pair pair(options, random, 300);
+    ExchangedPair pair(options, random, 300);
     std::uint64_t refused = 0, round = 3;
     for (int i = 0; i < 3000; ++i) {
       if (i % 50 == 0) pair.begin_round(++round);
@@ -161,7 +161,7 @@ TEST_CASE("after any garbage every rule has acceptable values, and it reads no b
       const CellGrid& grid = victim.mixer->grid();
       const std::size_t first = random.below(grid.count());
       const Cells cells{first, 1 + random.below(grid.count() - first)};
-      // Something real, or nothing.
+      // A valid packet to corrupt; continue if there is none.
       Party& lender = reply_too ? victim : liar;
       auto sent = lender.lend(session, cells);
       if (!sent.ok()) continue;

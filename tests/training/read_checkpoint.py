@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Reads a full checkpoint by the safetensors format's description alone, and holds it against what was told.
+"""Reads a full checkpoint, using only the description of the safetensors format, and compares it with the arguments.
 
     read_checkpoint.py FILE WORKERS STEPS SAMPLES PARAMETERS_SUM VELOCITY_SUM POSITION
 
-Only the standard library: no code of Starling's, none of safetensors'.
+Uses only the standard library, no code of Starling or safetensors.
 """
 import json
 import struct
@@ -48,7 +48,7 @@ def read(path):
 
 
 def total(tensors):
-    """In double precision, one value after the other."""
+    """The sum in double precision, in the order of the values."""
     result = 0.0
     for _, values in tensors:
         for value in values:

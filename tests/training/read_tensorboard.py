@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reads a TensorBoard event file by what is published of its formats (TFRecord, Protocol Buffers' encoding, event.proto,
-summary.proto), and prints what it holds. Any checksum that is wrong ends it."""
+"""Reads a TensorBoard event file, using only the published formats (TFRecord, Protocol Buffers' encoding, event.proto,
+summary.proto), and prints its content. Exits at a wrong checksum."""
 
 import struct
 import sys

@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "tests/training/near.h"
 #include "tests/training/temporary_folder.h"
 
@@ -18,10 +19,6 @@ namespace starling::training {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::vector<std::string> words(const std::string& text) {
   std::istringstream in(text);
@@ -75,7 +72,7 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   REQUIRE(Json::parse(to_json(summary))["trace_hash"] == "00ff");
 }
 
-TEST_CASE("counts of exchanges add up, and rejected chunks by reason") {
+TEST_CASE("counts of exchanges add up, and rejected chunks are counted by reason") {
   ExchangeCounts sum{1, 2, 3, 4, {{"late", 5}}};
   sum += {10, 20, 30, 40, {{"late", 50}, {"weight", 60}}};
   CHECK(sum.completed == 11);
@@ -85,7 +82,7 @@ TEST_CASE("counts of exchanges add up, and rejected chunks by reason") {
   CHECK(sum.refused_chunks == std::map<std::string, std::uint64_t>{{"late", 55}, {"weight", 60}});
 }
 
-TEST_CASE("a metrics line is one JSON object with nulls for what was not measured") {
+TEST_CASE("a metrics line is one JSON object, with null for missing measurements") {
   MetricsLine line;
   line.seconds = 1.5;
   line.peer = "p3";
@@ -98,7 +95,7 @@ TEST_CASE("a metrics line is one JSON object with nulls for what was not measure
           R"("accuracy":null,"consensus_distance":null,"learning_rate":null})");
 }
 
-TEST_CASE("the consensus distance is the spread of the replicas over the size of their mean") {
+TEST_CASE("the consensus distance is the spread of the replicas divided by the norm of their mean") {
   std::vector<float> mean;
   REQUIRE(consensus(views_of({{3, 4}}), mean) == 0);
   REQUIRE(mean == std::vector<float>{3, 4});
@@ -122,7 +119,7 @@ TEST_CASE("the consensus distance is the spread of the replicas over the size of
   REQUIRE(near(consensus(views_of(replicas), mean), std::sqrt(spread / size), 0, 1e-12));
 }
 
-TEST_CASE("a run's folder is made with its parents, and another run's results there are an error") {
+TEST_CASE("a run's folder is made with its parents, and another run's results in it are an error") {
   const TemporaryFolder folder;
   const std::string path = folder.file("runs/a-1");
   const auto first = RunFolder::create(path, false);
@@ -144,7 +141,7 @@ TEST_CASE("a run's folder is made with its parents, and another run's results th
   REQUIRE(!RunFolder::create(folder.file("file/below"), true).ok());
 }
 
-TEST_CASE("a file of a run is replaced as a whole, and a failed write leaves the old one and no litter") {
+TEST_CASE("a file of a run is replaced as a whole, or stays unchanged on failure") {
   const TemporaryFolder folder;
   const auto run = RunFolder::create(folder.file("run"), false);
   REQUIRE(run.ok());
@@ -165,12 +162,12 @@ TEST_CASE("a file of a run is replaced as a whole, and a failed write leaves the
   REQUIRE(entries == 2);
 }
 
-TEST_CASE("a write that the system interrupts leaves the old file and returns the reason") {
+TEST_CASE("an interrupted write leaves the old file and returns the reason") {
   const TemporaryFolder folder;
   const auto run = RunFolder::create(folder.file("run"), false);
   REQUIRE(run.ok());
   REQUIRE(run->write("a.json", "old").ok());
-  // A limit on the size of files stands for a full disk: the first part of the write succeeds.
+  // A file size limit acts like a full disk: the first part of the write succeeds.
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

@@ -1,4 +1,4 @@
-// What each rule promises about arithmetic (docs/RULES.md), held against plain sums in double.
+// The arithmetic of each rule (docs/RULES.md), compared with plain sums in double.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,7 +25,7 @@ Parties parties_of(Random& random, std::size_t n, std::size_t floats, const MixO
   return parties;
 }
 
-MixOptions options_of(Rule rule, Payload payload, std::size_t cell_floats) {
+MixOptions rule_options(Rule rule, Payload payload, std::size_t cell_floats) {
   MixOptions options;
   options.rule = rule;
   options.payload = payload;
@@ -61,14 +61,14 @@ double distance(std::span<const float> a, std::span<const float> b) {
 
 // ---- push-sum ----
 
-// Peers that send and receive as chance has it, some of it lost on the way: the sums of u and of u z over
-// peers and what travels, by float.
+// Peers that send and receive at random, with losses in flight: the sums of u and of u z over peers and
+// messages, float by float.
 class Pushes {
  public:
   Pushes(std::uint64_t seed, Payload payload)
       : random_(seed),
         floats_(1 + random_.below(50)),
-        options_(options_of(Rule::push_sum, payload, 1 + random_.below(floats_))),
+        options_(rule_options(Rule::push_sum, payload, 1 + random_.below(floats_))),
         parties_(parties_of(random_, 2 + random_.below(6), floats_, options_, 3)),
         lost_weight_(floats_, 0.0),
         lost_sum_(floats_, 0.0) {}
@@ -94,7 +94,7 @@ class Pushes {
   struct Sums {
     std::vector<double> weight, value;
   };
-  // Of peers, of what travels, and of what is counted as lost.
+  // The sums over peers, messages in flight, and counted losses.
   Sums sums() const {
     Sums all{lost_weight_, lost_sum_};
     for (const auto& party : parties_) {
@@ -165,7 +165,7 @@ class Pushes {
     const auto reply = parties_[message.to]->answer(seen_by_responder(message.session), message.offer.parcel);
     REQUIRE(reply.ok());
     REQUIRE(reply->parcel.payload == Payload::none);
-    if (random_.chance(0.2)) {  // the acknowledgment is lost: the sender counts as lost what has arrived
+    if (random_.chance(0.2)) {  // the acknowledgment is lost: the sender counts the arrived weight as lost
       parties_[message.from]->mixer->give_up(message.session, message.offer.parcel);
       counted_twice_ += wide(message.offer.parcel.weight) * static_cast<double>(message.values.size());
       return;
@@ -174,7 +174,7 @@ class Pushes {
         parties_[message.from]->mixer->complete(message.session, message.offer.parcel, reply->parcel).ok());
   }
 
-  // The chunk alone, by its reply; or the whole exchange, before any of it was answered.
+  // Rejects one chunk, by its reply; or the whole exchange, before any chunk was answered.
   void refuse() {
     if (messages_.empty()) return;
     const Message message = take();
@@ -227,9 +227,9 @@ TEST_CASE("push-sum conserves the sums of u and of u z over peers, messages and 
   }
 }
 
-TEST_CASE("push-sum without losses brings all peers to the mean of their beginnings") {
+TEST_CASE("push-sum without losses brings all peers to the mean of their initial values") {
   Random random(1);
-  const auto options = options_of(Rule::push_sum, Payload::f32, 16);
+  const auto options = rule_options(Rule::push_sum, Payload::f32, 16);
   const auto parties = parties_of(random, 8, 40, options, 1);
   const auto mean = mean_of(parties);
   std::uint64_t number = 0;
@@ -245,14 +245,14 @@ TEST_CASE("push-sum without losses brings all peers to the mean of their beginni
   }
 }
 
-TEST_CASE("push-sum gets back exactly the weight of a rejected exchange, and loses none of it") {
+TEST_CASE("push-sum gets back exactly the weight of a rejected exchange") {
   for (const Payload payload : kDense) {
     Random random(7);
-    const auto options = options_of(Rule::push_sum, payload, 16);
+    const auto options = rule_options(Rule::push_sum, payload, 16);
     Party peer(random_values(random, 40), options), other(random_values(random, 40), options);
     const auto& mixer = dynamic_cast<const PushSum&>(*peer.mixer);
     const auto before = contents(peer.arena);
-    for (std::uint64_t i = 1; i <= 20; ++i) {  // lost, the weight would be too small to be sent after six
+    for (std::uint64_t i = 1; i <= 20; ++i) {  // a lost weight would be too small to send after six exchanges
       const Session session = session_of(i, 1, 2);
       const auto first = peer.lend(session, {0, 2}), second = peer.lend(session, {2, 1});
       REQUIRE(first.ok());
@@ -260,13 +260,13 @@ TEST_CASE("push-sum gets back exactly the weight of a rejected exchange, and los
       REQUIRE(mixer.share(0) == 0.5);
       peer.mixer->take_back(session, first->parcel);
       peer.mixer->take_back(session, second->parcel);
-      peer.mixer->take_back(session, second->parcel);  // it is over: nothing comes twice
+      peer.mixer->take_back(session, second->parcel);  // a second call takes nothing back
       for (std::size_t cell = 0; cell < 3; ++cell) REQUIRE(mixer.share(cell) == 1.0);
       const auto now = contents(peer.arena);
       for (std::size_t k = 0; k < now.size(); ++k) REQUIRE(near(wide(now[k]), wide(before[k]), 1e-5));
       if (payload == Payload::f32) REQUIRE(now == before);
     }
-    // What has come in meanwhile stays: u and u z are the sums of both.
+    // Weight that arrived meanwhile stays: u and u z are the sums of both.
     const auto lent = peer.lend(session_of(21, 1, 2), {0, 3});
     const auto given = other.lend(session_of(1, 2, 1), {0, 3});
     std::vector<float> came(40);
@@ -288,7 +288,7 @@ TEST_CASE("push-sum gets back exactly the weight of a rejected exchange, and los
 
 TEST_CASE("push-sum rejects impossible weights, and sends none that is too small") {
   Random random(2);
-  Party peer(random_values(random, 16), options_of(Rule::push_sum, Payload::f32, 16));
+  Party peer(random_values(random, 16), rule_options(Rule::push_sum, Payload::f32, 16));
   const auto before = contents(peer.arena);
   const Room room = copy_of(std::as_bytes(std::span(before)));
   for (const float u : {0.0f, -0.5f, 1025.0f, std::numeric_limits<float>::infinity(),
@@ -322,7 +322,7 @@ TEST_CASE("a round of d-psgd is the product with the mixing matrix") {
   for (const Payload payload : kDense) {
     Random random(3);
     constexpr std::size_t n = 7, floats = 600;
-    const auto options = options_of(Rule::d_psgd, payload, 64);
+    const auto options = rule_options(Rule::d_psgd, payload, 64);
     const auto parties = parties_of(random, n, floats, options, 1);
     // A random graph's Metropolis matrix.
     std::vector<std::vector<bool>> edge(n, std::vector<bool>(n));
@@ -371,7 +371,7 @@ TEST_CASE("a round of d-psgd is the product with the mixing matrix") {
 TEST_CASE("d-psgd keeps the mean up to rounding, rejects other rounds, and takes no weight above 1") {
   Random random(4);
   for (const Payload payload : kDense) {
-    const auto options = options_of(Rule::d_psgd, payload, 64);
+    const auto options = rule_options(Rule::d_psgd, payload, 64);
     const auto parties = parties_of(random, 2, 200, options, 1);
     const auto mean = mean_of(parties);
     for (const auto& party : parties) party->mixer->begin_round(7);
@@ -396,9 +396,9 @@ TEST_CASE("d-psgd keeps the mean up to rounding, rejects other rounds, and takes
   }
 }
 
-TEST_CASE("what workers add during a round of d-psgd is kept, and travels with the next") {
+TEST_CASE("updates by workers during a round of d-psgd are kept, and sent in the next one") {
   Random random(5);
-  const auto options = options_of(Rule::d_psgd, Payload::f32, 16);
+  const auto options = rule_options(Rule::d_psgd, Payload::f32, 16);
   const auto x = random_values(random, 32), y = random_values(random, 32), step = random_values(random, 32);
   Party a(x, options), b(y, options);
   a.mixer->begin_round(1);
@@ -416,10 +416,10 @@ TEST_CASE("what workers add during a round of d-psgd is kept, and travels with t
 
 // ---- clipped ----
 
-TEST_CASE("one liar moves a clipping peer by at most w sqrt(sum of tau^2) an exchange, whatever it sends") {
+TEST_CASE("a malicious peer moves a clipping peer by at most w sqrt(sum of tau^2) an exchange") {
   Random random(6);
   for (const Payload payload : kDense) {
-    Party peer(random_values(random, 1000, 1), options_of(Rule::clipped, payload, 256));
+    Party peer(random_values(random, 1000, 1), rule_options(Rule::clipped, payload, 256));
     const auto& mixer = dynamic_cast<const Clipped&>(*peer.mixer);
     std::uint64_t number = 0;
     std::uint64_t clipped = 0;
@@ -430,7 +430,7 @@ TEST_CASE("one liar moves a clipping peer by at most w sqrt(sum of tau^2) an exc
         v += static_cast<float>(lies ? std::pow(10, random.uniform(-2, 17)) * (random.chance(0.5) ? 1 : -1)
                                      : 0.01 * random.normal());
       }
-      Party partner(values, options_of(Rule::clipped, payload, 256));
+      Party partner(values, rule_options(Rule::clipped, payload, 256));
       const Session session = session_of(++number, 2, 1);
       const auto offer = partner.lend(session, {0, 4});
       double bound = 0;
@@ -447,9 +447,9 @@ TEST_CASE("one liar moves a clipping peer by at most w sqrt(sum of tau^2) an exc
   }
 }
 
-TEST_CASE("honest peers that clip agree in the end") {
+TEST_CASE("honest peers that clip converge to one another") {
   Random random(7);
-  const auto parties = parties_of(random, 6, 64, options_of(Rule::clipped, Payload::f32, 32), 1);
+  const auto parties = parties_of(random, 6, 64, rule_options(Rule::clipped, Payload::f32, 32), 1);
   const double before = disagreement(parties);
   std::uint64_t number = 0;
   for (int i = 0; i < 600; ++i) {
@@ -463,12 +463,12 @@ TEST_CASE("honest peers that clip agree in the end") {
 
 namespace {
 
-// The growth of the disagreement over rounds of random pairs, rate 0.
+// The growth of the disagreement over rounds of random pairs, with learning rate 0.
 double outer_rounds(double momentum, int rounds) {
   double sum = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     Random random(seed);
-    auto options = options_of(Rule::noloco, Payload::f32, 32);
+    auto options = rule_options(Rule::noloco, Payload::f32, 32);
     options.outer_momentum = momentum;
     options.outer_rate = 0.7;
     const auto parties = parties_of(random, 8, 64, options, 100);
@@ -495,14 +495,14 @@ TEST_CASE("noloco's disagreement shrinks at momentum 0.5 and grows at 0.9, with 
   REQUIRE(outer_rounds(0.9, 30) > 0);
 }
 
-TEST_CASE("noloco's outer step is its formula, and what workers add meanwhile is kept") {
+TEST_CASE("noloco's outer step follows its formula, and updates by workers meanwhile are kept") {
   Random random(8);
   constexpr std::size_t n = 50;
   for (const bool partnered : {true, false}) {
     const auto x = random_values(random, n), y = random_values(random, n);
-    auto options = options_of(Rule::noloco, Payload::f32, 16);
+    auto options = rule_options(Rule::noloco, Payload::f32, 16);
     Party a(x, options), b(y, options);
-    // The definition, by hand: phi, m, theta in double.
+    // The definition, computed in double: phi, m, theta.
     std::vector<double> phi(x.begin(), x.end()), m(n, 0.0), theta(x.begin(), x.end()), pulled(n, 0.0);
     for (std::uint64_t round = 1; round <= 4; ++round) {
       const auto step = random_values(random, n);
@@ -512,11 +512,11 @@ TEST_CASE("noloco's outer step is its formula, and what workers add meanwhile is
       a.mixer->begin_round(round);
       b.mixer->begin_round(round);
       const auto after = contents(a.arena);
-      if (round == 1) {  // nothing was known yet: theta is phi, and the step is none
+      if (round == 1) {  // nothing was known yet: theta is phi, and the step is zero
         REQUIRE(after == before);
       }
       for (std::size_t i = 0; i < n; ++i) {
-        // Of the round before: theta, and the partner's as it was sent.
+        // From the round before: theta, and the partner's as it was sent.
         now[i] = wide(before[i]);
         if (round > 1) {
           m[i] = 0.5 * m[i] + 0.7 * (theta[i] - phi[i]);
@@ -532,10 +532,10 @@ TEST_CASE("noloco's outer step is its formula, and what workers add meanwhile is
         exchange(a, b, session_of(round, 1, 2));
         for (std::size_t i = 0; i < n; ++i) {
           pulled[i] = (wide(their_theta[i]) - theta[i]) / 2;
-          theta[i] += pulled[i];  // the mean over the two
+          theta[i] += pulled[i];  // the mean of the two
         }
       }
-      REQUIRE(contents(a.arena) == after);  // an exchange alone moves nothing
+      REQUIRE(contents(a.arena) == after);  // only an outer step changes the arena, not an exchange
     }
   }
 }

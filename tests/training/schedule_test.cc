@@ -32,7 +32,7 @@ Schedule schedule_of(const Experiment& experiment) {
   return *schedule;
 }
 
-std::string refusal(const Experiment& experiment) {
+std::string schedule_refusal(const Experiment& experiment) {
   const auto schedule = make_schedule(experiment);
   REQUIRE_FALSE(schedule.ok());
   const Status checked = check(experiment);
@@ -43,7 +43,7 @@ std::string refusal(const Experiment& experiment) {
 
 }  // namespace
 
-TEST_CASE("a constant schedule does not change the learning rate, whatever else is set") {
+TEST_CASE("a constant schedule does not change the learning rate, for all other settings") {
   Experiment experiment;
   experiment.schedule.step_epochs = 1;
   experiment.schedule.final_rate = 0.5;
@@ -51,7 +51,7 @@ TEST_CASE("a constant schedule does not change the learning rate, whatever else 
   for (const double epochs : {0.0, 1e-9, 1.0, 3.0, 1e6}) CHECK(rate_factor(schedule, epochs) == 1);
 }
 
-TEST_CASE("a warm-up rises in a line from nothing to the whole rate") {
+TEST_CASE("a warm-up rises linearly from zero to the whole rate") {
   Experiment experiment;
   experiment.schedule.warmup = 0.5;
   for (const bool ends : {false, true}) {
@@ -65,7 +65,7 @@ TEST_CASE("a warm-up rises in a line from nothing to the whole rate") {
   }
 }
 
-TEST_CASE("cosine falls from one over a half in the middle to nothing at the run's end, and stays there") {
+TEST_CASE("cosine falls from one through a half in the middle to zero at the run's end") {
   const Schedule schedule = schedule_of(cosine());
   CHECK(rate_factor(schedule, 0) == 1);
   CHECK(near(rate_factor(schedule, 2.5), (1 + std::sqrt(0.5)) / 2, kTiny));  // cos(pi / 4)
@@ -116,14 +116,14 @@ TEST_CASE("step multiplies the rate at equal intervals, by default every third o
   experiment.schedule.step_factor = 0.5;
   experiment.schedule.warmup = 0.5;
   schedule = schedule_of(experiment);
-  CHECK(near(rate_factor(schedule, 0.125), 0.25, kTiny));        // of the warm-up
-  CHECK(near(rate_factor(schedule, 0.375), 0.75 * 0.5, kTiny));  // and the first fall
+  CHECK(near(rate_factor(schedule, 0.125), 0.25, kTiny));        // during the warm-up
+  CHECK(near(rate_factor(schedule, 0.375), 0.75 * 0.5, kTiny));  // and after the first drop
   CHECK(near(rate_factor(schedule, 0.5), 0.25, kTiny));
   CHECK(near(rate_factor(schedule, 1.1), 0.0625, kTiny));
   CHECK(rate_factor(schedule, 1e6) == 0);
 }
 
-TEST_CASE("a step takes the rate of where the swarm stands once its batch is counted") {
+TEST_CASE("a step uses the rate at the swarm's progress, including its own batch") {
   Experiment experiment;
   experiment.schedule.warmup = 1;
   const Schedule schedule = schedule_of(experiment);
@@ -138,17 +138,17 @@ TEST_CASE("a schedule without the run's end is rejected, and so is a warm-up lon
   experiment.end.steps = 1000;
   experiment.end.seconds = std::chrono::seconds(10);
   experiment.end.target_accuracy = 0.9;
-  CHECK(refusal(experiment) ==
+  CHECK(schedule_refusal(experiment) ==
         "training.schedule: cosine depends on the end of the run; set training.epochs (--epochs)");
   experiment.schedule.name = "step";
-  CHECK(refusal(experiment) ==
+  CHECK(schedule_refusal(experiment) ==
         "training.schedule: step decays after every third of the run, so it depends on its end; set "
         "training.step_epochs (--step-epochs) or training.epochs (--epochs)");
   experiment.schedule.step_epochs = 2;
   CHECK(check(experiment).ok());
   experiment = cosine();
   experiment.schedule.warmup = 10;
-  CHECK(refusal(experiment) ==
+  CHECK(schedule_refusal(experiment) ==
         "training.warmup: a warm-up of 10 epochs must end before the run, which has training.epochs = 10");
   experiment.schedule.warmup = 9.5;
   CHECK(check(experiment).ok());

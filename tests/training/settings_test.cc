@@ -9,7 +9,7 @@
 
 namespace starling::training {
 
-TEST_CASE("layers travel with the shared settings, and what a stranger sends of them is bounded") {
+TEST_CASE("layers are part of the shared settings, and their length from a peer is bounded") {
   Experiment mine;
   REQUIRE(read_text_of(mine, "[model]\nname = 'mine'\nlayers = [{ type = 'dropout', rate = 0.1 }, 'linear']")
               .ok());
@@ -17,7 +17,7 @@ TEST_CASE("layers travel with the shared settings, and what a stranger sends of 
   joiner.model.layers = R"(["relu", "linear"])";
   REQUIRE(apply_shared(joiner, shared_settings(mine)).ok());
   REQUIRE((joiner.model.name == "mine" && joiner.model.layers == mine.model.layers));
-  // A swarm that trains a network of the zoo says nothing of layers.
+  // A swarm that trains a network of the zoo sends no layers.
   REQUIRE(apply_shared(joiner, shared_settings(Experiment{})).ok());
   REQUIRE((joiner.model.name == "lenet" && joiner.model.layers.empty()));
   for (const std::string& layers : {std::string("[]"), std::string("['rely']"), std::string(100'000, '['),
@@ -29,7 +29,7 @@ TEST_CASE("layers travel with the shared settings, and what a stranger sends of 
   }
 }
 
-TEST_CASE("every setting has its key, flag, variable and help once, and takes its own default") {
+TEST_CASE("every setting has one key, flag, variable and help text, and takes its own default") {
   std::set<std::string> keys, flags, variables;
   for (const auto& setting : settings()) {
     INFO(setting.key);
@@ -73,7 +73,7 @@ TEST_CASE("a network card's rate is a bandwidth, or unlimited, and reads back") 
           "--set: network.port: '0.1bit/s' is not a bandwidth from 1bit/s to 1000000Gbit/s, or unlimited");
 }
 
-TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {
+TEST_CASE("environment variables set the same settings as flags, and errors contain their names") {
   std::map<std::string, std::string> variables = {{"STARLING_BATCH_SIZE", "128"},
                                                   {"STARLING_SECONDS", "2.5"},
                                                   {"STARLING_PEERS", ""},
@@ -98,7 +98,7 @@ TEST_CASE("environment variables set what flags set, and name themselves when th
   REQUIRE(e == before);
 }
 
-TEST_CASE("a key set by hand answers for an unknown name and a bad value with its place") {
+TEST_CASE("errors for a key set by hand contain the flag and the key") {
   Experiment e;
   REQUIRE(set_value(e, "gossip.every", "always", "--set").ok());
   REQUIRE(e.gossip.every->kind == Pace::Kind::always);
@@ -111,7 +111,7 @@ TEST_CASE("a key set by hand answers for an unknown name and a bad value with it
   REQUIRE(contains(set_value(e, std::string(100'000, 'x'), "1", "--set").error().message, "xxx...'"));
 }
 
-TEST_CASE("a topology's name may be as long as one that holds a graph, and no longer") {
+TEST_CASE("a topology's name may be as long as the longest graph text, and not longer") {
   Experiment e;
   const std::string longest(49'152, 'e');
   REQUIRE(set_value(e, "gossip.topology", longest, "--set").ok());
@@ -119,7 +119,7 @@ TEST_CASE("a topology's name may be as long as one that holds a graph, and no lo
   REQUIRE(contains(set_value(e, "gossip.topology", longest + "e", "--set").error().message, "1 to 49152"));
 }
 
-TEST_CASE("how often is read in steps, in time, or as always, and written back") {
+TEST_CASE("an interval is read in steps, in time, or as always, and written back") {
   for (const char* text : {"8 steps", "1 steps", "200ms", "always", "1000000000 steps"}) {
     REQUIRE(format_pace(*parse_pace(text)) == text);
   }
@@ -143,7 +143,7 @@ TEST_CASE("a size is read in bytes, KiB and MiB and written back") {
   }
 }
 
-TEST_CASE("a joiner ends with the swarm's shared settings and keeps its own") {
+TEST_CASE("a joiner takes the swarm's shared settings and keeps its own") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
@@ -195,7 +195,7 @@ TEST_CASE("settings that are newer than the manifest are in it only if they diff
   REQUIRE(joiner.training.crop == 0);
 }
 
-TEST_CASE("a manifest with an unknown, foreign or bad setting is rejected and changes nothing") {
+TEST_CASE("a manifest with an unknown, foreign or invalid setting is rejected and changes nothing") {
   Experiment joiner;
   joiner.training.batch_size = 7;
   const Experiment before = joiner;
@@ -211,7 +211,7 @@ TEST_CASE("a manifest with an unknown, foreign or bad setting is rejected and ch
   }
 }
 
-TEST_CASE("a default that an earlier version shared, and each peer sets now, is ignored") {
+TEST_CASE("a setting that an earlier version shared is ignored if it has its default") {
   Experiment joiner;
   joiner.training.precision = "bf16";
   auto values = shared_settings(Experiment{});

@@ -10,7 +10,7 @@
 namespace starling::training {
 namespace {
 
-std::vector<double> draw(const std::string& text, std::size_t count) {
+std::vector<double> draw_factors(const std::string& text, std::size_t count) {
   const auto slowness = Slowness::parse(text);
   REQUIRE(slowness.ok());
   std::vector<double> factors;
@@ -32,7 +32,7 @@ double share_above(const std::vector<double>& values, double limit) {
 
 }  // namespace
 
-TEST_CASE("a slowness reads back from its own text, and its errors say what is accepted") {
+TEST_CASE("a slowness reads back from its own text, and errors contain the valid forms") {
   for (const char* text : {"1", "10", "2.5", "exponential", "exponential:per=peer", "log-normal:sigma=1",
                            "log-normal:sigma=0.5,per=peer", "pareto:alpha=1.5", "pareto:alpha=2,per=peer"}) {
     INFO(text);
@@ -55,30 +55,30 @@ TEST_CASE("a slowness reads back from its own text, and its errors say what is a
   }
 }
 
-TEST_CASE("steps that take longer by chance are distributed as their names say") {
+TEST_CASE("steps with random slowness follow the named distributions") {
   constexpr std::size_t kDraws = 200'000;
-  CHECK(draw("3", 10) == std::vector<double>(10, 3));
+  CHECK(draw_factors("3", 10) == std::vector<double>(10, 3));
 
-  const auto exponential = draw("exponential", kDraws);
+  const auto exponential = draw_factors("exponential", kDraws);
   CHECK(mean(exponential) == Approx(1).epsilon(0.02));
   CHECK(share_above(exponential, 3) == Approx(std::exp(-3)).epsilon(0.05));
 
-  const auto log_normal = draw("log-normal:sigma=1", kDraws);
+  const auto log_normal = draw_factors("log-normal:sigma=1", kDraws);
   CHECK(mean(log_normal) == Approx(std::exp(0.5)).epsilon(0.03));
   CHECK(share_above(log_normal, std::exp(1)) == Approx(0.15866).epsilon(0.03));
 
-  const auto pareto = draw("pareto:alpha=2", kDraws);
+  const auto pareto = draw_factors("pareto:alpha=2", kDraws);
   CHECK(*std::min_element(pareto.begin(), pareto.end()) >= 1);
   CHECK(share_above(pareto, 5) == Approx(0.04).epsilon(0.05));
 
   for (const char* text : {"exponential", "log-normal:sigma=2", "pareto:alpha=1"}) {
     INFO(text);
-    CHECK(share_above(draw(text, kDraws), Slowness::parse(text)->median()) == Approx(0.5).epsilon(0.02));
+    CHECK(share_above(draw_factors(text, kDraws), Slowness::parse(text)->median()) ==
+          Approx(0.5).epsilon(0.02));
   }
 }
 
-TEST_CASE(
-    "a random slowness is a function of only seed, peer, place and step, with per=peer not of the step") {
+TEST_CASE("random slowness depends only on seed, peer, place and step, or per peer") {
   const Slowness per_step = *Slowness::parse("log-normal:sigma=1");
   const Slowness per_peer = *Slowness::parse("log-normal:sigma=1,per=peer");
   std::set<double> steps, peers;

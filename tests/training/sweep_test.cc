@@ -58,13 +58,13 @@ TEST_CASE("a sweep is every combination of its lists, seeds last") {
   }
   CHECK(names.size() == 12);
   CHECK(names.contains("slow=10,bandwidth=1Mbit-s,rule=push-sum,seed=2"));
-  // Neighbors differ in their seeds alone.
+  // Neighboring points differ only in their seeds.
   CHECK(sweep->points[0].experiment.seed == 1);
   CHECK(sweep->points[1].experiment.seed == 2);
   CHECK(sweep->points[0].experiment.gossip.rule == sweep->points[1].experiment.gossip.rule);
 }
 
-TEST_CASE("the settings of a [[peer]] may be lists, of those that the file gives it and of others") {
+TEST_CASE("settings of a [[peer]] may be lists, for peers in the file and for others") {
   const auto sweep = read(
       "peers = 4\n[[peer]]\nnumber = 0\npace = \"20ms\"\n[[peer]]\nnumber = 1\nworkers = 2\n"
       "[sweep]\npeer.1.pace = [\"10ms\", \"40ms\"]\npeer.1.workers = [3]\npeer.2.number = [1, \"2-3\"]\n");
@@ -80,7 +80,7 @@ TEST_CASE("the settings of a [[peer]] may be lists, of those that the file gives
   CHECK(of_peer(sweep->points[0].experiment, 1).training.workers == 2);
 }
 
-TEST_CASE("what is set goes over the file and under the lists") {
+TEST_CASE("flags and variables override the file and are overridden by the lists") {
   const std::string text = "[training]\nbatch_size = 32\n[sweep]\nseed = [7, 8]\n";
   const auto lookup = [](const char* name) -> const char* {
     if (std::string(name) == "STARLING_SEED") return "99";
@@ -97,7 +97,7 @@ TEST_CASE("what is set goes over the file and under the lists") {
   CHECK(clash.error().message.find("--set: seed is a list of the [sweep]") != std::string::npos);
 }
 
-TEST_CASE("names that look alike once they are file names stay different") {
+TEST_CASE("points whose file names would be equal get different names") {
   const auto sweep = read("[sweep]\ndata.source = [\"a/b\", \"a-b\", \"a:b\"]\n");
   REQUIRE(sweep.ok());
   CHECK(sweep->points[0].name == "source=a-b");

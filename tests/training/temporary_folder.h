@@ -1,4 +1,4 @@
-// A folder of a test's own, removed with everything in it.
+// A folder of one test, removed with its content at the end.
 #pragma once
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   std::string write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::remove(file(name));  // some file systems flush a file that is cut and written again
+    std::filesystem::remove(file(name));  // some file systems flush a file that is rewritten
     std::ofstream(file(name), std::ios::binary) << bytes;
     return file(name);
   }

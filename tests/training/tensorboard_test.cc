@@ -1,4 +1,4 @@
-// TensorBoard's event files, read by a program that knows the published formats alone.
+// TensorBoard's event files, read by a program that uses only the published formats.
 #include "training/records/tensorboard.h"
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ TEST_CASE("checksums are Castagnoli's") {
   CHECK(crc32c("123456789") == 0xe3069283U);
 }
 
-TEST_CASE("an event file is what TensorBoard reads: version, times, steps, names and values") {
+TEST_CASE("an event file has what TensorBoard reads: version, times, steps, names and values") {
   TemporaryFolder folder;
   auto board = TensorBoard::open(folder.path() + "/deep/board");
   REQUIRE(board.ok());
@@ -38,7 +38,7 @@ TEST_CASE("an event file is what TensorBoard reads: version, times, steps, names
         "1700000002.0 5000000000\n");
 }
 
-TEST_CASE("a folder that cannot be made, and a disk that is full, are sentences") {
+TEST_CASE("a folder that cannot be made, and a full disk, are errors with a message") {
   TemporaryFolder folder;
   folder.write("file", "x");
   const auto none = TensorBoard::open(folder.file("file") + "/board");

@@ -10,7 +10,7 @@
 
 namespace starling::training {
 
-TEST_CASE("a time line has each activity's share of every cell, and joins cells in which nothing changes") {
+TEST_CASE("a timeline has each activity's share of every cell, and joins equal neighboring cells") {
   Timeline timeline(64, 0.5);
   timeline.add(0, 1.25, {.computing = 1});
   timeline.add(1.25, 1.5, {.computing = 1, .exchanging = 1});
@@ -35,7 +35,7 @@ TEST_CASE("a time line has each activity's share of every cell, and joins cells 
       R"({"peer":"p3","from":0.0,"to":1.0,"computing":1.0,"exchanging":0.0,"waiting":0.0,"stopped":0.0,"steps":0.0})");
 }
 
-TEST_CASE("a time line stays within its cells however long a run is, and loses no second and no step") {
+TEST_CASE("a timeline of a long run keeps its number of cells, every second and every step") {
   Timeline timeline(64, 1e-3);
   double at = 0;
   for (int i = 0; i < 10'000; ++i) {
@@ -71,7 +71,7 @@ TEST_CASE("the time before a peer's first report counts as stopped") {
   CHECK(cells[1].activity.waiting == 1);
 }
 
-TEST_CASE("staleness is counted by doubling numbers of steps") {
+TEST_CASE("staleness is counted in ranges of steps that double") {
   CHECK(Staleness::bucket_of(0) == 0);
   CHECK(Staleness::bucket_of(2) == 2);
   CHECK(Staleness::bucket_of(3) == 3);

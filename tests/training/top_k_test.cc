@@ -19,7 +19,7 @@ MixOptions sparse(std::size_t cell_floats, double fraction) {
   return options;
 }
 
-// A parcel of entries, in bytes of its own.
+// A parcel of entries in its own memory.
 Packet packet_of(std::size_t floats, const std::vector<float>& values,
                  const std::vector<std::uint32_t>& places) {
   Packet packet{{}, Room(values.size() * 4 + places.size() * 4 + 1)};
@@ -32,14 +32,14 @@ Packet packet_of(std::size_t floats, const std::vector<float>& values,
 
 }  // namespace
 
-TEST_CASE("the largest magnitudes are those of a full sort, the first of equals, in order") {
+TEST_CASE("the largest magnitudes equal those of a full sort, with the first of equals, in order") {
   Random random(1);
   for (int i = 0; i < 500; ++i) {
     const std::size_t n = 1 + random.below(400);
     auto values = random_values(random, n);
     if (random.chance(0.5)) {
       for (auto& v : values)
-        v = std::round(v * 2) * (random.chance(0.5) ? 1e-40f : 1.0f);  // many equals, denormals
+        v = std::round(v * 2) * (random.chance(0.5) ? 1e-40f : 1.0f);  // many equal values, and denormals
     }
     const std::size_t count = random.below(n + 1);
     std::vector<std::uint32_t> order(n);
@@ -55,7 +55,7 @@ TEST_CASE("the largest magnitudes are those of a full sort, the first of equals,
   }
 }
 
-TEST_CASE("a fraction of a cell is rounded up, and is at most a half") {
+TEST_CASE("a fraction of a cell is rounded up, and is at most one half") {
   REQUIRE(entries_of(0.01, 8192) == 82);
   REQUIRE(entries_of(0.01, 50) == 1);
   REQUIRE(entries_of(1e-9, 8192) == 1);
@@ -64,7 +64,7 @@ TEST_CASE("a fraction of a cell is rounded up, and is at most a half") {
   REQUIRE(entries_of(0.5, 1) == 1);
 }
 
-TEST_CASE("entries from outside are read only if they are ascending places of the chunk") {
+TEST_CASE("entries from a peer are accepted only if their places ascend within the chunk") {
   const auto good = packet_of(10, {1, 2, 3}, {0, 4, 9});
   const auto entries = read_entries(good.parcel, true);
   REQUIRE(std::vector<float>(entries->values.begin(), entries->values.end()) == std::vector<float>{1, 2, 3});
@@ -83,14 +83,13 @@ TEST_CASE("entries from outside are read only if they are ascending places of th
   }
 }
 
-TEST_CASE(
-    "pairwise top-k mixes the places that changed most since they were mixed, on both sides, and no others") {
+TEST_CASE("pairwise top-k mixes only the places that changed most since their last mix, on both sides") {
   Random random(2);
   const auto start = random_values(random, 100);
   Party a(start, sparse(20, 0.1)), b(start, sparse(20, 0.1));
   auto moved = start;
   for (std::size_t i = 0; i < 100; ++i) moved[i] += 0.01f * static_cast<float>(random.normal());
-  const std::set<std::size_t> most = {3, 17, 20, 39, 41, 59, 60, 61, 98, 99};  // two of every cell
+  const std::set<std::size_t> most = {3, 17, 20, 39, 41, 59, 60, 61, 98, 99};  // two in every cell
   for (const std::size_t i : most) moved[i] += 1;
   a.arena.write(0, moved);
   auto of_b = start;
@@ -104,7 +103,7 @@ TEST_CASE(
     REQUIRE(near(wide(after_a[i]), mixed ? middle : wide(moved[i]), 1e-6));
     REQUIRE(near(wide(after_b[i]), mixed ? middle : wide(of_b[i]), 1e-6));
   }
-  // What was not sent stays in the difference, what was is in it no more: next come others.
+  // What was not sent stays in the difference, what was sent leaves it: other places are next.
   const auto next = a.lend(session_of(2, 1, 2), {0, 5});
   const auto entries = read_entries(next->parcel, true);
   REQUIRE(entries->places.size() == 10);
@@ -112,7 +111,7 @@ TEST_CASE(
   REQUIRE(next->parcel.values.size() == 80);
 }
 
-TEST_CASE("pairwise top-k answers with the free half of what is lent, at a quarter, and conserves the sum") {
+TEST_CASE("pairwise top-k answers with the free half of lent places, at a quarter, and conserves the sum") {
   Random random(3);
   for (int i = 0; i < 200; ++i) {
     INFO(i);
@@ -122,7 +121,7 @@ TEST_CASE("pairwise top-k answers with the free half of what is lent, at a quart
     for (Party* party : {&a, &b}) party->arena.add(0, random_values(random, n));
     std::vector<double> sum(n);
     for (std::size_t k = 0; k < n; ++k) sum[k] = wide(a.arena.data()[k]) + wide(b.arena.data()[k]);
-    // Both ask for everything at once; the answers come in any order.
+    // Each side requests all places at once; the answers come in any order.
     const Session from_a = session_of(1, 1, 2), from_b = session_of(1, 2, 1);
     struct Pending {
       Packet sent, reply;
@@ -144,13 +143,13 @@ TEST_CASE("pairwise top-k answers with the free half of what is lent, at a quart
   }
 }
 
-TEST_CASE("of places that are lent pairwise top-k has the free half to give, of others all") {
+TEST_CASE("pairwise top-k gives the free half of lent places, and all of the others") {
   Random random(5);
   Party peer(random_values(random, 40), sparse(10, 0.3));
   peer.arena.add(0, random_values(random, 40));
   const auto lent = peer.lend(session_of(1, 1, 2), {1, 2});  // [10, 30)
   const auto sent = read_entries(lent->parcel, true);
-  peer.arena.add(0, random_values(random, 40));  // a worker's, meanwhile
+  peer.arena.add(0, random_values(random, 40));  // a worker's update meanwhile
   const auto now = contents(peer.arena);
   std::vector<std::uint32_t> places(40);
   std::iota(places.begin(), places.end(), 0U);
@@ -172,7 +171,7 @@ TEST_CASE("of places that are lent pairwise top-k has the free half to give, of 
   REQUIRE(halves == 6);
 }
 
-TEST_CASE("replicas that drift apart at random stay together under pairwise top-k") {
+TEST_CASE("replicas that drift apart randomly stay close under pairwise top-k") {
   Random random(4);
   constexpr std::size_t n = 6, floats = 512;
   const auto start = random_values(random, floats, 10);

@@ -48,7 +48,7 @@ struct ToyParty : Party {
   }
 };
 
-TEST_CASE("the row of a new rule is found by its name and decides what the rule can be combined with") {
+TEST_CASE("the row of a new rule is found by its name and determines the valid combinations") {
   const auto table = with_toy_rule();
   CHECK_FALSE(rule_named("toy-quarter"));
   const auto found = find_named<Rule>(table, "toy-quarter");

@@ -10,14 +10,7 @@
 #include "tests/training/near.h"
 
 namespace starling::training {
-namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-}  // namespace
-
-TEST_CASE("a value that is not finite or too large is found wherever it stands") {
+TEST_CASE("a value that is not finite or too large is found at any place") {
   REQUIRE(all_finite({}));
   std::vector<float> values(643, std::numeric_limits<float>::max());
   values[3] = -std::numeric_limits<float>::max();
@@ -46,7 +39,7 @@ TEST_CASE("a value that is not finite or too large is found wherever it stands")
   }
 }
 
-TEST_CASE("measured distances are those of sums in double, from the smallest chunks to the largest values") {
+TEST_CASE("distances equal those of sums in double, from the smallest chunks to the largest values") {
   Random random(1);
   for (const double size : {1e-12, 1.0, 1e18}) {
     for (const std::size_t n : {0, 1, 15, 16, 255, 256, 257, 8192, 10000}) {

@@ -1,5 +1,6 @@
 #include "training/replica/worker.h"
 #include "kernels/backends.h"
+#include "tests/training/vectors.h"
 #include "training/replica/evaluator.h"
 
 #include <algorithm>
@@ -30,12 +31,6 @@ datasets::Dataset striped(std::size_t n, std::uint64_t seed) {
   return data;
 }
 
-std::vector<std::uint32_t> all_of(const datasets::Dataset& data) {
-  std::vector<std::uint32_t> shard(data.size());
-  std::iota(shard.begin(), shard.end(), 0u);
-  return shard;
-}
-
 struct Trained {
   std::vector<float> parameters;
   double first_loss, last_loss;
@@ -61,12 +56,12 @@ Trained train(const kernels::Backend& backend, const models::Plan& plan, const d
 
 }  // namespace
 
-TEST_CASE("a sampler shows every sample of its shard once in each epoch, each time in a new order") {
+TEST_CASE("a sampler returns every sample once in each epoch, each time in a new order") {
   std::vector<std::uint32_t> shard(10);
   std::iota(shard.begin(), shard.end(), 100u);
   BatchSampler sampler(shard, Random(1));
   std::vector<std::uint32_t> drawn;
-  for (int i = 0; i < 10; ++i) {  // batches of 7 run across the epochs' ends
+  for (int i = 0; i < 10; ++i) {  // batches of 7 cross the ends of epochs
     std::vector<std::uint32_t> batch(7);
     sampler.next(batch);
     drawn.insert(drawn.end(), batch.begin(), batch.end());
@@ -96,7 +91,7 @@ TEST_CASE("a sampler is a function of its seed, and a batch may be larger than i
   REQUIRE(std::count(batch.begin(), batch.end(), 6u) >= 10);
 }
 
-TEST_CASE("a worker learns a simple task on every back end, and the same way each time") {
+TEST_CASE("a worker learns a simple task on every back end, and identically each time") {
   const auto data = striped(600, 1), test = striped(300, 2);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
   REQUIRE(plan.ok());
@@ -119,7 +114,7 @@ TEST_CASE("a worker learns a simple task on every back end, and the same way eac
   }
 }
 
-TEST_CASE("a worker with AdamW learns the task, and forgets its means when the parameters are another's") {
+TEST_CASE("a worker with AdamW learns the task, and resets its moments for other parameters") {
   const auto data = striped(600, 1);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
   const auto backend = kernels::make_backend("reference");
@@ -132,7 +127,7 @@ TEST_CASE("a worker with AdamW learns the task, and forgets its means when the p
   arena.write(0, start);
   const double first = worker.compute(arena.data());
   worker.apply(arena);
-  // The first step of Adam is the learning rate, whatever the gradient, but where that is next to nothing.
+  // The first step of Adam is the learning rate for any gradient, except where the gradient is almost zero.
   std::vector<float> after(n);
   arena.read(0, after);
   for (std::size_t i = 0; i < n; ++i) REQUIRE(std::abs(after[i] - start[i]) < 0.0101f);
@@ -153,7 +148,7 @@ TEST_CASE("a worker with AdamW learns the task, and forgets its means when the p
   REQUIRE(largest < 0.0101f);
 }
 
-TEST_CASE("a worker's step has the learning rate times the factor of that step") {
+TEST_CASE("a worker's step uses the learning rate times the factor of that step") {
   const auto data = striped(600, 1);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
   const auto backend = kernels::make_backend("reference");
@@ -165,7 +160,7 @@ TEST_CASE("a worker's step has the learning rate times the factor of that step")
         *plan, **backend, data, BatchSampler(all_of(data), Random(4)),
         {16, models::Arena::SgdStep{
                  .learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0.1f, .nesterov = nesterov}});
-    // Another worker on the same batches yields the gradient.
+    // Another worker on the same batches gives the gradient.
     Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)),
                  {16, models::Arena::SgdStep{.learning_rate = 1}});
     models::Arena arena(n), scratch(n);
@@ -186,7 +181,7 @@ TEST_CASE("a worker's step has the learning rate times the factor of that step")
       for (std::size_t j = 0; j < n; ++j) {
         const auto x = static_cast<double>(before[j]);
         const double g = x - static_cast<double>(moved[j]) + 0.1 * x;
-        v[j] = 0.9 * v[j] + g;  // the velocity is of gradients, whatever the rate
+        v[j] = 0.9 * v[j] + g;  // the velocity sums gradients and does not depend on the rate
         REQUIRE(
             near(static_cast<double>(now[j]), x - 0.05 * factor * (nesterov ? g + 0.9 * v[j] : v[j]), 1e-5));
       }
@@ -194,14 +189,14 @@ TEST_CASE("a worker's step has the learning rate times the factor of that step")
   }
 }
 
-TEST_CASE("a step of AdamW, its weight decay included, is scaled as a whole") {
+TEST_CASE("a step of AdamW, including its weight decay, is scaled as a whole") {
   const auto data = striped(600, 1);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
   const auto backend = kernels::make_backend("reference");
   const std::size_t n = plan->layout.arena_size();
   std::vector<float> start(n);
   models::initialize(*plan, Random(3), start);
-  // The change by the last step; the others are made at the whole rate.
+  // The change by the last step; all others use the whole rate.
   const auto last_step = [&](int steps, double factor) {
     Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)),
                   {16, models::Arena::AdamWStep{.learning_rate = 0.01f, .weight_decay = 0.5f}});
@@ -231,7 +226,7 @@ TEST_CASE("a step of AdamW, its weight decay included, is scaled as a whole") {
 
 namespace {
 
-// The gradient of the probe's next batch at the arena's parameters: with the rate 1, its step is just that.
+// The gradient of the probe's next batch at the arena's parameters: with rate 1 it is the step.
 std::vector<double> probed(Worker& probe, const models::Arena& arena, models::Arena& scratch) {
   std::vector<float> before(arena.size()), moved(arena.size());
   arena.read(0, before);
@@ -248,7 +243,7 @@ std::vector<double> probed(Worker& probe, const models::Arena& arena, models::Ar
 }  // namespace
 
 TEST_CASE(
-    "quasi-global momentum is its formula: fixed between mixes, then turned to where the replica went") {
+    "quasi-global momentum follows its formula: fixed between mixes, then set from the replica's motion") {
   const auto data = striped(600, 1);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
   const auto backend = kernels::make_backend("reference");
@@ -259,7 +254,7 @@ TEST_CASE(
   constexpr std::uint32_t kWorkers = 2;  // the other one is idle
   Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), {16, step});
   worker.follow_swarm(kWorkers);
-  // Another worker on the same batches yields the gradient.
+  // Another worker on the same batches gives the gradient.
   Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)),
                {16, models::Arena::SgdStep{.learning_rate = 1}});
 
@@ -270,7 +265,7 @@ TEST_CASE(
   int k = 0;
   double rates = 0;  // of those k steps
   for (int i = 0; i < 60; ++i) {
-    if (i % 7 == 6) {  // a mix: from outside, and told
+    if (i % 7 == 6) {  // an external mix, which is counted
       for (std::size_t j = 0; j < n; ++j) {
         const auto change = static_cast<float>(0.01 * random.normal());
         arena.add(j, std::span(&change, 1));
@@ -285,7 +280,7 @@ TEST_CASE(
       k = 0;
       rates = 0;
     }
-    if (i == 40) {  // somebody else's parameters: nothing is remembered
+    if (i == 40) {  // parameters of another peer: the state is reset
       worker.renew();
       std::fill(m.begin(), m.end(), 0.0);
       last = x;
@@ -294,7 +289,7 @@ TEST_CASE(
     }
     const std::vector<double> gradient = probed(probe, arena, scratch);
     worker.compute(arena.data());
-    const double factor = i < 20 ? 1 : 1.0 / (1 + i % 3);  // a schedule's, later
+    const double factor = i < 20 ? 1 : 1.0 / (1 + i % 3);  // of a schedule, later
     worker.apply(arena, factor);
     ++k;
     rates += 0.05 * factor;
@@ -307,7 +302,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the back ends lead a worker along the same path") {
+TEST_CASE("all back ends give a worker the same path") {
   const auto data = striped(200, 1);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
   REQUIRE(plan.ok());
@@ -336,7 +331,7 @@ TEST_CASE("weight decay without a gradient shrinks the parameters by its rate") 
   }
 }
 
-TEST_CASE("an evaluation is the same for every batch size and looks at no more than its limit") {
+TEST_CASE("an evaluation is the same for every batch size and reads at most its limit of samples") {
   const auto data = striped(103, 5);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
   REQUIRE(plan.ok());

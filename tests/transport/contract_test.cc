@@ -106,7 +106,7 @@ TEST_CASE("chunks of 1 MiB pass intact in both directions at once") {
   CHECK((*back)->ok());
 }
 
-TEST_CASE("frames of every size pass, however TCP splits them") {
+TEST_CASE("frames of every size arrive, with any segmentation by TCP") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   Random r(21);
@@ -130,7 +130,7 @@ TEST_CASE("frames of every size pass, however TCP splits them") {
   }
 }
 
-TEST_CASE("closing ends pending calls here and is seen by the remote between two frames") {
+TEST_CASE("closing ends pending calls here, and the remote reads an end between two frames") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto pending = world.begin(ends.near->read());

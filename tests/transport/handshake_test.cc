@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tests/contains.h"
 #include "tests/transport/world.h"
 
 namespace starling::transport {
@@ -9,7 +10,7 @@ namespace {
 
 using namespace testing;
 
-wire::Hello hello(std::uint64_t id, const std::string& swarm = "test") {
+wire::Hello hello_of(std::uint64_t id, const std::string& swarm = "test") {
   return {swarm,
           PeerId{id},
           "p" + std::to_string(id),
@@ -28,16 +29,14 @@ Both shake(World& world, Ends& ends, const wire::Hello& dialer, const wire::Hell
   return {**near, **far};
 }
 
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("two peers of one swarm learn each other's identity and the purpose of the connection") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  wire::Hello mine = hello(1);
+  wire::Hello mine = hello_of(1);
   mine.purpose = wire::Purpose::bulk;
-  const Both both = shake(world, ends, mine, hello(2));
+  const Both both = shake(world, ends, mine, hello_of(2));
   REQUIRE(both.dialer.ok());
   REQUIRE(both.accepter.ok());
   CHECK(*both.accepter == mine);
@@ -50,36 +49,36 @@ TEST_CASE("two peers of one swarm learn each other's identity and the purpose of
 TEST_CASE("a peer of another swarm is rejected with a reason") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const Both both = shake(world, ends, hello(1, "a"), hello(2, "b"));
+  const Both both = shake(world, ends, hello_of(1, "a"), hello_of(2, "b"));
   REQUIRE_FALSE(both.dialer.ok());
   REQUIRE_FALSE(both.accepter.ok());
   CHECK(both.accepter.error().kind == LinkErrorKind::wrong_swarm);
   CHECK(both.dialer.error().kind == LinkErrorKind::refused);
-  CHECK(holds(both.dialer.error().message, "swarm 'a' refused: this peer belongs to swarm 'b'"));
-  CHECK(holds(both.dialer.error().message, to_string(ends.near->remote())));
+  CHECK(contains(both.dialer.error().message, "swarm 'a' refused: this peer belongs to swarm 'b'"));
+  CHECK(contains(both.dialer.error().message, to_string(ends.near->remote())));
   CHECK_FALSE(ends.far->is_open());
 }
 
 TEST_CASE("a peer that dials itself is rejected") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const Both both = shake(world, ends, hello(1), hello(1));
+  const Both both = shake(world, ends, hello_of(1), hello_of(1));
   CHECK(both.accepter.error().kind == LinkErrorKind::same_peer);
   CHECK(both.dialer.error().kind == LinkErrorKind::refused);
 }
 
-TEST_CASE("a dialer with another protocol version is told the version used here") {
+TEST_CASE("a dialer with another protocol version receives the version used here") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const auto far = world.begin(admit(*ends.far, hello(2), kLong));
-  const auto greeting = damaged(message_frame(hello(1)), 4, std::byte{7});
+  const auto far = world.begin(admit(*ends.far, hello_of(2), kLong));
+  const auto greeting = damaged(message_frame(hello_of(1)), 4, std::byte{7});
   REQUIRE(world.run(ends.near->write(greeting)).ok());
   const auto answer = world.run(read_message(*ends.near));
   REQUIRE(answer.ok());
   const auto* refusal = std::get_if<wire::Refusal>(&*answer);
   REQUIRE(refusal != nullptr);
   CHECK(refusal->reason == wire::RefusalReason::wrong_version);
-  CHECK(holds(refusal->text, "version 7"));
+  CHECK(contains(refusal->text, "version 7"));
   ends.near->close();
   REQUIRE(world.until([&] { return far->has_value(); }));
   CHECK((*far)->error().kind == LinkErrorKind::bad_version);
@@ -88,17 +87,17 @@ TEST_CASE("a dialer with another protocol version is told the version used here"
 TEST_CASE("a remote that answers a Hello with other data is not a Starling peer") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const auto near = world.begin(introduce(*ends.near, hello(1), kLong));
+  const auto near = world.begin(introduce(*ends.near, hello_of(1), kLong));
   REQUIRE(world.run(ends.far->write(bytes_of("HTTP/1.1 400 Bad Request\r\n\r\n"))).ok());
   REQUIRE(world.until([&] { return near->has_value(); }));
   CHECK((*near)->error().kind == LinkErrorKind::bad_magic);
-  CHECK(holds((*near)->error().message, to_string(ends.near->remote()) + " is not a Starling peer: "));
+  CHECK(contains((*near)->error().message, to_string(ends.near->remote()) + " is not a Starling peer: "));
 }
 
 TEST_CASE("a handshake with a silent remote times out") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const auto accepted = world.run(admit(*ends.far, hello(2), std::chrono::milliseconds(10)));
+  const auto accepted = world.run(admit(*ends.far, hello_of(2), std::chrono::milliseconds(10)));
   REQUIRE_FALSE(accepted.ok());
   CHECK(accepted.error().kind == LinkErrorKind::timed_out);
 }
@@ -106,7 +105,7 @@ TEST_CASE("a handshake with a silent remote times out") {
 TEST_CASE("a large first frame is rejected unread") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const auto far = world.begin(admit(*ends.far, hello(2), kLong));
+  const auto far = world.begin(admit(*ends.far, hello_of(2), kLong));
   REQUIRE(world.run(ends.near->write(Bytes(chunk_frame(5000)).first(100))).ok());
   REQUIRE(world.until([&] { return far->has_value(); }));
   CHECK((*far)->error().kind == LinkErrorKind::oversize);
@@ -115,7 +114,7 @@ TEST_CASE("a large first frame is rejected unread") {
 TEST_CASE("a first message other than a Hello is rejected") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const auto far = world.begin(admit(*ends.far, hello(2), kLong));
+  const auto far = world.begin(admit(*ends.far, hello_of(2), kLong));
   REQUIRE(world.run(ends.near->write(message_frame(wire::Ping{1, PeerId{2}, {}}))).ok());
   REQUIRE(world.until([&] { return far->has_value(); }));
   CHECK((*far)->error().kind == LinkErrorKind::malformed);

@@ -1,5 +1,5 @@
-// TCP's counterpart inside one process, for tests: the same contract, no sockets, and links that can be cut
-// at will. Transports that share a MemoryNetwork reach each other; an Address there is only a name.
+// TCP's counterpart inside one process, for tests: the same contract, no sockets, and links that a test can
+// cut. Transports that share a MemoryNetwork reach each other; an Address is only a name here.
 #pragma once
 
 #include <algorithm>
@@ -30,21 +30,21 @@ class MemoryNetwork {
   MemoryNetwork(const MemoryNetwork&) = delete;
   MemoryNetwork& operator=(const MemoryNetwork&) = delete;
 
-  // Breaks every link that was dialled to `listener`, as a pulled cable does, but noticed at once.
+  // Breaks every link that was dialed to `listener`, like a pulled cable, but noticed at once.
   void cut(const Address& listener);
-  // The next link dialled to `listener` breaks by itself after so many bytes in either direction.
+  // The next link dialed to `listener` breaks after this many bytes in either direction.
   void cut_next_after(const Address& listener, std::size_t bytes);
-  // Whatever is written on the links dialled to `listener` so far arrives nowhere, their ends included: one
-  // of the hosts has vanished without a word.
+  // Drops everything that is written on the links dialed to `listener` so far, including their ends, as if a
+  // host had vanished.
   void swallow(const Address& listener);
-  // Dials to `listener` hang until their time-out.
+  // Dials to `listener` hang until their timeout.
   void swallow_dials(const Address& listener, bool swallow);
 
  private:
   friend class MemoryTransport;
   friend class MemoryListener;
   struct Place {
-    MemoryListener* listener = nullptr;  // null: nobody listens
+    MemoryListener* listener = nullptr;  // null: no listener
     std::vector<std::weak_ptr<MemoryLink>> links;
     std::size_t cut_after = SIZE_MAX;
     bool swallows = false;
@@ -91,7 +91,7 @@ struct MemoryPipe {
   std::size_t allowance = SIZE_MAX;  // bytes until the link breaks
   bool ended = false;                // nothing more will be written
   bool broken = false;
-  bool swallows = false;  // nothing that is written arrives any more
+  bool swallows = false;  // everything written is dropped
 };
 
 inline LinkError cut_error() { return {{"the connection broke: it was cut"}, LinkErrorKind::broken}; }
@@ -164,7 +164,7 @@ class MemoryLink final : public Link {
   void shut() override { hang_up(); }
 
  private:
-  // What was written can still be read at the other end; what it writes from now on breaks.
+  // Written data can still be read at the other end; later writes fail.
   void hang_up() {
     shut_write();
     in_->ended = true;
@@ -191,7 +191,7 @@ class MemoryListener final : public Listener {
     *accept_ = nullptr;
   }
 
-  // The dialler's end; the other one is handed to the listener's owner from the executor.
+  // Returns the dialer's end. The listener's owner receives the other end from the executor.
   LinkPtr connect(const asio::any_io_executor& executor, const std::shared_ptr<Traffic>& dialler_total,
                   const std::shared_ptr<const LinkShape>& dialler_shape) {
     const auto there = std::make_shared<MemoryPipe>(executor);
@@ -269,7 +269,7 @@ inline Result<std::unique_ptr<Listener>> MemoryTransport::listen(const Address& 
 }
 
 inline asio::awaitable<LinkResult<LinkPtr>> MemoryTransport::dial(Address to, Duration at_most) {
-  // As with a socket, the answer never comes from inside the call.
+  // The result is never delivered from inside the call, as with a socket.
   asio::steady_timer timer(executor_);
   const bool swallowed = network_.places_[to].swallows;
   timer.expires_after(swallowed ? at_most : Duration{0});

@@ -1,4 +1,4 @@
-// Shaped links: exact arithmetic, and both transports by ratios that hold on any machine.
+// Shaped links: exact arithmetic, and ratios over both transports that hold on any machine.
 #include "transport/shaped.h"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ TEST_CASE("retransmitted data is late, and so is everything after it") {
   const LinkShape shape{ms(5), 8e6};
   LinkPacer pacer;
   REQUIRE(pacer.arrival(shape, ms(100), 1000, ms(200)) == ms(306));
-  REQUIRE(pacer.free() == ms(101));  // the bandwidth was used all the same
+  REQUIRE(pacer.free() == ms(101));  // the bandwidth was used nevertheless
   REQUIRE(pacer.arrival(shape, ms(102), 1000) == ms(306));
   REQUIRE(pacer.arrival(shape, ms(400), 1000) == ms(406));
 }
@@ -95,7 +95,7 @@ TEST_CASE("a link of 10 Mbit/s carries 10 Mbit/s, over TCP and in memory") {
     const double bits = kChunks * 8.0 * (8000 + wire::kChunkPrefixBytes);
     const double seconds = carry(world, {Duration{0}, 1e7}, kChunks);
     REQUIRE(seconds >= 0.99 * bits / 1e7);  // never faster than the shape
-    REQUIRE(seconds < 10 * bits / 1e7);     // slower only if the machine is
+    REQUIRE(seconds < 10 * bits / 1e7);     // slower only if the machine is busy
     // Ten times the bandwidth takes at most half the time; best of five, as the machine may be busy.
     double fast = seconds;
     for (int i = 0; i < 5; ++i) fast = std::min(fast, carry(world, {Duration{0}, 1e8}, kChunks));
@@ -113,7 +113,7 @@ TEST_CASE("latency delays each frame, and frames in flight by the same amount") 
   }
 }
 
-TEST_CASE("a shaped link delivers in order all that was written before finish(), then a clean end") {
+TEST_CASE("a shaped link delivers everything written before finish() in order, then a clean end") {
   for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Ends ends(world);

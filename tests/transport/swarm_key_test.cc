@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/catch.h"
+#include "tests/contains.h"
 
 namespace starling::transport {
 namespace {
@@ -34,14 +35,14 @@ std::string refusal(const std::string& path) {
   return key.error().message;
 }
 
-bool holds(const std::string& text, const std::string& part) {
+bool contains(const std::string& text, const std::string& part) {
   INFO(text);
   return text.find(part) != std::string::npos;
 }
 
 }  // namespace
 
-TEST_CASE("a generated key is written for its owner only, reads back equal, and is unique") {
+TEST_CASE("a generated key file is readable only by its owner, reads back equal, and is unique") {
   const Folder folder;
   const auto key = SwarmKey::draw(), other = SwarmKey::draw();
   REQUIRE((key.ok() && other.ok()));
@@ -55,7 +56,7 @@ TEST_CASE("a generated key is written for its owner only, reads back equal, and 
   CHECK(read->bytes == key->bytes);
   const auto again = other->write(folder.file());
   REQUIRE_FALSE(again.ok());
-  CHECK(holds(again.error().message, "already exists"));
+  CHECK(contains(again.error().message, "already exists"));
   CHECK(SwarmKey::read(folder.file())->bytes == key->bytes);
 }
 
@@ -69,24 +70,24 @@ TEST_CASE("a key from other programs is accepted: 32 bytes in base64") {
 
 TEST_CASE("an invalid key file, or one that others may open, is rejected with the reason") {
   const Folder folder;
-  CHECK(holds(refusal(folder.file()), "cannot be read: No such file"));
-  CHECK(holds(refusal(folder.path), "is not a regular file"));
+  CHECK(contains(refusal(folder.file()), "cannot be read: No such file"));
+  CHECK(contains(refusal(folder.path), "is not a regular file"));
   folder.write("");
-  CHECK(holds(refusal(folder.file()), "is empty"));
+  CHECK(contains(refusal(folder.file()), "is empty"));
   folder.write(" \n");
-  CHECK(holds(refusal(folder.file()), "is empty"));
+  CHECK(contains(refusal(folder.file()), "is empty"));
   folder.write("correct horse battery staple\n");
-  CHECK(holds(refusal(folder.file()), "does not contain a key, which is 32 random bytes in base64"));
+  CHECK(contains(refusal(folder.file()), "does not contain a key, which is 32 random bytes in base64"));
   folder.write("AAECAwQFBgcICQoLDA0ODw==\n");
-  CHECK(holds(refusal(folder.file()), "is too short: it has 16 bytes"));
+  CHECK(contains(refusal(folder.file()), "is too short: it has 16 bytes"));
   folder.write("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIj\n");
-  CHECK(holds(refusal(folder.file()), "is too long: it has 36 bytes"));
+  CHECK(contains(refusal(folder.file()), "is too long: it has 36 bytes"));
   folder.write(std::string(100'000, 'A'));
-  CHECK(holds(refusal(folder.file()), "is too long"));
+  CHECK(contains(refusal(folder.file()), "is too long"));
   for (const mode_t mode : {0640U, 0604U, 0644U, 0620U}) {
     folder.write("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", mode);
-    CHECK(holds(refusal(folder.file()), "can be read or written by others than its owner"));
-    CHECK(holds(refusal(folder.file()), "chmod 600"));
+    CHECK(contains(refusal(folder.file()), "can be read or written by others than its owner"));
+    CHECK(contains(refusal(folder.file()), "chmod 600"));
   }
 }
 

@@ -1,4 +1,4 @@
-// For the tests of the link table: a table that listens, and what it reports.
+// For the tests of the link table: a table that listens, and its reports.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/contains.h"
 #include "tests/transport/world.h"
 #include "transport/link_table.h"
 
@@ -18,10 +19,6 @@ inline wire::Hello hello(std::uint64_t id, const Address& address, const std::st
 }
 
 inline wire::Message ping(std::uint64_t sequence) { return wire::Ping{sequence, PeerId{9}, {}}; }
-
-inline bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // A table that listens, and the messages it received.
 struct TablePeer {
@@ -81,7 +78,7 @@ inline std::vector<std::uint64_t> numbers(std::uint64_t from, std::uint64_t to) 
   return all;
 }
 
-// Checks that the peer still serves: a new peer gets an answer from it.
+// Checks that the peer still serves: it answers a new peer.
 inline void check_still_serves(World& world, TablePeer& peer) {
   peer.answers = true;
   TablePeer probe(world, 1000);

@@ -1,6 +1,7 @@
-// The swarm's key: which peers are accepted, which are rejected and why, and that rejected handshakes leave
-// nothing behind.
+// The swarm's key: which peers are accepted, which are rejected and why, and that rejected handshakes leak
+// nothing.
 #include "transport/tls.h"
+#include "tests/contains.h"
 
 #include <dirent.h>
 
@@ -18,9 +19,7 @@ namespace {
 
 using namespace testing;
 
-bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-wire::Hello hello(std::uint64_t id, const Address& address, const std::string& swarm = "test") {
+wire::Hello hello_at(std::uint64_t id, const Address& address, const std::string& swarm = "test") {
   return {swarm, PeerId{id}, "p" + std::to_string(id), address, wire::Purpose::control};
 }
 
@@ -28,12 +27,12 @@ wire::Hello hello(std::uint64_t id, const Address& address, const std::string& s
 struct Peer {
   Peer(World& world, std::uint64_t id, std::shared_ptr<const TlsContext> tls, LinkTableOptions options = {})
       : transport(world.executor(), with(std::move(tls))),
-        table(std::make_unique<LinkTable>(world.executor(), transport, hello(id, anywhere()), events(),
+        table(std::make_unique<LinkTable>(world.executor(), transport, hello_at(id, anywhere()), events(),
                                           options)) {
     const auto listening = table->listen(anywhere());
     REQUIRE(listening.ok());
     address = *listening;
-    table->set_hello(hello(id, address));
+    table->set_hello(hello_at(id, address));
   }
 
   static TcpOptions with(std::shared_ptr<const TlsContext> tls) {
@@ -82,8 +81,8 @@ void check_kept_out(World& world, Peer& dialer, Peer& accepter, LinkErrorKind th
   CHECK(accepter.table->counters().links_accepted == 0);
   CHECK(accepter.table->handshakes() == 0);
   INFO(dialer.said);
-  CHECK(holds(dialer.said, to_string(accepter.address)));
-  CHECK(holds(dialer.said, sentence));
+  CHECK(contains(dialer.said, to_string(accepter.address)));
+  CHECK(contains(dialer.said, sentence));
 }
 
 LinkErrorKind kind_of(const LinkResult<Frame>& frame) {
@@ -288,15 +287,15 @@ TEST_CASE("another key is rejected on both sides and counted") {
   Peer a(world, 1, context(8)), b(world, 2, context(7));
   check_kept_out(world, a, b, LinkErrorKind::wrong_key, LinkErrorKind::wrong_key,
                  "has another key than this peer");
-  CHECK(holds(b.refusal, "has another key than this peer"));
+  CHECK(contains(b.refusal, "has another key than this peer"));
 }
 
-TEST_CASE("a peer without a key is told to use --key") {
+TEST_CASE("the error of a peer without a key names --key") {
   World world;
   Peer a(world, 1, nullptr), b(world, 2, context());
   check_kept_out(world, a, b, LinkErrorKind::wrong_key, LinkErrorKind::no_key,
                  "refused: this swarm has a key; a peer of it is started with --key");
-  CHECK(holds(b.refusal, "has no key, and this peer has one"));
+  CHECK(contains(b.refusal, "has no key, and this peer has one"));
 }
 
 TEST_CASE("a peer with a key detects that the other has none") {
@@ -304,7 +303,7 @@ TEST_CASE("a peer with a key detects that the other has none") {
   Peer a(world, 1, context()), b(world, 2, nullptr);
   check_kept_out(world, a, b, LinkErrorKind::no_key, LinkErrorKind::wrong_key,
                  "has no key, and this peer has one");
-  CHECK(holds(b.refusal, "has a key (it uses TLS), and this peer has none"));
+  CHECK(contains(b.refusal, "has a key (it uses TLS), and this peer has none"));
 }
 
 TEST_CASE("foreign connections to a peer with a key are rejected by kind, and it keeps serving") {
@@ -320,7 +319,7 @@ TEST_CASE("foreign connections to a peer with a key are rejected by kind, and it
       {"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", LinkErrorKind::bad_magic},
       {"S", LinkErrorKind::timed_out},  // may still become a frame
       {"STRX", LinkErrorKind::bad_magic},
-      {std::string("\x16\x03\x01\x00\x05\x01\x00", 7), LinkErrorKind::timed_out},  // half a ClientHello
+      {std::string("\x16\x03\x01\x00\x05\x01\x00", 7), LinkErrorKind::timed_out},  // half of a ClientHello
       {std::string("\x16\x03\x01\x00\x05hello", 10), LinkErrorKind::malformed},
       {std::string("\x16\x03\x01\xff\xff", 5) + std::string(200, 'x'), LinkErrorKind::malformed},
       {std::string("\x15\x03\x03\x00\x02\x02\x28", 7),

@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to as WebDriver has it over loopback HTTP. Nothing but the standard library."""
+"""Controls a headless Chromium by WebDriver over loopback HTTP. Uses only the standard library."""
 
 import http.client
 import json
@@ -8,7 +8,7 @@ import subprocess
 
 
 class Browser:
-    """One session; files that pages save come into `downloads`."""
+    """One session; pages save files in `downloads`."""
 
     def __init__(self, downloads):
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -61,7 +61,7 @@ class Browser:
         return self.call("POST", f"/session/{self.session}/{path}", body)
 
     def look(self, width, height, dark):
-        """The next pages are so large, and light or dark."""
+        """Sets the window size and the color scheme of the next pages."""
         self.post("goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride",
                                        "params": {"width": width, "height": height, "deviceScaleFactor": 1,
                                                   "mobile": width < 600}})
@@ -73,7 +73,7 @@ class Browser:
         self.post("url", {"url": "file://" + path})
 
     def run(self, script, *arguments):
-        """The value of `script`'s return, once that is there."""
+        """Runs `script` and returns its return value."""
         return self.post("execute/sync", {"script": script, "args": list(arguments)})
 
     def element(self, selector):
@@ -86,10 +86,10 @@ class Browser:
         self.post(f"element/{self.element(selector)}/value", {"text": keys})
 
     def said(self):
-        """What the console heard since it was last asked."""
+        """Console messages since the last call."""
         return [f"{entry['level']}: {entry['message']}" for entry in self.post("se/log", {"type": "browser"})]
 
     def picture(self):
-        """Of the whole page, a PNG in base64."""
+        """A screenshot of the whole page, as PNG in base64."""
         return self.post("goog/cdp/execute", {"cmd": "Page.captureScreenshot",
                                               "params": {"format": "png", "captureBeyondViewport": True}})["data"]

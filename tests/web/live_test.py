@@ -22,7 +22,7 @@ from browser import Browser  # noqa: E402
 from recording import Player, Recording  # noqa: E402
 
 LAPTOP, PHONE = (1366, 900), (390, 844)
-PATIENCE = 20  # seconds, for what takes moments
+PATIENCE = 20  # seconds, for actions that normally take less than one
 DEATH_PATIENCE = 15  # seconds, until a killed peer is shown as failed
 EPOCH = 60000  # samples of the built-in glyphs
 RIGHT, ENTER, ESCAPE = "\ue014", "\ue007", "\ue00c"

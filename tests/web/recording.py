@@ -11,7 +11,7 @@ SUSPECT_AFTER, FAILED_AFTER = 1.0, 4.0  # virtual seconds of silence
 
 
 class Recording:
-    """What p0 would have told, of a folder that `starling simulate` left: `frames` are the states of each second."""
+    """The events that p0 would have sent, from the output folder of `starling simulate`. `frames` has one state per second."""
 
     def __init__(self, program, folder, epoch_samples, http=None):
         lines = lambda name: [json.loads(line) for line in open(os.path.join(folder, name))]
@@ -26,7 +26,7 @@ class Recording:
         for line in lines("timeline.jsonl"):
             self.cells[line["peer"]].append(line)
         self.program, self.graphs = program, {}
-        # From its last living moment on a peer is silent.
+        # A peer is silent after it was last alive.
         end = self.mean[-1]["seconds"]
         self.silent = {}
         for name, cells in self.cells.items():
@@ -65,7 +65,7 @@ class Recording:
 
     @staticmethod
     def between(looks, second, key):
-        """On the line between the looks before and after."""
+        """Linear interpolation between the evaluations before and after."""
         before = {"seconds": 0, key: 0 if key not in ("loss",) else looks[0][key]}
         for look in looks:
             if look["seconds"] >= second:
@@ -77,7 +77,7 @@ class Recording:
         return before[key]
 
     def speed(self, name, second):
-        """Samples a second over the last ten."""
+        """Samples per second over the last ten seconds."""
         steps, over = 0.0, 0.0
         for cell in self.cells[name]:
             overlap = min(cell["to"], second) - max(cell["from"], second - 10)
@@ -91,7 +91,7 @@ class Recording:
             show = [self.program, "topology", "show", self.summary["topology"], "--peers", str(peers)]
             shown = lambda form: subprocess.run([*show, "--format", form], capture_output=True, text=True, check=True).stdout
             analysis = json.loads(shown("json"))
-            bound = peers > 64  # as a peer has it
+            bound = peers > 64  # like a peer
             contraction = analysis["consensus_bound" if bound else "consensus_factor"]
             words = f"An exchange leaves {'at most ' if bound else ''}{contraction:.4g} of the squared disagreement{'; that is a bound' if bound else ''}."
             self.graphs[peers] = {
@@ -133,7 +133,7 @@ class Recording:
                 "round_trip_seconds": None if name == "p0" else 0.0004, "this_peer": name == "p0"})
         own = members[0]
         own["slowdown"] = own["slowdown"] and round(own["slowdown"], 3)
-        exchanges = int(self.between(self.looks["p0"], second, "exchanges")) // 2  # half of them were begun by others
+        exchanges = int(self.between(self.looks["p0"], second, "exchanges")) // 2  # the other half was begun by partners
         swarm_samples = round(self.between(self.mean, second, "samples"))
         accuracy = self.between(self.mean, second, "accuracy") if second > 4 else None
         refused = {"not_finite": 3, "too_far": 1} if second > 20 else {}
@@ -163,16 +163,16 @@ class Recording:
 
 
 class Player:
-    """A server on loopback whose `/` is the page and whose stream shows the frames up to `position`; it goes on when the
-    test says so. `cut()` ends connections and lets new ones go without an answer until `mend()`; while `loading` it has no
-    stream yet, as a peer that has only just started."""
+    """A server on loopback whose `/` is the page and whose stream sends the frames up to `position`, which the test advances.
+    `cut()` closes connections and ignores new ones until `mend()`. While `loading` it has no stream yet, like a peer that
+    has just started."""
 
     def __init__(self, page):
         self.page, self.recording, self.position = page, None, 0
         self.changed = threading.Condition()
         self.open, self.streams, self.refuses, self.asked = True, 0, None, []
-        self.loading, self.refused = False, 0  # and how often it has said so
-        self.token, self.tokens = None, []  # that a POST must name, as from another machine; what was named
+        self.loading, self.refused = False, 0  # and how many requests were refused meanwhile
+        self.token, self.tokens = None, []  # required in a POST, as from another machine; received tokens
         player = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -235,7 +235,7 @@ class Player:
         self.thread.join()
 
     def show(self, recording, position):
-        """From here on the frames of this recording; for connections that are made later."""
+        """Plays this recording from `position` on, for later connections."""
         with self.changed:
             self.recording, self.position = recording, position
 
@@ -280,7 +280,7 @@ class Player:
                 with self.changed:
                     while self.open and self.position <= at and recording is self.recording:
                         self.changed.wait(timeout=1)
-                        out.write(b": still here\n\n")  # finds out who is gone
+                        out.write(b": still here\n\n")  # detects closed connections
                         out.flush()
                     if not self.open or recording is not self.recording:
                         return

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Opens reports in a real browser, as people would: on a laptop and a phone, light and dark. What is seen there must be
-whole, quiet and saveable. report_test.py PROGRAM [--pictures DIR]; the last line is "N passed, N failed"."""
+"""Opens reports in a real browser, with the screens of a laptop and a phone, light and dark. Pages must be complete and
+without console messages, and their plots must be saveable. report_test.py PROGRAM [--pictures DIR]; the last line is
+"N passed, N failed"."""
 
 import base64
 import csv
@@ -84,7 +85,7 @@ class Reports(suite.Suite):
         common = ["--data", "glyphs", "--model", "softmax", "--pace", "20ms", "--epochs", "0.4"]
         self.starling("simulate", *common, "--peers", "6", "--slow", "2=8", "--name", "straggler", "--out",
                       self.path("one"))
-        self.pages["one"] = self.path("one/report.html")  # simulate left it there
+        self.pages["one"] = self.path("one/report.html")  # written by simulate
         for rule in ("pairwise", "d-psgd"):
             self.starling("simulate", *common, "--peers", "4", "--slow", "1=4", "--rule", rule, "--topology", "ring", "--out",
                           self.path(rule))
@@ -99,7 +100,7 @@ class Reports(suite.Suite):
         self.pages["sweep"] = self.path("sweep/report.html")
         self.starling("report", self.path("sweep"), "--csv", self.path("sweep.csv"))
 
-    # What must hold of every page, however it is looked at.
+    # Checks every page at a screen size and color scheme.
     def looks_whole(self, name, size, dark):
         browser = self.browser
         browser.look(*size, dark)
@@ -146,7 +147,7 @@ class Reports(suite.Suite):
         require("times as long" in slow["title"], slow["title"])
 
     def waiting_is_seen(self):
-        """In lock-step it is the others who wait."""
+        """In lock-step the other peers wait for the straggler."""
         self.browser.look(*LAPTOP, False)
         self.browser.open(self.pages["two"])
         self.browser.run("const s = document.getElementById('run'); s.value = [...s.options].find(o =>"
@@ -180,16 +181,16 @@ class Reports(suite.Suite):
         path = os.path.join(self.downloads, name)
         if os.path.exists(path):
             os.remove(path)
-        self.browser.click(button)  # a person's click: a browser saves only a few files for scripts
+        self.browser.click(button)  # a real click: browsers limit the files that scripts save
         end = time.monotonic() + PATIENCE
-        # An empty file keeps the name; when all is there, it is replaced by a rename.
+        # The browser reserves the name with an empty file and renames the complete download to it.
         while not os.path.exists(path) or os.path.getsize(path) == 0:
             require(time.monotonic() < end, f"{name} is not saved; there are {os.listdir(self.downloads)}")
             time.sleep(0.02)
         return path
 
     def plots_can_be_saved(self, name):
-        self.browser.look(*LAPTOP, True)  # and still they are for paper
+        self.browser.look(*LAPTOP, True)  # saved plots are light also in dark mode
         self.browser.open(self.pages[name])
         title = self.browser.run("return JSON.parse(document.getElementById('data').textContent).title")
         title = re.sub(r"[^A-Za-z0-9._-]+", "-", title + "-")
@@ -214,7 +215,7 @@ class Reports(suite.Suite):
             require(any(cell.split(" ")[0] == median for cell in row), f"{median} is not in {row}")
 
     def run(self):
-        self.case("runs leave reports, and reports are made of several", self.make_runs)
+        self.case("runs write reports, and several runs make one report", self.make_runs)
         if self.failed:
             return
         self.browser = Browser(self.downloads)
@@ -222,11 +223,11 @@ class Reports(suite.Suite):
             for name in self.pages:
                 for size, what in ((LAPTOP, "a laptop"), (PHONE, "a phone")):
                     for dark in (False, True):
-                        self.case(f"{name} is whole on {what}, {'dark' if dark else 'light'}",
+                        self.case(f"{name} is complete on {what}, {'dark' if dark else 'light'}",
                                   lambda: self.looks_whole(name, size, dark))
-            self.case("a straggler stands out among time lines", self.straggler_stands_out)
-            self.case("who waits for a straggler is seen to", self.waiting_is_seen)
-            self.case("axes and runs are chosen by mouse and keys", self.axis_and_runs_can_be_chosen)
+            self.case("a straggler stands out among timelines", self.straggler_stands_out)
+            self.case("the report shows that peers wait for a straggler", self.waiting_is_seen)
+            self.case("axes and runs can be chosen by mouse and keyboard", self.axis_and_runs_can_be_chosen)
             for name in self.pages:
                 self.case(f"plots of {name} are saved as SVG and PNG", lambda: self.plots_can_be_saved(name))
             for name in ("two", "sweep"):

@@ -28,7 +28,7 @@ FrameFault fault_of(const HeaderBytes& header) {
   return parsed.error().fault;
 }
 
-// A receiver's validation of bytes that should be one whole frame.
+// A receiver's validation of bytes that should be one complete frame.
 bool accepted(Bytes frame) {
   if (frame.size() < kFrameHeaderBytes) return false;
   const auto header = FrameHeader::parse(frame.first<kFrameHeaderBytes>());
@@ -145,7 +145,7 @@ TEST_CASE("a header with wrong magic, version, kind or reserved bytes is rejecte
   }
 }
 
-TEST_CASE("a length beyond the limit of its kind is rejected from the header alone") {
+TEST_CASE("a length beyond the limit of its kind is rejected when the header is parsed") {
   for (const auto kind : {FrameKind::control, FrameKind::chunk}) {
     const std::size_t most = kind == FrameKind::control ? kControlBodyBytesMax : kChunkBodyBytesMax;
     HeaderBytes header = control_header({});

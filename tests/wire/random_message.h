@@ -19,7 +19,7 @@ inline std::string random_text(Random& r, std::size_t most) {
   return text;
 }
 
-// Mostly short, sometimes as long as a setting's value may be.
+// Mostly short, sometimes up to the maximum length of a setting's value.
 inline std::string random_value(Random& r) {
   return random_text(r, r.chance(0.02) ? kSettingValueBytesMax - 1 : 200);
 }
@@ -70,6 +70,23 @@ inline std::uint32_t random_chunk_floats(Random& r) {
   return static_cast<std::uint32_t>(1 + r.below(kChunkFloatsMax));
 }
 
+// Its numbers are floats, as on the wire.
+inline Vitals random_vitals(Random& r) {
+  const auto number = [&] {
+    return r.chance(0.2) ? std::nullopt : std::optional<double>(static_cast<float>(r.uniform(0, 1e6)));
+  };
+  Vitals v;
+  v.id = random_id(r);
+  v.sequence = static_cast<std::uint32_t>(r.bits());
+  v.samples_per_second = number();
+  v.loss = number();
+  v.distance = number();
+  v.staleness = number();
+  v.partner = PeerId{r.bits()};
+  v.paused = r.chance(0.5);
+  return v;
+}
+
 // A random message of type `index` of the variant.
 inline Message random_message(Random& r, std::size_t index) {
   switch (index) {
@@ -89,15 +106,7 @@ inline Message random_message(Random& r, std::size_t index) {
       gossip.progress.resize(r.below(6));
       for (Progress& p : gossip.progress) p = {random_id(r), r.bits()};
       gossip.vitals.resize(r.below(4));
-      for (Vitals& v : gossip.vitals) {
-        const auto number = [&] {
-          return r.chance(0.2) ? std::nullopt : std::optional(static_cast<float>(r.uniform(0, 1e6)));
-        };
-        v = {random_id(r),     static_cast<std::uint32_t>(r.bits()),
-             number(),         number(),
-             number(),         number(),
-             PeerId{r.bits()}, r.chance(0.5)};
-      }
+      for (Vitals& v : gossip.vitals) v = random_vitals(r);
       return gossip;
     }
     case 6: {

@@ -6,25 +6,23 @@
 #include <optional>
 #include <string>
 
+#include "base/recent_figures.h"
+
 namespace starling::training {
 
-struct PeerFigures {
-  std::string device{};                  // "cpu", "cuda:0", several with commas; empty: not known yet
-  bool paused = false;                   // by its owner
-  std::uint64_t steps = 0, samples = 0;  // its own
-  std::uint64_t swarm_samples = 0;       // of all that ever took part
-  std::optional<double> samples_per_second{};
-  std::optional<double> loss{};           // smoothed over recent batches
+struct PeerFigures : RecentFigures {
+  std::string device{};                   // "cpu", "cuda:0", several with commas; empty: not known yet
+  std::uint64_t steps = 0, samples = 0;   // its own
+  std::uint64_t swarm_samples = 0;        // of all that ever took part
   std::optional<double> learning_rate{};  // in effect
   std::optional<double> accuracy{};       // of its own replica
-  std::optional<double> distance{};       // |x - partner| / |x| in a recent exchange
   std::uint64_t bytes_sent = 0, bytes_received = 0;
 };
 
-template <class T>
+template <class T, class Figures>
 struct Figure {
   const char* name;
-  T PeerFigures::*member;
+  T Figures::*member;
 };
 
 namespace figure {
@@ -43,8 +41,8 @@ inline constexpr Figure bytes_received{"bytes_received", &PeerFigures::bytes_rec
 }  // namespace figure
 
 // Visits these figures of `holder`, in this order.
-template <class Visitor, class Holder, class... T>
-void visit_figures(Visitor& visit, Holder& holder, const Figure<T>&... figures) {
+template <class Visitor, class Holder, class... T, class... Figures>
+void visit_figures(Visitor& visit, Holder& holder, const Figure<T, Figures>&... figures) {
   (visit(figures.name, holder.*figures.member), ...);
 }
 

@@ -152,7 +152,7 @@ Result<RunFolder> RunFolder::create(const std::string& path, bool force) {
   return folder;
 }
 
-Result<RunFolder> RunFolder::go_on(const std::string& path) {
+Result<RunFolder> RunFolder::resume(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error))
     return Error{"cannot resume in the folder " + path + ": it does not exist"};

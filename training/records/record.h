@@ -88,7 +88,7 @@ class RunFolder {
  public:
   static Result<RunFolder> create(const std::string& path, bool force);
   // An existing folder, to resume in; its files stay.
-  static Result<RunFolder> go_on(const std::string& path);
+  static Result<RunFolder> resume(const std::string& path);
   // Removes what is written at a run's end.
   void remove_end() const;
   const std::string& path() const { return path_; }
