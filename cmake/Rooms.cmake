@@ -34,6 +34,28 @@ function(starling_unify target size)
   endif()
 endfunction()
 
+# starling_batch(VARIABLE EXTENSION SIZE SOURCES...): files with this extension that include SIZE of the sources each, where CMake
+# makes no batches itself: for CUDA, and for sources with options of their own.
+function(starling_batch variable extension size)
+  if(NOT STARLING_UNITY)
+    set(${variable} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  set(batches)
+  set(sources ${ARGN})
+  while(sources)
+    list(LENGTH batches number)
+    list(SUBLIST sources 0 ${size} batch)
+    list(REMOVE_ITEM sources ${batch})
+    list(TRANSFORM batch REPLACE "(.+)" "#include \"\\1\"\n")
+    list(JOIN batch "" text)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/${variable}_${number}.${extension})
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+    list(APPEND batches ${file})
+  endwhile()
+  set(${variable} ${batches} PARENT_SCOPE)
+endfunction()
+
 # starling_sources(VARIABLE FOLDERS...): all sources under these folders.
 function(starling_sources variable)
   set(sources)

@@ -75,9 +75,9 @@ class BlasLinear final : public Operation {
   // c [m, n] = op(a) op(b), column-major, over k; a and b have the input's number format.
   void multiply(cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k, const float* a,
                 int a_step, const float* b, int b_step, float* c, bool c_bf16) {
-    constexpr float kOne = 1, kZero = 0;
-    check(cublasGemmEx(stream_.blas(), op_a, op_b, m, n, k, &kOne, a, type(bf16_), a_step, b, type(bf16_),
-                       b_step, &kZero, c, type(c_bf16), m, compute_, CUBLAS_GEMM_DEFAULT),
+    constexpr float kAlpha = 1, kBeta = 0;
+    check(cublasGemmEx(stream_.blas(), op_a, op_b, m, n, k, &kAlpha, a, type(bf16_), a_step, b, type(bf16_),
+                       b_step, &kBeta, c, type(c_bf16), m, compute_, CUBLAS_GEMM_DEFAULT),
           "cublasGemmEx");
   }
 

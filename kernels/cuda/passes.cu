@@ -7,7 +7,7 @@ namespace starling::kernels::cuda {
 namespace {
 
 constexpr unsigned kBlock = 256;
-constexpr unsigned kBlocks = 2048;  // the limit: as many as the largest devices run at once
+constexpr unsigned kPassBlocks = 2048;  // the limit: as many as the largest devices run at once
 
 // The arrays of a pass: the written ones come first.
 template <int N>
@@ -61,10 +61,11 @@ template <int Written, int N, class Op>
 void run(Stream& stream, Arrays<N> arrays, std::size_t n, Op op) {
   const std::size_t fours = all_aligned(arrays) ? n / 4 : 0, rest = n - 4 * fours;
   if (fours > 0)
-    launch(stream, blocks_for(fours, kBlock, kBlocks), kBlock, pass_by_four<N, Written, Op>, arrays, fours,
-           op);
+    launch(stream, blocks_for(fours, kBlock, kPassBlocks), kBlock, pass_by_four<N, Written, Op>, arrays,
+           fours, op);
   if (rest > 0)
-    launch(stream, blocks_for(rest, kBlock, kBlocks), kBlock, pass<N, Written, Op>, arrays, 4 * fours, n, op);
+    launch(stream, blocks_for(rest, kBlock, kPassBlocks), kBlock, pass<N, Written, Op>, arrays, 4 * fours, n,
+           op);
 }
 
 // Read-only arrays are in the same list as written ones.
@@ -202,19 +203,19 @@ void mix(Stream& stream, float* x, const float* theirs, const float* own, float 
   if (n == 0) return;
   const Arrays<3> arrays{{x, read_only(theirs), read_only(own)}};
   const std::size_t fours = all_aligned(arrays) ? n / 4 : 0;
-  const unsigned blocks = blocks_for(fours > 0 ? fours : n, kBlock, kBlocks);
+  const unsigned blocks = blocks_for(fours > 0 ? fours : n, kBlock, kPassBlocks);
   launch_together(stream, blocks, kBlock, mix_and_measure, x, theirs, own, w, fours, n, measure);
 }
 
 void add(Stream& stream, float* x, const float* delta, std::size_t n, bool atomic) {
   if (!atomic) return run<1>(stream, Arrays<2>{{x, read_only(delta)}}, n, Add());
-  if (n > 0) launch(stream, blocks_for(n, kBlock, kBlocks), kBlock, add_atomically, x, delta, n);
+  if (n > 0) launch(stream, blocks_for(n, kBlock, kPassBlocks), kBlock, add_atomically, x, delta, n);
 }
 
 void add_at(Stream& stream, float* x, const std::uint32_t* places, const float* delta, float* mixed,
             std::size_t n) {
   if (n > 0)
-    launch(stream, blocks_for(n, kBlock, kBlocks), kBlock, add_at_places, x, places, delta, mixed, n);
+    launch(stream, blocks_for(n, kBlock, kPassBlocks), kBlock, add_at_places, x, places, delta, mixed, n);
 }
 
 void sgd(Stream& stream, float* x, const float* gradient, float* velocity, const SgdStep& step,

@@ -5,7 +5,7 @@
 namespace starling::kernels::cuda {
 namespace {
 
-constexpr unsigned kBlock = 256;
+constexpr unsigned kWeightBlock = 256;
 
 __global__ void round_all(const float* from, Bfloat16* to, std::size_t n) {
   const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
@@ -70,26 +70,26 @@ Frame frame(const Shape& inner, const Shape& outer, int above, int left) {
 }  // namespace
 
 void to_bf16(Stream& stream, const float* from, Bfloat16* to, std::size_t n) {
-  launch(stream, blocks_for(n, kBlock), kBlock, round_all, from, to, n);
+  launch(stream, blocks_for(n, kWeightBlock), kWeightBlock, round_all, from, to, n);
 }
 
 void filters_to_bf16(Stream& stream, const float* from, Bfloat16* to, int out, int in, int places) {
   const auto rows = static_cast<std::size_t>(out);
-  launch(stream, blocks_for(rows * in * places, kBlock), kBlock, transpose<float, Bfloat16>, from, to, rows,
-         static_cast<unsigned>(in), static_cast<unsigned>(places));
+  launch(stream, blocks_for(rows * in * places, kWeightBlock), kWeightBlock, transpose<float, Bfloat16>, from,
+         to, rows, static_cast<unsigned>(in), static_cast<unsigned>(places));
 }
 
 void filters_from_bf16(Stream& stream, const Bfloat16* from, float* to, int out, int in, int places) {
   const auto rows = static_cast<std::size_t>(out);
-  launch(stream, blocks_for(rows * in * places, kBlock), kBlock, transpose<Bfloat16, float>, from, to, rows,
-         static_cast<unsigned>(places), static_cast<unsigned>(in));
+  launch(stream, blocks_for(rows * in * places, kWeightBlock), kWeightBlock, transpose<Bfloat16, float>, from,
+         to, rows, static_cast<unsigned>(places), static_cast<unsigned>(in));
 }
 
 void enclose(Stream& stream, const Activation& inner, const float* from, const Activation& outer, int above,
              int left, float* to) {
   const std::size_t n = outer.shape.size();
   with_type(outer, [&]<class T>(T) {
-    launch(stream, blocks_for(n, kBlock), kBlock, enclose_all<T>,
+    launch(stream, blocks_for(n, kWeightBlock), kWeightBlock, enclose_all<T>,
            frame(inner.shape, outer.shape, above, left), values<T>(from), values<T>(to), n);
   });
 }
@@ -98,8 +98,8 @@ void cut_out(Stream& stream, const Activation& outer, const float* from, const A
              int left, float* to) {
   const std::size_t n = inner.shape.size();
   with_type(inner, [&]<class T>(T) {
-    launch(stream, blocks_for(n, kBlock), kBlock, cut_all<T>, frame(inner.shape, outer.shape, above, left),
-           values<T>(from), values<T>(to), n);
+    launch(stream, blocks_for(n, kWeightBlock), kWeightBlock, cut_all<T>,
+           frame(inner.shape, outer.shape, above, left), values<T>(from), values<T>(to), n);
   });
 }
 

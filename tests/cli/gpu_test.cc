@@ -67,7 +67,7 @@ double accuracy_in(const std::string& log) { return number_behind(log, "accuracy
 
 }  // namespace
 
-TEST_CASE("a peer on a GPU and two on processors train one model together", "[gpu]") {
+TEST_CASE("a peer on a GPU and two on processors train one model together", "[gpu][figures]") {
   if (gpu().empty()) return;
   const TemporaryFolder folder;
   Program first(listening_peer({"--model", "mlp", "--device", "cuda:0", "--steps", "250", "--pace", "5ms",
@@ -93,7 +93,7 @@ TEST_CASE("a peer on a GPU and two on processors train one model together", "[gp
   }
 }
 
-TEST_CASE("two workers of a peer share a GPU's arena, in bfloat16", "[gpu]") {
+TEST_CASE("two workers of a peer share a GPU's arena, in bfloat16", "[gpu][figures]") {
   if (gpu().empty()) return;
   const Outcome outcome = run(listening_peer({"--model", "mlp", "--device", "cuda:0", "--workers", "2",
                                               "--precision", "bf16", "--steps", "120"}),

@@ -50,7 +50,7 @@ TEST_CASE("the default is to compare the common topologies that exist") {
   for (const json& one : at_nine) CHECK(one.at("name") != "hypercube");
 }
 
-TEST_CASE("measurements agree with predictions") {
+TEST_CASE("measurements agree with predictions", "[figures]") {
   const json ring = compare_json({"ring", "--peers", "8", "--measure", "--seeds", "4"}).at("topologies")[0];
   const json& measured = ring.at("measured");
   CHECK(measured.at("round_factor").get<double>() == Approx(0.647603).epsilon(1e-3));
