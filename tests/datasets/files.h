@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/catch.h"
+#include "tests/contains.h"
 
 namespace starling::datasets {
 
@@ -82,10 +83,6 @@ inline std::optional<std::string> real_data_root() {
   for (const auto& root : candidates)
     if (std::filesystem::is_directory(root + "/mnist")) return root;
   return std::nullopt;
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace starling::datasets

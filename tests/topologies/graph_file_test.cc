@@ -1,7 +1,7 @@
 // Graphs from files: valid and invalid files, the name that carries a graph, and graphs under churn.
 #include "topologies/graph_file.h"
-#include "tests/contains.h"
 
+#include "tests/contains.h"
 #include "tests/topologies/family.h"
 #include "topologies/graph.h"
 #include "topologies/mixing.h"
