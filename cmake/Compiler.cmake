@@ -24,7 +24,7 @@ if(STARLING_SANITIZE)
   # take 40 % of the build's time. The address sanitizer finds null pointers and wrong sizes as well; scripts/fuzz, which has
   # all checks, covers the alignment of received bytes.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${STARLING_SANITIZE};-fno-omit-frame-pointer>"
-    "$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,alignment,object-size,vptr>"
+    "$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,alignment,object-size,pointer-overflow,vptr>"
     "$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all;-O1;-g1>")
   add_link_options(-fsanitize=${STARLING_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

@@ -41,7 +41,7 @@ std::string with_faults(const TemporaryFolder& folder, const std::string& faults
 
 }  // namespace
 
-TEST_CASE("three processes train by all-reduce and end with identical replicas") {
+TEST_CASE("three processes train by all-reduce and end with identical replicas", "[figures]") {
   if (!node::check_collectives()) return;
   const TemporaryFolder folder;
   const std::string out = folder.file("run");

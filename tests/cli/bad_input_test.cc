@@ -7,12 +7,12 @@
 namespace starling::cli_tests {
 namespace {
 
-struct Case {
+struct BadInput {
   Words arguments;
   Words said;  // all of these are in the line
 };
 
-void check_refused(const Case& bad, const Environment& environment = {}) {
+void check_refused(const BadInput& bad, const Environment& environment = {}) {
   std::string shown = "starling";
   for (const std::string& word : bad.arguments) shown += " " + word;
   INFO(shown);
@@ -25,7 +25,7 @@ void check_refused(const Case& bad, const Environment& environment = {}) {
 }
 
 TEST_CASE("a wrong command line gives one line with the error and where to find help") {
-  for (const Case& bad : std::vector<Case>{
+  for (const BadInput& bad : std::vector<BadInput>{
            {{}, {"a command is missing", "starling --help"}},
            {{"fly"}, {"unknown command 'fly'", "starling --help"}},
            {{"--fly"}, {"unknown option --fly", "starling --help"}},
@@ -45,7 +45,7 @@ TEST_CASE("a wrong command line gives one line with the error and where to find 
 }
 
 TEST_CASE("a wrong value is rejected with the flag and the expected values") {
-  for (const Case& bad : std::vector<Case>{
+  for (const BadInput& bad : std::vector<BadInput>{
            {{"swarm", "--seed", "x"}, {"--seed", "'x'", "whole number"}},
            {{"swarm", "--peers", "0"}, {"--peers", "'0'", "1"}},
            {{"swarm", "--learning-rate", "-1"}, {"--learning-rate", "'-1'"}},
@@ -113,7 +113,7 @@ TEST_CASE("an error in an environment variable names the variable") {
 }
 
 TEST_CASE("a peer's own flags are checked before it listens") {
-  for (const Case& bad : std::vector<Case>{
+  for (const BadInput& bad : std::vector<BadInput>{
            {{"peer", "--listen", "here"}, {"--listen", "'here'", "HOST:PORT"}},
            {{"peer", "--join", "there"}, {"--join", "'there'", "HOST:PORT"}},
            {{"peer", "--join", "127.0.0.1:0"}, {"--join", "port 0"}},

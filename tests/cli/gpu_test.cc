@@ -104,7 +104,7 @@ TEST_CASE("two workers of a peer share a GPU's arena, in bfloat16", "[gpu][figur
 }
 
 TEST_CASE("a peer with a replica on each of two GPUs exchanges as one peer, and its accuracy rises",
-          "[gpu]") {
+          "[gpu][figures]") {
   const auto two = emulated({{"STARLING_EMULATOR_DEVICES", "2"}});
   if (!two) return;
   Program first(listening_peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "4",

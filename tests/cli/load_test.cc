@@ -61,7 +61,7 @@ bool all_keep_their_heartbeats() {
   return !suspected;
 }
 
-TEST_CASE("peers with more workers than processors keep their heartbeats on a busy machine") {
+TEST_CASE("peers with more workers than processors keep their heartbeats on a busy machine", "[figures]") {
   const Burners burners(processors());
   // The host can delay a virtual machine for seconds, which is not an error of the peers; three times in a
   // row is.

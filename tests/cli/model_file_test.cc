@@ -52,7 +52,7 @@ TEST_CASE("model show describes a network from a file") {
   }
 }
 
-TEST_CASE("a network in an experiment file learns, and its checkpoint contains it") {
+TEST_CASE("a network in an experiment file learns, and its checkpoint contains it", "[figures]") {
   const TemporaryFolder folder;
   folder.write("run.toml",
                std::string("peers = 2\n[training]\nsteps = 60\n[model]\nname = \"tiny\"\n") + kNetwork);
@@ -78,7 +78,7 @@ TEST_CASE("a network in an experiment file learns, and its checkpoint contains i
   CHECK(traffic.at("parameters") == summary.at("parameters"));
 }
 
-TEST_CASE("a network file can be given as a model, and flags override the file's layers") {
+TEST_CASE("a network file can be given as a model, and flags override the file's layers", "[figures]") {
   const TemporaryFolder folder;
   folder.write("own.toml", "name = \"own\"\nlayers = [\"linear\"]\n");
   folder.write("run.toml", std::string("peers = 1\n[training]\nsteps = 2\n[model]\n") + kNetwork);

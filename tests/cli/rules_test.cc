@@ -39,7 +39,7 @@ const Words kRules = {"pairwise", "push-sum", "d-psgd", "choco", "noloco", "clip
 
 }  // namespace
 
-TEST_CASE("real peers learn together by every rule") {
+TEST_CASE("real peers learn together by every rule", "[figures]") {
   const TemporaryFolder folder;
   for (const std::string& rule : kRules) {
     CAPTURE(rule);

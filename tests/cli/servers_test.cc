@@ -51,7 +51,7 @@ TEST_CASE("processes train with parameter servers", "[figures]") {
   }
 }
 
-TEST_CASE("processes train with a server per rack and one above them") {
+TEST_CASE("processes train with a server per rack and one above them", "[figures]") {
   const TemporaryFolder folder;
   check_run(summary_of(run(served("swarm", "parameter-server", folder.file("run"), {"--racks", "2"}))), 4);
 }

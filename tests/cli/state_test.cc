@@ -109,7 +109,7 @@ TEST_CASE("a peer that ends stores the live members, not those that left") {
   CHECK(again.error_text().find("remembers") == std::string::npos);
 }
 
-TEST_CASE("after a blackout the first peer restarts the run, and the next one joins it") {
+TEST_CASE("after a blackout the first peer restarts the run, and the next one joins it", "[figures]") {
   const TemporaryFolder folder;
   Program first(beginner(folder.file("first"), {}, "mlp"));
   const std::string here = first.wait_for_error_word(" listens at ");

@@ -198,7 +198,7 @@ TEST_CASE("a swarm rejects faults of virtual peers and creates no folder") {
   CHECK_FALSE(std::filesystem::exists(folder.file("run")));
 }
 
-TEST_CASE("a crashed process is replaced, and the summary counts both") {
+TEST_CASE("a crashed process is replaced, and the summary counts both", "[figures]") {
   const TemporaryFolder folder;
   folder.write("back.toml",
                "peers = 3\n[model]\nname = \"softmax\"\n[training]\nsteps = 250\npace = \"20ms\"\n"
@@ -233,7 +233,7 @@ TEST_CASE("a swarm survives a crash, a departure, a pause and a late arrival") {
   CHECK(peers[4].at("steps") > 0);
 }
 
-TEST_CASE("a fault that limits a peer's links limits its exchanges") {
+TEST_CASE("a fault that limits a peer's links limits its exchanges", "[figures]") {
   const TemporaryFolder folder;
   folder.write("thin.toml",
                "peers = 2\n[model]\nname = \"softmax\"\n[training]\nseconds = 5\npace = \"5ms\"\n"
@@ -259,7 +259,7 @@ TEST_CASE("a fault that limits a peer's links limits its exchanges") {
   CHECK(summary.at("per_peer")[1].at("exchanges").get<double>() > 4 * most);
 }
 
-TEST_CASE("--looks sets the number of evaluations of the mean model") {
+TEST_CASE("--looks sets the number of evaluations of the mean model", "[figures]") {
   const TemporaryFolder folder;
   const auto evaluations = [&folder](const char* name, const Words& more) {
     Words words = {"--epochs", "1", "--pace", "2ms"};

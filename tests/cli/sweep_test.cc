@@ -45,7 +45,7 @@ TEST_CASE("a sweep prints progress and table, and skips complete runs") {
   CHECK(results.at("runs").at(0).at("values") == json{{"fault.1.slow", "1"}, {"seed", "1"}});
 }
 
-TEST_CASE("an interrupted sweep continues with the same command") {
+TEST_CASE("an interrupted sweep continues with the same command", "[figures]") {
   const TemporaryFolder folder;
   std::string text = kSweep;
   text.replace(text.find("seed = [1, 2]"), std::string("seed = [1, 2]").size(), "seed = [1, 2, 3, 4]");

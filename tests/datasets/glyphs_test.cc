@@ -111,7 +111,8 @@ TEST_CASE("the built-in set has 60,000 and 10,000 images, with equally frequent 
   REQUIRE(std::abs(squares / static_cast<double>(floats.size()) - 1) < 0.03);
 }
 
-TEST_CASE("a linear classifier learns some of the glyphs and stays below 92 % for three epochs") {
+TEST_CASE("a linear classifier learns some of the glyphs and stays below 92 % for three epochs",
+          "[figures]") {
   const auto accuracies = linear_accuracies(make_glyphs(1), 3);
   for (const double accuracy : accuracies) {
     CAPTURE(accuracy);

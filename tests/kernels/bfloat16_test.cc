@@ -11,6 +11,7 @@
 #include "tests/kernels/gpu.h"
 #include "tests/kernels/near.h"
 #include "tests/kernels/problems.h"
+#include "tests/seeds.h"
 
 namespace starling::kernels {
 namespace {
@@ -224,7 +225,8 @@ TEST_CASE("bfloat16 pools and conversions from lanes to stacks agree with the re
 TEST_CASE("bfloat16 networks stay close to float32 for any formats") {
   Random random(64);
   const auto candidates = bf16_candidates();
-  for (int round = 0; round < 80; ++round) {
+  const int rounds = static_cast<int>(seeds(80));
+  for (int round = 0; round < rounds; ++round) {
     RandomNetwork network(random, 4, 40);
     auto& [problem, shape, text] = network;
     const int length = between(random, 2, 6);

@@ -102,7 +102,8 @@ TEST_CASE("with every rule, a resumed simulation has the results of an uninterru
   }
 }
 
-TEST_CASE("a resumed simulation has the same results with payloads, optimizers, changed images and churn") {
+TEST_CASE("a resumed simulation has the same results with payloads, optimizers, changed images and churn",
+          "[figures]") {
   const training::TemporaryFolder scratch;
   auto experiment = experiment_of(Rule::pairwise, 1);
   SECTION("top-k") { experiment.gossip.payload = Payload::top_k; }

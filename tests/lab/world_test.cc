@@ -286,7 +286,7 @@ TEST_CASE("a run's last exchanges bring the replicas closer together") {
   REQUIRE(after < 0.3 * before);
 }
 
-TEST_CASE("the number of scheduled events is bounded in a long run") {
+TEST_CASE("the number of scheduled events is bounded in a long run", "[figures]") {
   for (const Pace pace : {kAlways, kEveryTwoSteps, Pace{Pace::Kind::time, 0, 2ms}}) {
     Scene scene = story(6, 6, pace, 20s);
     scene.options.network.latency = 200us;

@@ -106,14 +106,15 @@ TEST_CASE("the complete graph's gap is 1 and its factor (n - 2) / (n - 1)") {
   }
 }
 
-TEST_CASE("the ring's gap is 1 - (1/3 + 2/3 cos(2 pi / n)), with the dense and the sparse solver") {
+TEST_CASE("the ring's gap is 1 - (1/3 + 2/3 cos(2 pi / n)), with the dense and the sparse solver",
+          "[figures]") {
   for (const std::uint32_t n : {3u, 4u, 16u, 512u})
     REQUIRE(near(spectral_gap(graph_of("ring", n)), ring_gap(n), 1e-12));
   for (const std::uint32_t n : {513u, 2000u, 10000u})
     REQUIRE(near(spectral_gap(graph_of("ring", n)), ring_gap(n), 1e-6 * ring_gap(n)));
 }
 
-TEST_CASE("the gaps of hypercubes, stars, tori and lines equal their closed forms") {
+TEST_CASE("the gaps of hypercubes, stars, tori and lines equal their closed forms", "[figures]") {
   for (const std::uint32_t d : {1u, 2u, 4u, 6u, 10u, 13u})
     REQUIRE(near(spectral_gap(graph_of("hypercube", 1u << d)), 2.0 / (d + 1), 1e-9));
   for (const std::uint32_t n : {3u, 16u, 100u, 600u, 10000u})
@@ -162,7 +163,8 @@ TEST_CASE("the gaps of exponential graphs equal those of their circulants, direc
     REQUIRE(near(spectral_gap(Topology::parse("directed-exponential")->among(1u << d)), 2.0 / (1 + d), 1e-9));
 }
 
-TEST_CASE("every family's gap equals a dense solver's, on both sides of the limit for dense matrices") {
+TEST_CASE("every family's gap equals a dense solver's, on both sides of the limit for dense matrices",
+          "[figures]") {
   for (const char* name :
        {"complete", "ring", "line", "star", "torus", "exponential", "random-regular:k=4",
         "random-regular:k=3", "erdos-renyi", "small-world:k=4,p=0.1", "tree", "dumbbell"}) {
@@ -503,7 +505,7 @@ TEST_CASE("ten thousand peers of every sparse family have a gap") {
   REQUIRE(near(regular, 1 - (1 + 2 * std::sqrt(3.0)) / 5, 50.0 / kMany));
 }
 
-TEST_CASE("an analysis of ten thousand peers omits only figures that are too expensive") {
+TEST_CASE("an analysis of ten thousand peers omits only figures that are too expensive", "[figures]") {
   const auto a = analyze(Topology::parse("exponential")->among(10000));
   REQUIRE(a.ok());
   REQUIRE(a->degree_max == 28);
