@@ -204,7 +204,7 @@ TEST_CASE("a peer with poor links exchanges less, and the others finish") {
   for (const auto& peer : poor.per_peer) REQUIRE(peer.state == "finished");
 }
 
-TEST_CASE("the network card of a star's hub limits it, unless it is unlimited") {
+TEST_CASE("the network card of a star's hub limits it, unless it is unlimited", "[figures]") {
   auto experiment = small();
   experiment.training.workers = 1;
   experiment.peers = 8;
@@ -352,7 +352,7 @@ TEST_CASE("a slow peer does its share more slowly and does not delay others") {
   REQUIRE(summary.per_peer[1].state == "finished");
 }
 
-TEST_CASE("random slowness of steps is a function of the seed, for all peers or for one") {
+TEST_CASE("random slowness of steps is a function of the seed, for all peers or for one", "[figures]") {
   auto experiment = small();
   const auto steady = run(experiment);
   training::Fault slow;

@@ -50,7 +50,7 @@ TEST_CASE("overlapping exchanges conserve the sum of all parameters") {
   REQUIRE(exchanges > 50 * kSeeds);
 }
 
-TEST_CASE("at rate 0 no event raises the energy, and the replicas converge") {
+TEST_CASE("at rate 0 no event raises the energy, and the replicas converge", "[figures]") {
   std::uint64_t rises_of_disagreement = 0;
   double mean_left = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
