@@ -48,6 +48,9 @@ struct Record {
   std::array<PeerId, kAccusersMax> accusers{};
   std::uint8_t accuser_count = 0;
 
+  Instant relays_since{Duration::min()};  // the second in which relays are counted
+  std::uint8_t relays = 0;                // that it requested in this second
+
   std::uint8_t rumor_tellings = 0;     // remaining
   std::uint8_t progress_tellings = 0;  // remaining
   std::uint8_t failed_exchanges = 0;   // in a row
@@ -60,6 +63,17 @@ struct Record {
   // Whether an exchange with it may begin.
   bool may_exchange(Instant now) const {
     return member.liveness == wire::Liveness::alive && quarantined_until <= now && avoided_until <= now;
+  }
+  // Counts a request to ping another member; false if there were too many in this second.
+  bool may_request_relay(Instant now) {
+    constexpr std::uint8_t kRelaysPerSecond = 8;
+    if (relays_since + std::chrono::seconds(1) <= now) {
+      relays_since = now;
+      relays = 0;
+    }
+    if (relays == kRelaysPerSecond) return false;
+    ++relays;
+    return true;
   }
   // false if the accuser is known or kAccusersMax are
   bool accuse(PeerId accuser) {

@@ -109,9 +109,14 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   heard(now, from, address, out);
   if (request.target == view_.self.id) {
     out.push_back(Send{address, wire::Ack{request.sequence, {view_.self}, {}}});
-  } else {
-    prober_.relay(address, request, out);
+    return;
   }
+  // A peer dials only members, and for members; otherwise anyone could make it dial any address at any rate.
+  Record* const requester = view_.members.find(from);
+  const Record* const target = view_.members.find(request.target);
+  const bool is_known =
+      requester != nullptr && target != nullptr && target->member.address == request.address;
+  if (is_known && requester->may_request_relay(now)) prober_.relay(address, request, out);
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Ack& ack, Actions& out) {

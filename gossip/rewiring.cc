@@ -4,8 +4,15 @@
 
 namespace starling::gossip {
 
+namespace {
+
+// A user's request raises the revision by one. No peer misses this many; a greater jump would use up the
+// numbers, and nobody could set a topology any more.
+constexpr std::uint64_t kRevisionJumpMax = 1000;
+
+}  // namespace
+
 bool Rewiring::requested(const RewireRequested& requested, Actions& out) {
-  if (latest_.revision.number >= wire::kRevisionMax) return false;
   const auto topology = topologies::Topology::parse(requested.topology);
   if (const auto why = topology ? obstacle_to(run_.rule(), *topology) : std::nullopt) {
     out.push_back(Notice{Notice::What::unwired, {}, *why});  // and other peers never receive it
@@ -16,6 +23,7 @@ bool Rewiring::requested(const RewireRequested& requested, Actions& out) {
 
 bool Rewiring::received(const Received& from, const wire::Rewire& rewire, Actions& out) {
   run_.membership.heard(run_.now, from.from, from.address, out);
+  if (rewire.revision.number > latest_.revision.number + kRevisionJumpMax) return false;
   if (rewire.revision > latest_.revision) return adopt(rewire, out);
   correct(from.address, rewire.revision, out);
   return false;
@@ -42,10 +50,6 @@ bool Rewiring::apply(Actions& out) {
 }
 
 std::optional<std::string> Rewiring::obstacle_to_setting(const topologies::Topology& topology) const {
-  if (latest_.revision.number >= wire::kRevisionMax) {
-    return "the swarm's topology is at revision " + std::to_string(wire::kRevisionMax) +
-           ", the greatest there is, and cannot be set any more";
-  }
   return obstacle_to(run_.rule(), topology);
 }
 

@@ -84,6 +84,9 @@ class Link : public std::enable_shared_from_this<Link> {
   // Shapes what is written from now on; it stays in order behind what was written before.
   void travel_as(std::shared_ptr<const LinkShape> shape) { shape_ = std::move(shape); }
 
+  // Whether its key is not one of the swarm's any more: it should end after the present exchange or message.
+  virtual bool is_outdated() const { return false; }
+
   bool is_open() const { return !failure_ && !read_failure_; }
   // The connection's remote end; a dialer does not listen at this port.
   const Address& remote() const { return remote_; }

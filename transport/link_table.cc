@@ -499,7 +499,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     for (const auto& [id, connection] : current) {
       const bool idle = now - connection->used >= options_.idle_limit;
       const bool silent = now - connection->received >= 2 * options_.idle_limit;
-      if (silent || (idle && !is_wanted(*connection))) retire(connection);
+      if (silent || connection->link->is_outdated() || (idle && !is_wanted(*connection))) retire(connection);
     }
     if (!by_id_.empty()) arm_sweep();
   }

@@ -9,12 +9,16 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/check.h"
 
 namespace starling::transport {
 namespace {
@@ -70,37 +74,63 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-}  // namespace
+std::string_view next_word(std::string_view& line) {
+  line = trimmed(line);
+  const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
+  const std::string_view word = line.substr(0, end);
+  line.remove_prefix(end);
+  return word;
+}
 
-Result<SwarmKey> SwarmKey::read(const std::string& path) {
-  const auto refuse = [&](const std::string& why) { return Error{"the key file " + path + " " + why}; };
+// One line: a key and perhaps a mark. The Error continues a sentence that names the file.
+Result<SwarmKeys::Entry> parse_entry(std::string_view line) {
+  using Mark = SwarmKeys::Mark;
+  const auto bytes = from_base64(next_word(line));
+  const std::string_view word = next_word(line);
+  const bool is_mark = word.empty() || word == "next" || word == "old";
+  if (!bytes || !is_mark)
+    return Error{std::string("does not contain a key, which is 32 random bytes in base64") + kAdvice};
+  if (bytes->size() != SwarmKey::kBytes) {
+    return Error{std::string(bytes->size() < SwarmKey::kBytes ? "is too short" : "is too long") +
+                 ": it has " + std::to_string(bytes->size()) + " bytes, and a key has 32" + kAdvice};
+  }
+  SwarmKeys::Entry entry;
+  std::copy(bytes->begin(), bytes->end(), entry.key.bytes.begin());
+  if (!word.empty()) entry.mark = word == "next" ? Mark::next : Mark::old;
+  return entry;
+}
+
+// Writes the whole text and syncs it to the disk.
+bool write_whole(const File& file, const std::string& text) {
+  return ::write(file.fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+         ::fsync(file.fd) == 0;
+}
+
+Error unwritable(const std::string& path) {
+  return Error{path + " cannot be written: " + std::strerror(errno)};
+}
+
+// Reads the start of a private regular file. The Error continues a sentence that names the file.
+Result<std::string> read_private(const std::string& path) {
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
   if (file.fd < 0 || ::fstat(file.fd, &about) != 0)
-    return refuse(std::string("cannot be read: ") + std::strerror(errno));
-  if (!S_ISREG(about.st_mode)) return refuse("is not a regular file");
+    return Error{std::string("cannot be read: ") + std::strerror(errno)};
+  if (!S_ISREG(about.st_mode)) return Error{"is not a regular file"};
   if ((about.st_mode & 077) != 0) {
     char mode[8];
     std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(about.st_mode & 07777));
-    return refuse("can be read or written by others than its owner (its mode is " + std::string(mode) +
-                  "): chmod 600 " + path);
+    return Error{"can be read or written by others than its owner (its mode is " + std::string(mode) +
+                 "): chmod 600 " + path};
   }
   std::string text(kFileBytesMax, '\0');
   const ssize_t size = ::read(file.fd, text.data(), text.size());
-  if (size < 0) return refuse(std::string("cannot be read: ") + std::strerror(errno));
-  const std::string_view words = trimmed(std::string_view(text).substr(0, static_cast<std::size_t>(size)));
-  if (words.empty()) return refuse(std::string("is empty") + kAdvice);
-  const auto bytes = from_base64(words);
-  if (!bytes)
-    return refuse(std::string("does not contain a key, which is 32 random bytes in base64") + kAdvice);
-  if (bytes->size() != kBytes) {
-    return refuse(std::string(bytes->size() < kBytes ? "is too short" : "is too long") + ": it has " +
-                  std::to_string(bytes->size()) + " bytes, and a key has 32" + kAdvice);
-  }
-  SwarmKey key;
-  std::copy(bytes->begin(), bytes->end(), key.bytes.begin());
-  return key;
+  if (size < 0) return Error{std::string("cannot be read: ") + std::strerror(errno)};
+  text.resize(static_cast<std::size_t>(size));
+  return text;
 }
+
+}  // namespace
 
 Result<SwarmKey> SwarmKey::draw() {
   SwarmKey key;
@@ -109,18 +139,84 @@ Result<SwarmKey> SwarmKey::draw() {
   return key;
 }
 
-Status SwarmKey::write(const std::string& path) const {
+Result<SwarmKeys> SwarmKeys::read(const std::string& path) {
+  const auto refuse = [&](const std::string& why) { return Error{"the key file " + path + " " + why}; };
+  const auto text = read_private(path);
+  if (!text) return refuse(text.error().message);
+  SwarmKeys keys;
+  std::string_view rest = *text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = trimmed(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.empty()) continue;
+    const auto entry = parse_entry(line);
+    if (!entry) return refuse(entry.error().message);
+    if (keys.entries.size() == kMax) return refuse("has more than " + std::to_string(kMax) + " keys");
+    keys.entries.push_back(*entry);
+  }
+  if (keys.entries.empty()) return refuse(std::string("is empty") + kAdvice);
+  if (keys.entries.front().mark != Mark::none)
+    return refuse(
+        "begins with a key that is marked 'next' or 'old'; the first key, with which peers dial, has no "
+        "mark");
+  return keys;
+}
+
+std::string SwarmKeys::text() const {
+  std::string text;
+  for (const Entry& entry : entries) {
+    text += to_base64(entry.key.bytes);
+    if (entry.mark == Mark::next) text += " next";
+    if (entry.mark == Mark::old) text += " old";
+    text += '\n';
+  }
+  return text;
+}
+
+Status SwarmKeys::create(const std::string& path) const {
   const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (file.fd < 0) {
     if (errno == EEXIST) return Error{path + " already exists; a key never replaces a file"};
-    return Error{path + " cannot be written: " + std::strerror(errno)};
+    return unwritable(path);
   }
-  const std::string text = to_base64(bytes) + "\n";
-  const bool whole = ::write(file.fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (whole && ::fsync(file.fd) == 0) return Done{};
-  const Error error{path + " cannot be written: " + std::strerror(errno)};
+  if (write_whole(file, text())) return Done{};
+  const Error error = unwritable(path);
   ::unlink(path.c_str());
   return error;
+}
+
+Status SwarmKeys::replace(const std::string& path) const {
+  struct stat about {};
+  const std::unique_ptr<char, decltype(&std::free)> target(::realpath(path.c_str(), nullptr), &std::free);
+  if (!target || ::stat(target.get(), &about) != 0) return unwritable(path);
+  std::string temporary = std::string(target.get()) + ".XXXXXX";
+  const File file(::mkostemp(temporary.data(), O_CLOEXEC));  // of mode 0600
+  if (file.fd < 0) return unwritable(path);
+  if (::fchown(file.fd, about.st_uid, about.st_gid) == 0 && write_whole(file, text()) &&
+      ::rename(temporary.c_str(), target.get()) == 0)
+    return Done{};
+  const Error error = unwritable(path);
+  ::unlink(temporary.c_str());
+  return error;
+}
+
+Result<SwarmKeys::Step> SwarmKeys::rotate() {
+  const auto next = std::ranges::find(entries, Mark::next, &Entry::mark);
+  if (next != entries.end()) {
+    std::rotate(entries.begin(), next, next + 1);
+    entries.front().mark = Mark::none;
+    for (auto former = entries.begin() + 1; former != entries.end(); ++former) former->mark = Mark::old;
+    return Step::promoted;
+  }
+  if (std::erase_if(entries, [](const Entry& entry) { return entry.mark == Mark::old; }) > 0) {
+    STARLING_CHECK(!entries.empty());
+    return Step::dropped;
+  }
+  const auto drawn = SwarmKey::draw();
+  if (!drawn) return drawn.error();
+  entries.push_back({*drawn, Mark::next});
+  return Step::added;
 }
 
 }  // namespace starling::transport

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -60,10 +61,16 @@ bool derive(const SwarmKey& key, std::string_view what, const std::string& swarm
   return derived;
 }
 
-}  // namespace
+// What is derived from one key of the swarm.
+struct Credential {
+  Credential() = default;
+  ~Credential() { OPENSSL_cleanse(psk.data(), psk.size()); }
+  Credential(const Credential&) = delete;
+  Credential& operator=(const Credential&) = delete;
 
-struct TlsContext::Own {
-  ~Own() { OPENSSL_cleanse(psk.data(), psk.size()); }
+  bool is_named(const unsigned char* name, std::size_t bytes) const {
+    return std::ranges::equal(identity, std::span(name, bytes));
+  }
 
   // A new session for the callbacks: TLS 1.3's form of a pre-shared key. Each connection gets its own,
   // because it may write to it.
@@ -78,10 +85,23 @@ struct TlsContext::Own {
     return nullptr;
   }
 
-  std::unique_ptr<SSL_CTX, FreedBy<SSL_CTX_free>> openssl;
   std::array<unsigned char, kPskBytes> psk{};
   // Names the key to the remote. It is derived, too, so it reveals neither the key nor the swarm's name.
   std::array<unsigned char, kIdentityBytes> identity{};
+};
+
+}  // namespace
+
+struct TlsContext::Own {
+  using Credentials = std::vector<std::shared_ptr<const Credential>>;
+
+  bool has(const Credential* credential) const {
+    return std::ranges::any_of(credentials, [&](const auto& one) { return one.get() == credential; });
+  }
+
+  std::unique_ptr<SSL_CTX, FreedBy<SSL_CTX_free>> openssl;
+  std::string swarm;
+  Credentials credentials;  // a dialer uses the first one
   std::uint64_t records_per_key = 0;
 };
 
@@ -93,7 +113,8 @@ struct TlsEngine::Own {
   std::vector<std::byte> out;
   std::size_t handshake_bytes = 0;
   bool shaken = false;
-  bool other_key = false;  // the dialer named a key that is not this one
+  bool other_key = false;                        // the dialer named a key that this peer does not have
+  std::shared_ptr<const Credential> credential;  // of the handshake
   bool ended = false;
   std::uint64_t records = 0;  // sealed under the present key
   std::optional<LinkError> failure;
@@ -113,22 +134,39 @@ struct TlsEngine::Own {
 TlsContext::TlsContext(std::unique_ptr<Own> own) : own_(std::move(own)) {}
 TlsContext::~TlsContext() = default;
 
-Result<std::shared_ptr<const TlsContext>> TlsContext::make(const SwarmKey& key, const std::string& swarm,
-                                                           std::uint64_t records_per_key) {
+Status TlsContext::set_keys(const SwarmKeys& keys) {
+  Own::Credentials credentials;
+  for (const SwarmKeys::Entry& entry : keys.entries) {
+    auto made = std::make_shared<Credential>();
+    if (!derive(entry.key, "tls 1.3 key", own_->swarm, made->psk) ||
+        !derive(entry.key, "tls 1.3 identity", own_->swarm, made->identity))
+      return Error{"TLS keys cannot be derived on this machine: " + openssl_error()};
+    // A key that stays is the same object, by which its connections know it.
+    const auto same = std::ranges::find_if(
+        own_->credentials, [&](const auto& known) { return known->identity == made->identity; });
+    credentials.push_back(same != own_->credentials.end() ? *same : std::move(made));
+  }
+  own_->credentials = std::move(credentials);
+  return Done{};
+}
+
+Result<std::shared_ptr<TlsContext>> TlsContext::make(const SwarmKeys& keys, const std::string& swarm,
+                                                     std::uint64_t records_per_key) {
   STARLING_CHECK(records_per_key > 0);
   ERR_clear_error();
-  auto own = std::make_unique<Own>();
-  own->records_per_key = records_per_key;
-  own->openssl.reset(SSL_CTX_new(TLS_method()));
-  SSL_CTX* ssl = own->openssl.get();
-  const bool made = ssl != nullptr && derive(key, "tls 1.3 key", swarm, own->psk) &&
-                    derive(key, "tls 1.3 identity", swarm, own->identity) &&
-                    SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
+  const std::shared_ptr<TlsContext> context(new TlsContext(std::make_unique<Own>()));
+  Own& own = *context->own_;
+  own.swarm = swarm;
+  own.records_per_key = records_per_key;
+  own.openssl.reset(SSL_CTX_new(TLS_method()));
+  SSL_CTX* ssl = own.openssl.get();
+  const bool made = ssl != nullptr && SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
                     SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
                     SSL_CTX_set_ciphersuites(ssl, kCiphers) == 1 &&
                     SSL_CTX_set1_groups_list(ssl, "X25519:P-256") == 1 &&
                     SSL_CTX_set_num_tickets(ssl, 0) == 1;
   if (!made) return Error{"TLS 1.3 cannot be set up on this machine: " + openssl_error()};
+  if (Status set = context->set_keys(keys); !set) return set.error();
   // Every connection proves the key with a fresh Diffie-Hellman exchange: no session is resumed, no early
   // data is accepted, and no certificate is trusted.
   SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
@@ -138,24 +176,27 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const SwarmKey& key, 
       ssl, [](X509_STORE_CTX*, void*) { return 0; }, nullptr);
   SSL_CTX_set_psk_use_session_callback(ssl, [](SSL* connection, const EVP_MD*, const unsigned char** identity,
                                                std::size_t* identity_bytes, SSL_SESSION** session) {
-    const TlsContext::Own& context =
-        *static_cast<TlsEngine::Own*>(SSL_get_app_data(connection))->context->own_;
-    *session = context.session(connection);
-    *identity = context.identity.data();
-    *identity_bytes = context.identity.size();
+    TlsEngine::Own& engine = *static_cast<TlsEngine::Own*>(SSL_get_app_data(connection));
+    engine.credential = engine.context->own_->credentials.front();
+    *session = engine.credential->session(connection);
+    *identity = engine.credential->identity.data();
+    *identity_bytes = engine.credential->identity.size();
     return *session != nullptr ? 1 : 0;
   });
   SSL_CTX_set_psk_find_session_callback(ssl, [](SSL* connection, const unsigned char* identity,
                                                 std::size_t identity_bytes, SSL_SESSION** session) {
     TlsEngine::Own& engine = *static_cast<TlsEngine::Own*>(SSL_get_app_data(connection));
-    const TlsContext::Own& context = *engine.context->own_;
-    const bool same = identity_bytes == context.identity.size() &&
-                      std::equal(context.identity.begin(), context.identity.end(), identity);
-    engine.other_key = !same;
-    *session = same ? context.session(connection) : nullptr;
-    return !same || *session != nullptr ? 1 : 0;
+    const auto& credentials = engine.context->own_->credentials;
+    const auto named = std::ranges::find_if(
+        credentials, [&](const auto& one) { return one->is_named(identity, identity_bytes); });
+    engine.other_key = named == credentials.end();
+    *session = nullptr;
+    if (engine.other_key) return 1;
+    engine.credential = *named;
+    *session = engine.credential->session(connection);
+    return *session != nullptr ? 1 : 0;
   });
-  return std::shared_ptr<const TlsContext>(new TlsContext(std::move(own)));
+  return context;
 }
 
 // ---- one connection ----
@@ -270,6 +311,10 @@ LinkError TlsEngine::Own::fail_handshake() {
   }
   if (keyless || alerted) return fail(LinkErrorKind::wrong_key, kOtherKey);
   return fail(LinkErrorKind::malformed, "the bytes received are not a TLS handshake (" + why + ")");
+}
+
+bool TlsEngine::is_outdated() const {
+  return own_->shaken && !own_->context->own_->has(own_->credential.get());
 }
 
 LinkResult<std::size_t> TlsEngine::open(MutableBytes into) {

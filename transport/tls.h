@@ -1,5 +1,5 @@
 // TLS 1.3 as a state machine without a socket: ciphertext and plaintext in and out. In the handshake both
-// ends prove that they have the swarm's key (a pre-shared key; there are no certificates). A fresh
+// ends prove that they have a key of the swarm (a pre-shared key; there are no certificates). A fresh
 // Diffie-Hellman exchange per connection gives forward secrecy. Only tls.cc includes OpenSSL.
 // docs/PROTOCOL.md describes the messages and the security properties.
 #pragma once
@@ -17,13 +17,15 @@
 
 namespace starling::transport {
 
-// Shared by all connections of one peer.
+// Shared by all connections of one peer; one thread uses it.
 class TlsContext {
  public:
-  // The TLS key is derived from the swarm's key and name. The sender renews its traffic key after
+  // The TLS keys are derived from the swarm's keys and name. The sender renews its traffic key after
   // `records_per_key` records; only tests use fewer. Error: OpenSSL's message.
-  static Result<std::shared_ptr<const TlsContext>> make(const SwarmKey& key, const std::string& swarm,
-                                                        std::uint64_t records_per_key = kRecordsPerKey);
+  static Result<std::shared_ptr<TlsContext>> make(const SwarmKeys& keys, const std::string& swarm,
+                                                  std::uint64_t records_per_key = kRecordsPerKey);
+  // The keys for handshakes from now on. Connections continue (TlsEngine::is_outdated()).
+  Status set_keys(const SwarmKeys& keys);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
@@ -58,6 +60,9 @@ class TlsEngine {
   // key. Errors: wrong_key, malformed (not TLS 1.3), oversize (more than kHandshakeBytesMax); outgoing() then
   // holds an alert for the remote.
   LinkResult<bool> shake();
+
+  // Whether the key of the handshake has been removed from the context since.
+  bool is_outdated() const;
 
   // Plaintext that has arrived, at most one record; 0: feed more, or ended(). Errors: bad_checksum if bytes
   // were changed in transit, else malformed.

@@ -102,6 +102,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   }
 
   bool remote_ended() const { return ended_ || transport::remote_ended(socket_); }
+  bool is_outdated() const { return engine_ && engine_->is_outdated(); }
   void close() { shut(socket_); }
 
  private:
@@ -240,6 +241,8 @@ class TlsLink final : public Link {
     spawn(executor, TlsStream::begin(stream_));
   }
   ~TlsLink() override { stream_->close(); }
+
+  bool is_outdated() const override { return stream_->is_outdated(); }
 
  protected:
   asio::awaitable<LinkResult<std::size_t>> receive(MutableBytes wanted, MutableBytes spare) override {

@@ -85,7 +85,8 @@ std::vector<Command> all_commands() {
   add(model_commands());
   add(data_commands());
   add(saved_model_commands());
-  add({key_new_command(), doctor_command(), completion_command(), man_command(), tables_command()});
+  add({key_new_command(), key_rotate_command(), doctor_command(), completion_command(), man_command(),
+       tables_command()});
   return all;
 }
 

@@ -55,7 +55,7 @@ void check_space(const std::string& flag, const std::string& folder, Checks& che
 // Whether the peer with this --http address would accept a peer of this swarm, key, model and data.
 struct Wanted {
   std::string swarm = "starling";
-  std::optional<transport::SwarmKey> key;
+  std::optional<transport::SwarmKeys> key;
   std::string key_file;
   std::optional<std::string> model, data;
   std::string data_root;

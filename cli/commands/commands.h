@@ -22,6 +22,7 @@ std::vector<Command> model_commands();        // model list, show
 std::vector<Command> data_commands();         // data list, info, fetch
 std::vector<Command> saved_model_commands();  // evaluate, predict, export
 Command key_new_command();
+Command key_rotate_command();
 Command doctor_command();
 
 // All of them, in the order in which help lists them.

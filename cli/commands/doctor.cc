@@ -190,7 +190,7 @@ Status check_all(const Arguments& arguments, Checks& checks) {
     if (arguments.has(flag) && !has_peer)
       return Error{std::string(flag) + " is compared with a running peer; name one with --at"};
   }
-  auto key = read_swarm_key(arguments);
+  auto key = read_swarm_keys(arguments);
   if (!key) return key.error();
 
   check_port(listen, arguments.has("--listen"), checks);

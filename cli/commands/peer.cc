@@ -187,6 +187,7 @@ Status read_own_flags(const Arguments& arguments, node::PeerOptions& options) {
   auto tls = read_key(arguments, options.swarm);
   if (!tls) return tls.error();
   options.tls = std::move(*tls);
+  options.key_file = key_file(arguments);
   auto token = read_token(arguments);
   if (!token) return token.error();
   options.token = std::move(*token);

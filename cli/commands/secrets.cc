@@ -24,9 +24,32 @@ int new_key(const Arguments& arguments) {
   const std::string path = *arguments.get("FILE");
   const Result<transport::SwarmKey> key = transport::SwarmKey::draw();
   if (!key) return fail(arguments, key.error());
-  if (const Status written = key->write(path); !written) return refuse(arguments, written.error());
+  if (const Status written = transport::SwarmKeys(*key).create(path); !written)
+    return refuse(arguments, written.error());
   return print_out(
       path + " holds a new key; copy it to each machine, and start every peer of the swarm with --key\n");
+}
+
+int rotate_key(const Arguments& arguments) {
+  using Step = transport::SwarmKeys::Step;
+  const std::string path = *arguments.get("FILE");
+  auto keys = transport::SwarmKeys::read(path);
+  if (!keys) return refuse(arguments, keys.error());
+  const auto step = keys->rotate();
+  if (!step) return fail(arguments, step.error());
+  if (const Status written = keys->replace(path); !written) return refuse(arguments, written.error());
+  constexpr const char* kThenAgain = "copy the file to each machine, and then run this command again to ";
+  switch (*step) {
+    case Step::added:
+      return print_out("step 1 of 3: " + path + " holds a new key, which peers accept and do not use yet; " +
+                       kThenAgain + "use it\n");
+    case Step::promoted:
+      return print_out("step 2 of 3: peers connect with the new key, and still accept the former one; " +
+                       std::string(kThenAgain) + "drop the former one\n");
+    case Step::dropped:
+      return print_out("step 3 of 3: the former key is dropped; copy the file to each machine\n");
+  }
+  return EXIT_FAILURE;
 }
 
 bool is_token_character(char c) {
@@ -70,20 +93,20 @@ std::string key_file(const Arguments& arguments) {
   return path == nullptr ? "" : path;
 }
 
-Result<std::optional<transport::SwarmKey>> read_swarm_key(const Arguments& arguments) {
+Result<std::optional<transport::SwarmKeys>> read_swarm_keys(const Arguments& arguments) {
   const std::string path = key_file(arguments);
-  if (path.empty()) return std::optional<transport::SwarmKey>();
-  auto key = transport::SwarmKey::read(path);
-  if (!key) return key_error(arguments, key.error());
-  return std::optional(std::move(*key));
+  if (path.empty()) return std::optional<transport::SwarmKeys>();
+  auto keys = transport::SwarmKeys::read(path);
+  if (!keys) return key_error(arguments, keys.error());
+  return std::optional(std::move(*keys));
 }
 
-Result<std::shared_ptr<const transport::TlsContext>> read_key(const Arguments& arguments,
-                                                              const std::string& swarm) {
-  const auto key = read_swarm_key(arguments);
-  if (!key) return key.error();
-  if (!*key) return std::shared_ptr<const transport::TlsContext>();
-  auto context = transport::TlsContext::make(**key, swarm);
+Result<std::shared_ptr<transport::TlsContext>> read_key(const Arguments& arguments,
+                                                        const std::string& swarm) {
+  const auto keys = read_swarm_keys(arguments);
+  if (!keys) return keys.error();
+  if (!*keys) return std::shared_ptr<transport::TlsContext>();
+  auto context = transport::TlsContext::make(**keys, swarm);
   if (!context) return key_error(arguments, context.error());
   return std::move(*context);
 }
@@ -103,6 +126,15 @@ Command key_new_command() {
           {},
           new_key,
           "starling key new swarm.key"};
+}
+
+Command key_rotate_command() {
+  return {"key rotate",
+          "take the next of three steps that change a running swarm's key",
+          {{"FILE", "path of the key file"}},
+          {},
+          rotate_key,
+          "starling key rotate swarm.key"};
 }
 
 }  // namespace starling::cli

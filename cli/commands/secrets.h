@@ -23,12 +23,12 @@ inline constexpr const char* kKeylessRule =
 // The path of the key's file; empty without a key.
 std::string key_file(const Arguments& arguments);
 
-// The key, or nothing if there is none. An Error begins with the name of the flag or the variable.
-Result<std::optional<transport::SwarmKey>> read_swarm_key(const Arguments& arguments);
+// The keys of the file, or nothing if there is none. An Error begins with the name of the flag or the
+// variable.
+Result<std::optional<transport::SwarmKeys>> read_swarm_keys(const Arguments& arguments);
 
-// The TLS context for the peers of `swarm` with this key; null without a key. Errors as above.
-Result<std::shared_ptr<const transport::TlsContext>> read_key(const Arguments& arguments,
-                                                              const std::string& swarm);
+// The TLS context for the peers of `swarm` with these keys; null without a key. Errors as above.
+Result<std::shared_ptr<transport::TlsContext>> read_key(const Arguments& arguments, const std::string& swarm);
 
 // The token of --token-file: the file's first line without spaces around it, 16 to 256 letters, digits, '-',
 // '_', '.', '~', '+', '/' or '='. Empty if the flag is not given. An Error if the file cannot be read, holds

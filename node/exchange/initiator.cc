@@ -147,7 +147,7 @@ void Initiator::finish(Own& own) {
     if (own.norm_square > 0) plane_.counters.distance = std::sqrt(own.distance_square / own.norm_square);
     plane_.counters.staleness.count(own.stale);
   }
-  if (own.line && own.line->link->is_open()) pool_.rest(own.line);
+  if (own.line && own.line->link->is_open() && !own.line->link->is_outdated()) pool_.rest(own.line);
   const gossip::ExchangeEnded ended{own.offering->session().exchange, outcome, own.round};
   owns_.erase(ended.exchange);
   plane_.report(ended);
@@ -283,7 +283,8 @@ asio::awaitable<transport::LinkResult<transport::Frame>> Line::read() {
 
 LinePtr LinePool::take(PeerId partner) {
   for (auto it = idle_.begin(); it != idle_.end(); ++it) {
-    if ((*it)->remote != partner || !(*it)->link->is_open()) continue;
+    const transport::Link& link = *(*it)->link;
+    if ((*it)->remote != partner || !link.is_open() || link.is_outdated()) continue;
     LinePtr line = *it;
     idle_.erase(it);
     line->idle = false;

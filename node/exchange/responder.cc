@@ -112,6 +112,7 @@ asio::awaitable<void> Responder::run(ServerPtr server) {
         plane_.links.note(frame.error());
       co_return;
     }
+    if (server->resting() && server->link->is_outdated()) co_return;  // the initiator dials again
     server->link->expires_after(plane_.options.stall);
     const bool good = co_await take(server, *frame);
     if (server->closed || !good) co_return;

@@ -114,6 +114,7 @@ Status Connections::listen() {
   const std::string name = options.name.empty() && parts_.resumed ? parts_.resumed->name : options.name;
   self.name = name.empty() ? host_name() + "-" + std::to_string(self.address.port) : name;
   parts_.links->set_hello(self);
+  key_watch_.begin();
   spdlog::set_default_logger(spdlog::default_logger()->clone(self.name));  // the peer's name in JSON logs
   return Done{};
 }

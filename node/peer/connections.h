@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gossip/events.h"
+#include "node/peer/key_watch.h"
 #include "node/peer/parts.h"
 #include "node/peer/preparation.h"
 #include "node/peer/teller.h"
@@ -41,6 +42,7 @@ class Connections {
   Teller& teller_;
   Preparation& preparation_;
   transport::TcpTransport transport_;
+  KeyWatch key_watch_{parts_};
   std::map<Address, int> silent_dials_;  // of the addresses to join
 };
 

@@ -26,8 +26,10 @@ struct PeerOptions {
   std::vector<Address> join;         // empty: begin a run, or rejoin the one in `state`
   std::string name;                  // default: the host's name and the port
   std::string swarm = "starling";    // peers of another swarm are rejected
-  // From the swarm's key: peers without it are rejected too. Null: no key, and no encryption.
-  std::shared_ptr<const transport::TlsContext> tls;
+  // From the swarm's keys in `key_file`, which is read again when it changes: peers without a key of them are
+  // rejected too. Null: no key, and no encryption.
+  std::shared_ptr<transport::TlsContext> tls;
+  std::string key_file;
 
   // A peer that begins a run decides all of it. A joiner takes the shared settings from the swarm and only
   // its own (workers, pace, device, ...) from here.

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.h"
@@ -72,6 +73,43 @@ TEST_CASE("only peers with the key can join, and others are counted") {
   CHECK(contains(outcome.err, "wrong key 2"));
   CHECK(contains(outcome.err, "no key 1"));
   CHECK_FALSE(contains(outcome.err, "without --key"));
+}
+
+TEST_CASE("a running swarm changes its key without a failed exchange, and the former key is rejected then") {
+  const TemporaryFolder folder;
+  const std::string key = new_key(folder, "key");
+  const auto copy_to = [&](const std::string& name) {
+    std::filesystem::copy_file(key, folder.file(name), std::filesystem::copy_options::overwrite_existing);
+    return folder.file(name);
+  };
+  const std::string former = copy_to("former"), others = copy_to("others");
+  Program first(beginner({"--key", key, "--http", "127.0.0.1:0"}));
+  const std::string http = first.wait_for_error_word("HTTP at ");
+  const std::string address = first.wait_for_error_word(" listens at ");
+  REQUIRE(first.wait_for_error_text("training begins"));
+  Program second({"peer", "--listen", "127.0.0.1:0", "--pace", "5ms", "--join", address, "--key", others});
+  REQUIRE(second.wait_for_error_text("training begins"));
+  for (std::size_t step = 1; step <= 3; ++step) {
+    CAPTURE(step);
+    const Outcome rotated = run({"key", "rotate", key});
+    CHECK(rotated.exit_code == 0);
+    CHECK(is_one_line(rotated.out));
+    CHECK(contains(rotated.out, "step " + std::to_string(step) + " of 3"));
+    REQUIRE(first.wait_for_error_text("the keys were read again", step));
+    copy_to("others");
+    REQUIRE(second.wait_for_error_text("the keys were read again", step));
+  }
+  check_kept_out(address, {"--key", former}, "has another key than this peer");
+  Program third({"peer", "--listen", "127.0.0.1:0", "--join", address, "--key", copy_to("third")});
+  REQUIRE(third.wait_for_error_text("training begins"));
+  REQUIRE(first.wait_for_error_text("3 members"));
+  const auto exchanges = json::parse(run({"status", "--at", http, "--json"}).out).at("exchanges");
+  CHECK(exchanges.at("completed") > 10);
+  CHECK(exchanges.at("aborted") == 0);
+  for (Program* program : {&third, &second, &first}) {
+    program->signal(SIGTERM);
+    CHECK(program->finish().exit_code == 0);
+  }
 }
 
 TEST_CASE("a peer with a key cannot join a swarm without one") {

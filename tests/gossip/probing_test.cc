@@ -111,14 +111,38 @@ TEST_CASE("a helper asks the target and relays its answer once") {
   REQUIRE(sent<wire::Ack>(table.out).empty());
 }
 
-TEST_CASE("a helper remembers a bounded number of requests") {
+TEST_CASE("a helper pings only members, at their own addresses, and only for members") {
   Table table;
   table.learn(2, 3);
-  for (std::uint64_t k = 0; k < 10'000; ++k) {
-    table.membership.on(at(1s), PeerId{2}, address_of(2), wire::PingRequest{k, PeerId{3}, address_of(3), {}},
+  const auto pinged = [&](std::uint64_t from, PeerId target, const Address& address) {
+    table.out.clear();
+    table.membership.on(at(1s), PeerId{from}, address_of(from), wire::PingRequest{1, target, address, {}},
                         table.out);
-  }
-  REQUIRE(table.membership.queued() < 1000);
+    const auto pings = sent<wire::Ping>(table.out);
+    return std::ranges::count(pings, target, [](const auto& sent) { return sent.second.target; });
+  };
+  CHECK(pinged(2, PeerId{3}, address_of(3)) == 1);
+  CHECK(pinged(2, PeerId{4}, address_of(4)) == 0);   // an unknown target
+  CHECK(pinged(2, PeerId{3}, address_of(40)) == 0);  // another address
+  CHECK(pinged(90, PeerId{3}, address_of(3)) == 0);  // an unknown requester
+}
+
+TEST_CASE("a helper answers at most eight requests a second of each member") {
+  Table table;
+  table.learn(2, 4);
+  const auto relayed = [&](Instant when, std::uint64_t from) {
+    table.out.clear();
+    for (std::uint64_t k = 0; k < 10'000; ++k) {
+      table.membership.on(when, PeerId{from}, address_of(from),
+                          wire::PingRequest{k, PeerId{4}, address_of(4), {}}, table.out);
+    }
+    return sent<wire::Ping>(table.out).size();
+  };
+  CHECK(relayed(at(1s), 2) == 8);
+  CHECK(relayed(at(1s), 3) == 8);
+  CHECK(relayed(at(1999ms), 2) == 0);
+  CHECK(relayed(at(2s), 2) == 8);
+  CHECK(table.membership.queued() < 1000);
 }
 
 TEST_CASE("the suspicion window grows with the logarithm of the swarm, and shrinks with every accuser") {

@@ -114,15 +114,17 @@ TEST_CASE("an unknown topology is forwarded and reported, but not followed") {
   REQUIRE(all<Notice>(told)[0].text.find("moebius:k=3") != std::string::npos);
 }
 
-TEST_CASE("at the maximum revision a new topology is rejected, so the number does not wrap") {
+TEST_CASE("a revision far above the own one is not followed, and users can still set a topology") {
   Life life;
   life.trains(rules_of(), {2});
-  life.hears(2, rewire(wire::kRevisionMax, "ring"));
-  REQUIRE(life.happens(RewireRequested{"complete"}).empty());
+  REQUIRE(sent<wire::Rewire>(life.hears(2, rewire(wire::kRevisionMax, "ring"))).empty());
+  REQUIRE(sent<wire::Rewire>(life.hears(2, rewire(1001, "ring"))).empty());
+  REQUIRE(follows(life) == "complete");
+  life.hears(2, rewire(1000, "ring"));  // that of a long partition
   REQUIRE(follows(life) == "ring");
-  REQUIRE(life.peer.obstacle_to_setting(*topologies::Topology::parse("complete"))
-              .value()
-              .find("cannot be set any more") != std::string::npos);
+  REQUIRE(sent<wire::Rewire>(life.happens(RewireRequested{"exponential"}))[0].second ==
+          rewire(1001, "exponential", 1));
+  REQUIRE(follows(life) == "exponential");
 }
 
 }  // namespace starling::gossip

@@ -28,7 +28,7 @@ struct Folder {
 };
 
 std::string refusal(const std::string& path) {
-  const auto key = SwarmKey::read(path);
+  const auto key = SwarmKeys::read(path);
   REQUIRE_FALSE(key.ok());
   CHECK(key.error().message.find(path) != std::string::npos);
   CHECK(key.error().message.find('\n') == std::string::npos);
@@ -47,25 +47,61 @@ TEST_CASE("a generated key file is readable only by its owner, reads back equal,
   const auto key = SwarmKey::draw(), other = SwarmKey::draw();
   REQUIRE((key.ok() && other.ok()));
   CHECK(key->bytes != other->bytes);
-  REQUIRE(key->write(folder.file()).ok());
+  REQUIRE(SwarmKeys(*key).create(folder.file()).ok());
   struct stat about {};
   REQUIRE(::stat(folder.file().c_str(), &about) == 0);
   CHECK((about.st_mode & 0777) == 0600);
-  const auto read = SwarmKey::read(folder.file());
+  const auto read = SwarmKeys::read(folder.file());
   REQUIRE(read.ok());
-  CHECK(read->bytes == key->bytes);
-  const auto again = other->write(folder.file());
+  CHECK(*read == SwarmKeys(*key));
+  const auto again = SwarmKeys(*other).create(folder.file());
   REQUIRE_FALSE(again.ok());
   CHECK(contains(again.error().message, "already exists"));
-  CHECK(SwarmKey::read(folder.file())->bytes == key->bytes);
+  CHECK(*SwarmKeys::read(folder.file()) == SwarmKeys(*key));
 }
 
 TEST_CASE("a key from other programs is accepted: 32 bytes in base64") {
   const Folder folder;
   folder.write("  AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\r\n");
-  const auto key = SwarmKey::read(folder.file());
-  REQUIRE(key.ok());
-  for (std::size_t i = 0; i < SwarmKey::kBytes; ++i) CHECK(key->bytes[i] == static_cast<std::byte>(i));
+  const auto keys = SwarmKeys::read(folder.file());
+  REQUIRE(keys.ok());
+  REQUIRE(keys->entries.size() == 1);
+  for (std::size_t i = 0; i < SwarmKey::kBytes; ++i)
+    CHECK(keys->entries[0].key.bytes[i] == static_cast<std::byte>(i));
+}
+
+TEST_CASE("a key changes in three steps, each of which the file keeps") {
+  using Mark = SwarmKeys::Mark;
+  const Folder folder;
+  const auto first = SwarmKey::draw();
+  REQUIRE(first.ok());
+  REQUIRE(SwarmKeys(*first).create(folder.file()).ok());
+  const auto rotate = [&](SwarmKeys::Step expected) {
+    auto keys = SwarmKeys::read(folder.file());
+    REQUIRE(keys.ok());
+    const auto step = keys->rotate();
+    REQUIRE(step.ok());
+    CHECK(*step == expected);
+    REQUIRE(keys->replace(folder.file()).ok());
+    struct stat about {};
+    REQUIRE(::stat(folder.file().c_str(), &about) == 0);
+    CHECK((about.st_mode & 0777) == 0600);
+    const auto read = SwarmKeys::read(folder.file());
+    REQUIRE(read.ok());
+    CHECK(*read == *keys);
+    return read->entries;
+  };
+  const auto added = rotate(SwarmKeys::Step::added);
+  REQUIRE(added.size() == 2);
+  CHECK((added[0].key == *first && added[0].mark == Mark::none && added[1].mark == Mark::next));
+  CHECK(added[1].key != *first);
+  const auto promoted = rotate(SwarmKeys::Step::promoted);
+  REQUIRE(promoted.size() == 2);
+  CHECK((promoted[0].key == added[1].key && promoted[0].mark == Mark::none));
+  CHECK((promoted[1].key == *first && promoted[1].mark == Mark::old));
+  const auto dropped = rotate(SwarmKeys::Step::dropped);
+  REQUIRE(dropped.size() == 1);
+  CHECK((dropped[0].key == added[1].key && dropped[0].mark == Mark::none));
 }
 
 TEST_CASE("an invalid key file, or one that others may open, is rejected with the reason") {
@@ -82,6 +118,17 @@ TEST_CASE("an invalid key file, or one that others may open, is rejected with th
   CHECK(contains(refusal(folder.file()), "is too short: it has 16 bytes"));
   folder.write("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIj\n");
   CHECK(contains(refusal(folder.file()), "is too long: it has 36 bytes"));
+  const std::string valid = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+  folder.write(valid + " soon\n");
+  CHECK(contains(refusal(folder.file()), "does not contain a key, which is 32 random bytes in base64"));
+  folder.write(valid + " old\n");
+  CHECK(contains(refusal(folder.file()), "begins with a key that is marked"));
+  folder.write(valid + "\nAAECAwQF\n");
+  CHECK(contains(refusal(folder.file()), "is too short: it has 6 bytes"));
+  std::string many;
+  for (std::size_t i = 0; i <= SwarmKeys::kMax; ++i) many += valid + "\n";
+  folder.write(many);
+  CHECK(contains(refusal(folder.file()), "has more than 8 keys"));
   folder.write(std::string(100'000, 'A'));
   CHECK(contains(refusal(folder.file()), "is too long"));
   for (const mode_t mode : {0640U, 0604U, 0644U, 0620U}) {

@@ -139,6 +139,57 @@ struct Pair {
 
 }  // namespace
 
+TEST_CASE("a peer dials with its first key and accepts all of its keys") {
+  SwarmKey former, latter;
+  former.bytes.fill(std::byte{7});
+  latter.bytes.fill(std::byte{8});
+  SwarmKeys added(former), promoted(latter);
+  added.entries.push_back({latter, SwarmKeys::Mark::next});
+  promoted.entries.push_back({former, SwarmKeys::Mark::old});
+  // Neighboring steps of a change connect in both directions.
+  const std::vector<SwarmKeys> steps = {former, added, promoted, latter};
+  const auto made = [](const SwarmKeys& keys) {
+    auto context = TlsContext::make(keys, "test");
+    REQUIRE(context.ok());
+    return *context;
+  };
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+    CAPTURE(i);
+    Pair(made(steps[i]), made(steps[i + 1])).shake();
+    Pair(made(steps[i + 1]), made(steps[i])).shake();
+  }
+  TlsEngine dialer(made(former), TlsRole::dialer), accepter(made(latter), TlsRole::accepter);
+  REQUIRE(*dialer.shake() == false);
+  const auto hello = Pair::take(dialer);
+  accepter.feed(hello);
+  const auto refused = accepter.shake();
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().kind == LinkErrorKind::wrong_key);
+}
+
+TEST_CASE("a connection continues when its key is removed, and is outdated then") {
+  SwarmKey former, latter;
+  former.bytes.fill(std::byte{7});
+  latter.bytes.fill(std::byte{8});
+  SwarmKeys both(former);
+  both.entries.push_back({latter, SwarmKeys::Mark::next});
+  const auto dialing = *TlsContext::make(former, "test"), accepting = *TlsContext::make(both, "test");
+  Pair pair(dialing, accepting);
+  pair.shake();
+  CHECK_FALSE(pair.accepter.is_outdated());
+  both.entries = {{latter}, {former, SwarmKeys::Mark::old}};
+  REQUIRE(accepting->set_keys(both).ok());
+  CHECK_FALSE(pair.accepter.is_outdated());
+  REQUIRE(accepting->set_keys(latter).ok());
+  CHECK(pair.accepter.is_outdated());
+  CHECK_FALSE(pair.dialer.is_outdated());
+  REQUIRE(pair.accepter.seal(bytes_of("the last chunk")).ok());
+  const auto sent = Pair::take(pair.accepter);
+  pair.dialer.feed(sent);
+  std::array<std::byte, 64> plain{};
+  CHECK(*pair.dialer.open(plain) == 14);
+}
+
 TEST_CASE("two peers with the same key communicate, and their traffic is encrypted") {
   Pair pair(context(), context());
   pair.shake();

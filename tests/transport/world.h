@@ -29,8 +29,8 @@ namespace starling::transport::testing {
 enum class Kind { tcp, tls, memory };
 
 // The TLS context of a swarm whose key consists of one repeated byte.
-inline std::shared_ptr<const TlsContext> context(unsigned char byte = 7, const std::string& swarm = "test",
-                                                 std::uint64_t records_per_key = TlsContext::kRecordsPerKey) {
+inline std::shared_ptr<TlsContext> context(unsigned char byte = 7, const std::string& swarm = "test",
+                                           std::uint64_t records_per_key = TlsContext::kRecordsPerKey) {
   SwarmKey key;
   key.bytes.fill(std::byte{byte});
   auto made = TlsContext::make(key, swarm, records_per_key);

@@ -1,0 +1,30 @@
+// Reads the file of the swarm's keys again when it changes, so that a running swarm can change its key. Used
+// by the daemon's thread only.
+#pragma once
+
+#include <optional>
+
+#include <asio/steady_timer.hpp>
+
+#include "node/peer/parts.h"
+#include "transport/swarm_key.h"
+
+namespace starling::node {
+
+class KeyWatch {
+ public:
+  explicit KeyWatch(PeerParts& parts) : parts_(parts), timer_(parts.io) {}
+
+  // Looks at the file once a second from now on. No effect for a peer without a key.
+  void begin();
+
+ private:
+  void look();
+
+  PeerParts& parts_;
+  asio::steady_timer timer_;
+  std::optional<transport::SwarmKeys> keys_;  // as last read
+  bool failing_ = false;                      // the file cannot be read, and that has been logged
+};
+
+}  // namespace starling::node
