@@ -70,7 +70,7 @@ TEST_CASE("a key from other programs is accepted: 32 bytes in base64") {
     CHECK(keys->entries[0].key.bytes[i] == static_cast<std::byte>(i));
 }
 
-TEST_CASE("a key changes in three steps, each of which the file keeps") {
+TEST_CASE("a key changes in three steps, and the file keeps each") {
   using Mark = SwarmKeys::Mark;
   const Folder folder;
   const auto first = SwarmKey::draw();
