@@ -122,7 +122,7 @@ endfunction()
 
 # The compiler options of test programs. Optimizing thousands of assertions costs more than it saves, because the slow code of a
 # test is in the rooms. Checks for undefined behavior and for variables used after their scope, and line numbers in every
-# assertion, cost more than half of the sanitizers' build and find nothing in the rooms, which have them all.
+# assertion, cost more than half of the sanitizers' build and find nothing in the rooms, which have their own.
 function(starling_test_options target)
   if(STARLING_SANITIZE)
     target_compile_options(${target} PRIVATE -Og -g0 -fno-sanitize=undefined -fno-sanitize-address-use-after-scope)

@@ -213,6 +213,8 @@ Result<SwarmKeys::Step> SwarmKeys::rotate() {
     STARLING_CHECK(!entries.empty());
     return Step::dropped;
   }
+  if (entries.size() == kMax)
+    return Error{"the file already has " + std::to_string(kMax) + " keys, the most there may be"};
   const auto drawn = SwarmKey::draw();
   if (!drawn) return drawn.error();
   entries.push_back({*drawn, Mark::next});

@@ -49,7 +49,7 @@ struct SwarmKeys {
   // Replaces the file atomically; its owner stays.
   Status replace(const std::string& path) const;
 
-  // The next step of a change of the key.
+  // Takes the next step of a change of the key. An Error if there is no room for another key.
   enum class Step : std::uint8_t { added, promoted, dropped };
   Result<Step> rotate();
 

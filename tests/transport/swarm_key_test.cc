@@ -104,6 +104,17 @@ TEST_CASE("a key changes in three steps, and the file keeps each") {
   CHECK((dropped[0].key == added[1].key && dropped[0].mark == Mark::none));
 }
 
+TEST_CASE("a full file gets no further key") {
+  const auto key = SwarmKey::draw();
+  REQUIRE(key.ok());
+  SwarmKeys keys(*key);
+  keys.entries.resize(SwarmKeys::kMax, {*key});
+  const auto step = keys.rotate();
+  REQUIRE_FALSE(step.ok());
+  CHECK(contains(step.error().message, "already has 8 keys"));
+  CHECK(keys.entries.size() == SwarmKeys::kMax);
+}
+
 TEST_CASE("an invalid key file, or one that others may open, is rejected with the reason") {
   const Folder folder;
   CHECK(contains(refusal(folder.file()), "cannot be read: No such file"));
