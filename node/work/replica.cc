@@ -57,10 +57,11 @@ Status check_memory(const training::Experiment& experiment, const models::Plan& 
                     const kernels::Backend& backend) {
   const auto free = backend.memory().on_host() ? free_memory() : std::nullopt;
   if (!free) return Done{};
-  // Measuring takes time and memory: it is left out where the bound is far below the limit.
+  // Measuring takes time and memory. Without recomputation no common network needs more than this multiple of
+  // the bound.
   constexpr std::size_t kMultiple = 8;
   std::size_t need = training::least_training_memory(experiment, plan);
-  if (need <= *free && need > *free / kMultiple)
+  if (need <= *free && (experiment.training.recompute || need > *free / kMultiple))
     need = std::max(need, training::host_training_memory(experiment, plan, backend));
   if (need <= *free) return Done{};
   return Error{too_large("this machine has " + size_text(*free) + " of memory left", experiment, need)};

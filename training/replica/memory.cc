@@ -1,5 +1,8 @@
 #include "training/replica/memory.h"
 
+#include <set>
+#include <variant>
+
 #include "models/network.h"
 #include "training/replica/evaluator.h"
 #include "training/replica/recipe.h"
@@ -98,23 +101,31 @@ std::size_t least_training_memory(const Experiment& experiment, const models::Pl
   memory.workers = experiment.training.workers;
   memory.layers.resize(plan.layers.size());
   add_parameters(memory, plan, state_vectors(make_optimizer(experiment)));
-  std::size_t largest = 0;
+  // The backward pass needs the inputs of these layers; with recomputation only one at a time.
+  std::set<int> read;
+  std::size_t largest = 0, all = 0;
   for (const models::LayerInfo& layer : plan.layers) {
-    if (!layer.tensors.empty() && layer.from != models::LayerInfo::kInput)
-      largest = std::max(largest, static_cast<std::size_t>(layer.input.size()));
+    const bool multiplies = std::holds_alternative<models::Convolution>(layer.layer.kind) ||
+                            std::holds_alternative<models::Linear>(layer.layer.kind);
+    if (!multiplies || layer.from == models::LayerInfo::kInput || !read.insert(layer.from).second) continue;
+    const auto floats = static_cast<std::size_t>(layer.input.size());
+    largest = std::max(largest, floats);
+    all += floats;
   }
   const std::size_t number = experiment.training.precision == "bf16" ? 2 : sizeof(float);
   const std::size_t batch = experiment.training.batch_size;
   memory.batch = memory.workers * batch_bytes(plan, batch);
-  memory.kept = memory.workers * batch * largest * number;
+  memory.kept = memory.workers * batch * (experiment.training.recompute ? largest : all) * number;
   return memory.total();
 }
 
 std::size_t host_training_memory(const Experiment& experiment, const models::Plan& plan,
                                  const kernels::Backend& backend) {
-  constexpr std::uint32_t kHalf = 32;  // back ends store images in groups of up to 16
+  constexpr std::uint32_t kHalf = 64, kGroup = 16;  // back ends store images in groups of up to 16
   if (experiment.training.batch_size <= 2 * kHalf) return training_memory(experiment, plan, backend).total();
-  return extrapolate(experiment, plan, backend, kHalf);
+  Experiment whole = experiment;
+  whole.training.batch_size = (whole.training.batch_size + kGroup - 1) / kGroup * kGroup;
+  return extrapolate(whole, plan, backend, kHalf);
 }
 
 std::size_t device_memory(const Experiment& experiment, const models::Plan& plan,

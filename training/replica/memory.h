@@ -70,10 +70,10 @@ PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
                        const kernels::Backend& backend, const datasets::DataPair* data);
 
 // A lower bound of training_memory(), from the plan alone: the parameters with all that is as large as they,
-// the batch, and the largest input of a layer with parameters.
+// the batch, and the inputs that convolutions and linear layers keep (with recomputation the largest one).
 std::size_t least_training_memory(const Experiment& experiment, const models::Plan& plan);
 
-// training_memory().total() without the memory of a large batch: exact for batches of up to 64, beyond that
+// training_memory().total() without the memory of a large batch: exact for batches of up to 128, beyond that
 // extrapolated from smaller ones. REQUIRES: the back end computes on the host.
 std::size_t host_training_memory(const Experiment& experiment, const models::Plan& plan,
                                  const kernels::Backend& backend);
