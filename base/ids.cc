@@ -1,8 +1,28 @@
 #include "base/ids.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace starling {
+
+bool is_host(std::string_view text) {
+  return !text.empty() && text.size() <= kHostBytesMax && is_printable(text) &&
+         text.find_first_of(" []") == std::string_view::npos;
+}
+
+bool is_member_name(std::string_view text) {
+  return text.size() <= kNameBytesMax && is_printable(text) && text.find(' ') == std::string_view::npos;
+}
+
+bool is_plain_name(std::string_view text) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  return !text.empty() && text.size() <= kNameBytesMax && text.front() != '.' &&
+         std::ranges::all_of(text, fits);
+}
 
 std::string to_string(PeerId id) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -25,10 +45,9 @@ Result<Address> Address::parse(std::string_view text) {
     return bad("an IPv6 host needs brackets");
   }
   if (host.empty()) return bad("no host");
-  if (host.size() > 253) return bad("the host is longer than 253 characters");
-  for (const char c : host) {
-    if (c <= ' ' || c == 127 || c == '[' || c == ']') return bad("the host contains an invalid character");
-  }
+  if (host.size() > kHostBytesMax)
+    return bad("the host is longer than " + std::to_string(kHostBytesMax) + " bytes");
+  if (!is_host(host)) return bad("the host contains an invalid character");
   const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
   if (!port) return bad("the port is not a number from 0 to 65535");
   return Address{std::string(host), *port};

@@ -1,8 +1,11 @@
 // The identity of a peer: a random 64-bit id that it draws at every start, so a restarted peer has a new one.
-// The name of a peer is only for display. An Address is where it listens.
+// The name of a peer is only for display. An Address is where it listens. All readers of hosts and names,
+// from the wire, from files and from the command line, use the checks below, so what one of them accepts and
+// a peer writes, another one can read.
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,6 +23,19 @@ struct PeerId {
 
 // Sixteen hexadecimal digits.
 std::string to_string(PeerId id);
+
+// Maximum lengths, in bytes; part of the protocol.
+inline constexpr std::size_t kHostBytesMax = 253;
+inline constexpr std::size_t kNameBytesMax = 64;
+
+// Whether the text may be the host of an address: not empty, not too long, printable (is_printable()),
+// without spaces and brackets.
+bool is_host(std::string_view text);
+// Whether the text may be the name of a member: not too long, printable, without spaces. It may be empty.
+bool is_member_name(std::string_view text);
+// Whether a user may choose the name for a peer or a swarm. It becomes part of file names: letters, digits,
+// '-', '_' and '.', without a leading '.'. Every such name is the name of a member.
+bool is_plain_name(std::string_view text);
 
 struct Address {
   std::string host;  // a name, or an IPv4 or IPv6 literal without brackets

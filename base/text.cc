@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -25,7 +26,58 @@ constexpr std::array<Unit, 6> kTimes{
     {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
 constexpr std::array<Unit, 4> kRates{{{"bit/s", 1}, {"kbit/s", 1e3}, {"Mbit/s", 1e6}, {"Gbit/s", 1e9}}};
 
+// The character at text[at], and moves `at` behind it; nullopt if the bytes there are not UTF-8.
+std::optional<char32_t> next_character(std::string_view text, std::size_t& at) {
+  const auto byte = [&](std::size_t i) -> char32_t {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
+  const char32_t lead = byte(at++);
+  if (lead < 0x80) return lead;
+  if (lead < 0xc2 || lead > 0xf4) return std::nullopt;
+  const int more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
+  char32_t character = lead & (0x3fU >> more);
+  for (int i = 0; i < more; ++i) {
+    const char32_t next = byte(at++);
+    if ((next & 0xc0) != 0x80) return std::nullopt;
+    character = character << 6 | (next & 0x3f);
+  }
+  constexpr std::array<char32_t, 4> kLeast = {0, 0x80, 0x800, 0x10000};  // smaller ones have a shorter form
+  const bool surrogate = character >= 0xd800 && character <= 0xdfff;
+  if (character < kLeast[static_cast<std::size_t>(more)] || surrogate || character > 0x10ffff)
+    return std::nullopt;
+  return character;
+}
+
+struct Characters {
+  char32_t first, last;
+};
+// Controls, U+2028 and U+2029, and the characters with Unicode's property Bidi_Control.
+constexpr std::array<Characters, 6> kUnprintable{
+    {{0, 0x1f}, {0x7f, 0x9f}, {0x61c, 0x61c}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}}};
+
+// Whether the text is UTF-8 in which accepts(character) is true for each character.
+template <class Accepts>
+bool consists_of(std::string_view text, const Accepts& accepts) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto character = next_character(text, at);
+    if (!character || !accepts(*character)) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+bool is_utf8(std::string_view text) {
+  return consists_of(text, [](char32_t) { return true; });
+}
+
+bool is_printable(std::string_view text) {
+  return consists_of(text, [](char32_t character) {
+    return std::ranges::none_of(kUnprintable, [&](const Characters& range) {
+      return character >= range.first && character <= range.last;
+    });
+  });
+}
 
 Result<Duration> parse_duration(std::string_view text) {
   const auto quantity = split_quantity(text);

@@ -1,4 +1,5 @@
-// Parsers and formats of numbers and quantities. The whole text must be the value, without blanks around it.
+// Parsers and formats of numbers and quantities, where the whole text must be the value, without blanks
+// around it; and checks of the characters of a text.
 #pragma once
 
 #include <charconv>
@@ -36,6 +37,12 @@ std::string format_bandwidth(double bits_per_second);
 
 // The shortest decimal text that parses to the same value.
 std::string format_number(double value);
+
+// Whether the text is UTF-8 (RFC 3629).
+bool is_utf8(std::string_view text);
+// Whether the text is UTF-8 without characters that change more than the place where they are shown: controls
+// (C0, DEL and C1), separators of lines and paragraphs, and controls of the direction of writing.
+bool is_printable(std::string_view text);
 
 // "a, b or c", for messages that list the accepted values.
 template <class Range>

@@ -77,6 +77,18 @@ std::string accepted(std::span<const DataFormat> known) {
          ", plain or .gz (`starling data list` lists the file names)";
 }
 
+// For a name that leads to no file.
+Error not_found(const std::string& name, const std::string& data_root, std::span<const DataFormat> known) {
+  const std::string root = data_root.empty()
+                               ? "STARLING_DATA, which names the folder of data sets, is not set"
+                               : "STARLING_DATA is '" + data_root + "', which has no such folder";
+  if (in_catalogue(name))
+    return Error{"data '" + name + "' is read from a folder in $STARLING_DATA, but " + root +
+                 "; `starling data fetch " + name + "` downloads it; " + accepted(known)};
+  return Error{"data '" + name + "' is neither a catalogue name nor a folder or file (" + root + "); " +
+               accepted(known)};
+}
+
 // A path and its option, as in "iris.csv:label=species".
 struct PathWithLabel {
   std::string path;
@@ -162,14 +174,20 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
   if (is_folder(path)) return Error{"the folder '" + path + "' contains no data set; " + accepted(known)};
   if (fs::exists(path, ignored))
     return Error{"the file '" + path + "' is not a data set; " + accepted(known)};
-  const std::string root = data_root.empty()
-                               ? "STARLING_DATA, which names the folder of data sets, is not set"
-                               : "STARLING_DATA is '" + data_root + "', which has no such folder";
-  if (in_catalogue(name_or_path))
-    return Error{"data '" + name_or_path + "' is read from a folder in $STARLING_DATA, but " + root +
-                 "; `starling data fetch " + name_or_path + "` downloads it; " + accepted(known)};
-  return Error{"data '" + name_or_path + "' is neither a catalogue name nor a folder or file (" + root +
-               "); " + accepted(known)};
+  return not_found(name_or_path, data_root, known);
+}
+
+Result<DataPair> load_shared(const std::string& name, const std::string& data_root) {
+  const std::string place = "the swarm trains on the data '" + name + "', which ";
+  const std::string remedy = "; give the path of your own copy with --data";
+  if (name.find('/') != std::string::npos || name.find("..") != std::string::npos)
+    return Error{place + "is a path, and a peer reads no path that another peer names" + remedy};
+  const auto parts = split_label(name);
+  if (!parts) return parts.error();
+  if (is_glyphs(name) || find_in_root(data_root, parts->path)) return load(name, data_root);
+  if (in_catalogue(name)) return not_found(name, data_root, kFormats);
+  return Error{place + "is neither in the catalogue nor in the folder $STARLING_DATA (" +
+               (data_root.empty() ? "not set" : "'" + data_root + "'") + ")" + remedy};
 }
 
 std::string data_name(const std::string& name_or_path) {

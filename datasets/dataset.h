@@ -73,6 +73,10 @@ Result<DataPair> join(std::string name, const std::string& folder, Dataset train
 // with .csv or .csv.gz appended.
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root);
 
+// The same for the name that another peer gives: only what the catalogue or $STARLING_DATA has under this
+// name, so that no peer can make this one read its other files. The Error says what else the user can do.
+Result<DataPair> load_shared(const std::string& name, const std::string& data_root);
+
 // The name of the data set that load() would return, without reading it; peers compare these names. It is the
 // path's last part with the label option, without the ending of a CSV file unless a catalogue entry has that
 // name.

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "wire/frame.h"
 #include "wire/protocol_generated.h"
 
@@ -157,7 +158,16 @@ class Reader {
         return {};
       }
     }
-    return s->str();
+    std::string text = s->str();
+    if (is_utf8(text)) return text;
+    wrong(field, "is not UTF-8");
+    return {};
+  }
+
+  std::string name(const flatbuffers::String* s, const char* field) {
+    std::string name = text(s, kNameBytesMax, field);
+    if (!is_member_name(name)) wrong(field, "contains a space or an unprintable character");
+    return name;
   }
 
   template <class Enum>
@@ -174,6 +184,7 @@ class Reader {
   Address address(const flatbuffers::String* host, std::uint16_t port) {
     Address a{text(host, kHostBytesMax, "host"), port};
     if (a.host.empty()) wrong("host", "is empty");
+    if (!is_host(a.host)) wrong("host", "contains a space, a bracket or an unprintable character");
     if (a.port == 0) wrong("port", "is 0");
     return a;
   }
@@ -196,7 +207,7 @@ class Reader {
     }
     Member out;
     out.id = id(m->id(), "member id");
-    out.name = text(m->name(), kNameBytesMax, "member name");
+    out.name = name(m->name(), "member name");
     out.address = address(m->host(), m->port());
     out.incarnation = m->incarnation();
     out.liveness = enumerator(m->liveness(), Liveness::left, "liveness");
@@ -279,7 +290,7 @@ Hello get(Reader& r, const fb::Hello& m) {
   Hello out;
   out.swarm = r.text(m.swarm(), kNameBytesMax, "swarm");
   out.id = r.id(m.id(), "id");
-  out.name = r.text(m.name(), kNameBytesMax, "name");
+  out.name = r.name(m.name(), "name");
   out.address = r.address(m.host(), m.port());
   out.purpose = r.enumerator(m.purpose(), Purpose::bulk, "purpose");
   return out;

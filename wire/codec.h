@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/ids.h"
 #include "base/result.h"
 #include "wire/messages.h"
 
 namespace starling::wire {
 
-// Maximum lengths of texts, in bytes. No text contains control characters.
-inline constexpr std::size_t kNameBytesMax = 64;  // swarm and peer names, keys of settings
-inline constexpr std::size_t kHostBytesMax = 253;
+// Maximum lengths of texts, in bytes. Every text is UTF-8 without control characters; hosts and names of
+// peers pass is_host() and is_member_name() (base/ids.h).
+using starling::kHostBytesMax;
+using starling::kNameBytesMax;  // also of swarms' names and keys of settings
 inline constexpr std::size_t kModelBytesMax = 256;
 inline constexpr std::size_t kTextBytesMax = 1024;  // data, sentences
 inline constexpr std::size_t kSettingValueBytesMax =

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "cli/commands/flag_values.h"
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
+#include "training/records/files.h"
 
 namespace starling::cli {
 namespace {
@@ -63,18 +63,17 @@ Status read_options(const Arguments& arguments, lab::HuntOptions& options) {
 // Runs one seed and writes its story to `path`.
 int trace(const Arguments& arguments, const lab::HuntOptions& options, const std::string& path,
           lab::HuntOutcome& outcome) {
-  std::ofstream file(path, std::ios::trunc);
-  if (!file) return refuse(arguments, "--trace: cannot write " + path);
+  if (Status accepted = training::check_target(path); !accepted)
+    return refuse(arguments, "--trace: " + accepted.error().message);
   std::string story;
   const lab::SeedOutcome seed = lab::hunt_seed(options, options.from, &story);
   outcome.totals = seed.totals;
   if (seed.violation) outcome.failure = {options.from, *seed.violation};
-  file << "Seed " << options.from << " of " << options.faults << " ("
-       << lab::replay_line(options, options.from) << ")\n\n"
-       << story << '\n'
-       << lab::summary_text(options, outcome);
-  file.flush();
-  if (!file) return refuse(arguments, "--trace: cannot write " + path);
+  const std::string text =
+      fmt::format("Seed {} of {} ({})\n\n{}\n{}", options.from, options.faults,
+                  lab::replay_line(options, options.from), story, lab::summary_text(options, outcome));
+  if (Status written = training::write_text(path, text); !written)
+    return refuse(arguments, "--trace: " + written.error().message);
   return kExitDone;
 }
 

@@ -1,7 +1,6 @@
 // starling peer: one peer, which begins a run or joins one.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <climits>
 #include <filesystem>
 #include <string_view>
@@ -18,6 +17,7 @@
 #include "node/daemon.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
+#include "training/records/files.h"
 
 namespace starling::cli {
 namespace {
@@ -25,7 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDefaultListen = "127.0.0.1:7100";
-constexpr std::size_t kLongestName = 64;
 constexpr std::uint32_t kKeepMax = 100'000;
 // The flags of the short help.
 constexpr std::array<std::string_view, 12> kCommonFlags = {
@@ -101,17 +100,14 @@ Status read_addresses(const Arguments& arguments, node::PeerOptions& options) {
 
 // Names become file names and are listed by other peers.
 Status read_names(const Arguments& arguments, node::PeerOptions& options) {
-  const auto is_plain = [](unsigned char c) {
-    return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
-  };
   for (const auto& [flag, name] :
        {std::pair("--name", &options.name), std::pair("--swarm", &options.swarm)}) {
     const auto text = arguments.get(flag);
     if (!text) continue;
-    if (text->empty() || text->size() > kLongestName || text->front() == '.' ||
-        !std::ranges::all_of(*text, is_plain)) {
+    if (!is_plain_name(*text)) {
       return Error{std::string(flag) + ": '" + text->substr(0, 80) + "' is not 1 to " +
-                   std::to_string(kLongestName) + " letters, digits, '-', '_' and '.' without a leading '.'"};
+                   std::to_string(kNameBytesMax) +
+                   " letters, digits, '-', '_' and '.' without a leading '.'"};
     }
     *name = *text;
   }
@@ -147,6 +143,8 @@ Status read_paths(const Arguments& arguments, node::PeerOptions& options) {
       return Error{"--export: expected the path of a file such as model.safetensors, got '" + *file + "'"};
     if (!fs::is_directory(folder, ignored))
       return Error{"--export: the folder " + folder.string() + " does not exist"};
+    if (Status accepted = training::check_target(*file); !accepted)
+      return Error{"--export: " + accepted.error().message};
     options.export_to = *file;
   }
   return Done{};

@@ -10,11 +10,6 @@
 namespace starling::cli {
 namespace {
 
-Status write(const std::string& path, const std::string& text) {
-  const Bytes bytes = std::as_bytes(std::span(text));
-  return training::write_atomically(path, std::span(&bytes, 1));
-}
-
 int run_report(const Arguments& arguments) {
   const std::vector<std::string>& folders = arguments.all("DIR");
   lab::ReportOptions options;
@@ -32,10 +27,10 @@ int run_report(const Arguments& arguments) {
   const auto report = lab::read_report(folders, options);
   if (!report) return refuse(arguments, report.error());
   const std::string page = arguments.get("--out").value_or(folders.front() + "/report.html");
-  if (const Status written = write(page, lab::to_html(*report)); !written)
+  if (const Status written = training::write_text(page, lab::to_html(*report)); !written)
     return refuse(arguments, written.error());
   if (const auto csv = arguments.get("--csv")) {
-    if (const Status written = write(*csv, lab::to_csv(*report)); !written)
+    if (const Status written = training::write_text(*csv, lab::to_csv(*report)); !written)
       return refuse(arguments, "--csv: " + written.error().message);
   }
   return print_out(

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <fstream>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
@@ -15,6 +14,7 @@
 #include "topologies/drawing.h"
 #include "topologies/layout.h"
 #include "topologies/topology.h"
+#include "training/records/files.h"
 
 namespace starling::cli {
 namespace {
@@ -202,10 +202,9 @@ int show_topology(const Arguments& arguments) {
   if (!text) return refuse(arguments, text.error());
   const auto path = arguments.get("--out");
   if (!path) return print_out(*text);
-  std::ofstream file(*path, std::ios::binary | std::ios::trunc);
-  if (!file) return refuse(arguments, "--out: cannot write " + *path);
-  file << *text << std::flush;
-  return file ? kExitDone : fail(arguments, "cannot write all of " + *path + "; is the disk full?");
+  if (Status written = training::write_text(*path, *text); !written)
+    return refuse(arguments, "--out: " + written.error().message);
+  return kExitDone;
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "lab/interrupts.h"
 #include "lab/measure/chart.h"
 #include "topologies/topology.h"
+#include "training/records/files.h"
 
 namespace starling::cli {
 namespace {
@@ -90,6 +90,10 @@ Status read_request(const Arguments& arguments, Request& request) {
   if (!format) return format.error();
   request.format = *format;
   request.picture = arguments.get("--out");
+  if (request.picture) {
+    if (Status accepted = training::check_target(*request.picture); !accepted)
+      return Error{"--out: " + accepted.error().message};
+  }
   if (!request.measure) {
     for (const char* flag : {"--seeds", "--seed", "--threads", "--partners", "--out"}) {
       if (arguments.has(flag)) return Error{std::string(flag) + " has no effect without --measure"};
@@ -198,10 +202,8 @@ int compare_topologies(const Arguments& arguments) {
     picture = lab::to_svg(lab::consensus_chart(curves, request.peers, request.pairwise.seed));
   }
   if (request.picture) {
-    std::ofstream file(*request.picture, std::ios::trunc);
-    file << picture;
-    file.flush();
-    if (!file) return refuse(arguments, "--out: cannot write " + *request.picture);
+    if (Status written = training::write_text(*request.picture, picture); !written)
+      return refuse(arguments, "--out: " + written.error().message);
   }
   return print_out(request.format == "svg"    ? picture
                    : request.format == "json" ? compare_json(request.peers, request.measure, rows)

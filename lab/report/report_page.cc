@@ -296,9 +296,7 @@ std::string to_html(const Report& report) {
 Status write_report(const std::string& folder) {
   const auto report = read_report({folder});
   if (!report) return report.error();
-  const std::string page = to_html(*report);
-  const Bytes bytes = std::as_bytes(std::span(page));
-  return training::write_atomically(folder + "/report.html", std::span(&bytes, 1));
+  return training::write_text(folder + "/report.html", to_html(*report));
 }
 
 }  // namespace starling::lab

@@ -11,7 +11,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -67,11 +66,6 @@ std::string middle_and_range(std::vector<double> values, const char* form) {
   if (values.size() == 1) return text;
   return text + " (" + fmt::format(fmt::runtime(form), values.front()) + " to " +
          fmt::format(fmt::runtime(form), values.back()) + ")";
-}
-
-Status write_whole(const std::string& path, const std::string& text) {
-  const Bytes bytes = std::as_bytes(std::span(text));
-  return training::write_atomically(path, std::span(&bytes, 1));
 }
 
 class Runs {
@@ -173,8 +167,8 @@ class Runs {
   }
 
   Status write() const {
-    if (Status written = write_whole(options_.out + "/results.csv", csv()); !written) return written;
-    return write_whole(options_.out + "/results.json", json());
+    if (Status written = training::write_text(options_.out + "/results.csv", csv()); !written) return written;
+    return training::write_text(options_.out + "/results.json", json());
   }
 
   std::string csv() const {

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <csignal>
@@ -74,14 +73,6 @@ void remove_leftovers(const std::string& folder, const std::string& name) {
   }
 }
 
-// Names become parts of file names.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.size() <= 64 && name.front() != '.' &&
-         std::ranges::all_of(name, [](unsigned char c) {
-           return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
-         });
-}
-
 Result<Resumption> read_resumption(const std::string& path) {
   const auto facts = training::inspect_peer_state(path);
   if (!facts) return facts.error();
@@ -93,7 +84,8 @@ Result<Resumption> read_resumption(const std::string& path) {
   resumption.path = path;
   auto run = parse_cached_swarm(text("run"));
   if (!run) return Error{path + ": its entry 'run' cannot be used: " + run.error().message};
-  resumption.run = std::move(*run);
+  resumption.run = std::move(run->swarm);
+  if (!run->warning.empty()) resumption.warnings.push_back(path + ": " + run->warning);
   resumption.source = text("source").empty() ? resumption.run.manifest.data : text("source");
   resumption.name = text("name");
   if (!is_plain_name(resumption.name)) return Error{path + ": 'name' is missing or not a peer's name"};
@@ -170,7 +162,7 @@ Result<std::optional<Resumption>> find_resumption(const std::string& file_or_fol
     auto found = read_resumption(file.path);
     if (found) {
       found->passed_over = std::move(passed_over);
-      found->warnings = std::move(warnings);
+      found->warnings.insert(found->warnings.begin(), warnings.begin(), warnings.end());
       return std::optional(std::move(*found));
     }
     passed_over.push_back(file.path);
@@ -287,7 +279,16 @@ Result<std::string> Checkpointer::write(const models::Layout& layout, const trai
   const std::string path = path_of(state.steps);
   if (!std::ranges::all_of(state.parameters, [](float x) { return std::isfinite(x); }))
     return Error{"no checkpoint " + path + ": the parameters are not finite"};
-  if (const Status written = training::write_peer_state(path, layout, state, to_facts(facts, state));
+  const auto is_readable = [&](const std::string& temporary) -> Status {
+    const auto read = read_resumption(temporary);
+    if (read) return Done{};
+    std::string why = read.error().message;
+    if (const std::size_t at = why.find(temporary); at != std::string::npos)
+      why.replace(at, temporary.size(), "what was written");
+    return Error{"no checkpoint " + path + ": it could not be read back: " + why};
+  };
+  if (const Status written =
+          training::write_peer_state(path, layout, state, to_facts(facts, state), is_readable);
       !written)
     return written.error();
   if (kept_.empty() || kept_.back() != state.steps) kept_.push_back(state.steps);

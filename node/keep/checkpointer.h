@@ -88,8 +88,9 @@ class Checkpointer {
   void begins(std::uint64_t steps);
   void ends() { under_way_ = false; }
 
-  // Writes the file, then removes the older ones; on any thread, one call at a time. Returns the path. A
-  // failure leaves every older file as it was; values that are not finite are a failure.
+  // Writes the file and reads it back, gives it its name, then removes the older ones; on any thread, one
+  // call at a time. Returns the path. A failure leaves every older file as it was; values that are not
+  // finite, and a file that no peer could resume from, are failures.
   Result<std::string> write(const models::Layout& layout, const training::PeerState& state,
                             const CheckpointFacts& facts);
 

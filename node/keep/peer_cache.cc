@@ -26,6 +26,7 @@ using json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
+constexpr std::size_t kShownMax = 200;  // bytes of a member in a warning
 
 // A process that was killed during a write leaves its temporary file.
 void remove_leftovers(const std::string& folder) {
@@ -38,18 +39,30 @@ void remove_leftovers(const std::string& folder) {
 }
 
 // The protocol's limits apply, because other members get what is read here.
-Status check(const CachedSwarm& cached) {
-  wire::Welcome welcome;
-  welcome.manifest = cached.manifest;
-  for (const CachedPeer& member : cached.members) {
-    wire::Member& sent = welcome.members.emplace_back();
-    sent.id = PeerId{1};
-    sent.name = member.name;
-    sent.address = member.address;
-  }
-  const auto decoded = wire::decode_message(wire::encode_message(welcome));
+Status check(const wire::Manifest& manifest) {
+  const auto decoded = wire::decode_message(wire::encode_message(wire::Welcome{manifest, Duration{0}, {}}));
   if (!decoded) return decoded.error();
   return Done{};
+}
+
+// nullopt: no message of the protocol can carry this member.
+std::optional<CachedPeer> read_member(const json& member) {
+  const auto text = [&](const char* key) -> std::string {
+    const auto found = member.find(key);
+    return found != member.end() && found->is_string() ? found->get<std::string>() : " ";
+  };
+  std::string name = text("name");
+  auto address = Address::parse(text("address"));
+  if (!address || address->port == 0 || !is_member_name(name)) return std::nullopt;
+  return CachedPeer{std::move(name), std::move(*address)};
+}
+
+// `first`: as it is in the file. Only ASCII, because the text of an unusable member may contain anything.
+std::string left_out(const json& first, std::size_t count) {
+  const std::string shown = first.dump(-1, ' ', true, json::error_handler_t::replace);
+  return (count == 1 ? "a member that cannot be used is left out: "
+                     : std::to_string(count) + " members that cannot be used are left out, such as ") +
+         shown.substr(0, kShownMax) + (shown.size() > kShownMax ? "..." : "");
 }
 
 }  // namespace
@@ -94,8 +107,9 @@ std::string to_json(const CachedSwarm& cached) {
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-Result<CachedSwarm> parse_cached_swarm(std::string_view text) {
-  CachedSwarm cached;
+Result<ReadSwarm> parse_cached_swarm(std::string_view text) {
+  ReadSwarm read;
+  CachedSwarm& cached = read.swarm;
   try {
     const json object = json::parse(text);
     if (object.at("format").get<int>() != kFormat) return Error{"its format has another version"};
@@ -110,19 +124,23 @@ Result<CachedSwarm> parse_cached_swarm(std::string_view text) {
       cached.manifest.settings.push_back(
           {setting.at("key").get<std::string>(), setting.at("value").get<std::string>()});
     }
-    for (const json& member : object.at("members")) {
-      auto address = Address::parse(member.at("address").get<std::string>());
-      if (!address) return address.error();
-      cached.members.push_back({member.at("name").get<std::string>(), std::move(*address)});
+    const auto& members = object.at("members").get_ref<const json::array_t&>();
+    if (members.size() > CachedSwarm::kMembersMax)
+      return Error{"it names more than " + std::to_string(CachedSwarm::kMembersMax) + " members"};
+    const json* unusable = nullptr;
+    for (const json& member : members) {
+      if (auto usable = read_member(member)) {
+        cached.members.push_back(std::move(*usable));
+      } else if (unusable == nullptr) {
+        unusable = &member;
+      }
     }
+    if (unusable != nullptr) read.warning = left_out(*unusable, members.size() - cached.members.size());
   } catch (const json::exception&) {
     return Error{"its text was not written by a peer"};
   }
-  if (cached.members.size() > CachedSwarm::kMembersMax) {
-    return Error{"it names more than " + std::to_string(CachedSwarm::kMembersMax) + " members"};
-  }
-  if (Status sound = check(cached); !sound) return sound.error();
-  return cached;
+  if (Status sound = check(cached.manifest); !sound) return sound.error();
+  return read;
 }
 
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest) {
@@ -176,10 +194,11 @@ PeerCache::Loaded PeerCache::load(const std::string& swarm) {
   std::string why;
   const auto text = training::read_text(path(), kFileBytesMax);
   if (text) {
-    auto cached = parse_cached_swarm(*text);
-    if (cached && cached->swarm == swarm) return {std::move(*cached), ""};
+    auto read = parse_cached_swarm(*text);
+    if (read && read->swarm.swarm == swarm)
+      return {std::move(read->swarm), read->warning.empty() ? "" : path() + ": " + read->warning};
     why =
-        cached ? "it is for the swarm '" + cached->swarm + "', not '" + swarm + "'" : cached.error().message;
+        read ? "it is for the swarm '" + read->swarm.swarm + "', not '" + swarm + "'" : read.error().message;
   } else {
     why = text.error().message;
   }
@@ -191,8 +210,7 @@ PeerCache::Loaded PeerCache::load(const std::string& swarm) {
 
 Status PeerCache::write(const std::string& text) {
   if (text == written_) return Done{};
-  const Bytes bytes = std::as_bytes(std::span(text));
-  if (Status written = training::write_atomically(path(), std::span(&bytes, 1)); !written) return written;
+  if (Status written = training::write_text(path(), text); !written) return written;
   if (Status flushed = training::flush_folder(folder_); !flushed) return flushed;
   written_ = text;
   return Done{};

@@ -42,8 +42,14 @@ std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
 
 // The file's text. REQUIRES: at most kMembersMax members.
 std::string to_json(const CachedSwarm& cached);
-// An Error for any text that a peer would not write.
-Result<CachedSwarm> parse_cached_swarm(std::string_view text);
+struct ReadSwarm {
+  CachedSwarm swarm;
+  std::string warning;  // one sentence about the members that cannot be used and are left out; empty: none
+};
+// An Error for a text that a peer would not write. Unusable members are no Error: they are hints, and the
+// rest of the text is still good. What to_json() makes of a manifest and members that decode_message()
+// (wire/codec.h) accepts is read back without a change.
+Result<ReadSwarm> parse_cached_swarm(std::string_view text);
 
 // Applies a run's shared settings.
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest);
@@ -67,7 +73,7 @@ class PeerCache {
 
   struct Loaded {
     std::optional<CachedSwarm> swarm;  // nullopt: no file, or an unusable one
-    std::string warning;               // one sentence about an unusable file
+    std::string warning;               // one sentence about an unusable file, or unusable members in it
   };
   // REQUIRES: no write() is in progress.
   Loaded load(const std::string& swarm);

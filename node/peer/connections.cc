@@ -18,10 +18,11 @@ namespace {
 constexpr Duration kHandshakeLimit = std::chrono::seconds(3);
 constexpr int kSilentDialsMax = 3;
 
+// The host's name, if it may be part of a peer's.
 std::string host_name() {
   char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "peer";
-  return name;
+  const bool known = ::gethostname(name, sizeof name - 1) == 0;
+  return known && is_plain_name(std::string(name) + "-65535") ? name : "peer";
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "node/peer/preparation.h"
 
+#include <new>
+#include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -8,20 +11,38 @@
 #include "training/replica/recipe.h"
 
 namespace starling::node {
+namespace {
+
+// The result of work(). An allocation that fails on the builder's thread ends the preparation, not the
+// process.
+template <class Work>
+std::invoke_result_t<Work&> within_memory(Work work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {  // more than any vector holds
+  }
+  return Error{"this machine has too little memory to read the data and the parameters of the run"};
+}
+
+}  // namespace
 
 void Preparation::load_own_data() {
   const PeerOptions& options = parts_.options;
   if (!options.data) return;
-  parts_.builder.run(
-      [this, &options] { own_data_.emplace(datasets::load(*options.data, options.data_root)); });
+  parts_.builder.run([this, &options] {
+    own_data_ = within_memory([&] { return datasets::load(*options.data, options.data_root); });
+  });
 }
 
 void Preparation::build(std::optional<wire::Manifest> swarms, std::function<void(Status)> done) {
   parts_.builder.run(
       [this, swarms = std::move(swarms)] {
-        return with_state(
-            swarms ? build_of(*swarms)
-                   : make(datasets::load(parts_.experiment.data.source, parts_.options.data_root)));
+        return within_memory([&] {
+          return with_state(
+              swarms ? build_of(*swarms)
+                     : make(datasets::load(parts_.experiment.data.source, parts_.options.data_root)));
+        });
       },
       [this, done = std::move(done)](Built built) {
         if (!built) return done(built.error());
@@ -35,8 +56,8 @@ wire::Manifest Preparation::own_manifest() const {
   return training::manifest_of<wire::Manifest>(parts_.experiment, replica.plan.layout, replica.data.name);
 }
 
-Preparation::Built Preparation::make(Result<datasets::DataPair> data) const {
-  return make_replica(parts_.experiment, std::move(data), parts_.options.slot, parts_.own_order());
+Preparation::Built Preparation::make(Result<datasets::DataPair> data, const PlanCheck& check) const {
+  return make_replica(parts_.experiment, std::move(data), parts_.options.slot, parts_.own_order(), check);
 }
 
 // On the builder's thread. The shared settings are the swarm's, the others the peer's own.
@@ -56,14 +77,14 @@ Preparation::Built Preparation::build_of(const wire::Manifest& manifest) {
   }
   experiment.seed = manifest.seed;
   experiment.data.source = options.data.value_or(manifest.data);
-  auto replica =
-      make(own_data_ ? std::move(*own_data_) : datasets::load(experiment.data.source, options.data_root));
-  if (replica && (*replica)->plan.layout.fingerprint() != manifest.fingerprint) {
-    return Error{"the model '" + manifest.model + "' for the data '" + (*replica)->data.name +
+  const auto has_same_layout = [&manifest](const models::Plan& plan, const std::string& data) -> Status {
+    if (plan.layout.fingerprint() == manifest.fingerprint) return Done{};
+    return Error{"the model '" + manifest.model + "' for the data '" + data +
                  "' has another layout here than in the swarm (which trains on '" + manifest.data +
                  "'); --data must name a copy of the same data"};
-  }
-  return replica;
+  };
+  return make(own_data_ ? std::move(*own_data_) : datasets::load_shared(manifest.data, options.data_root),
+              has_same_layout);
 }
 
 // On the builder's thread. Reads the checkpoint, or the file with the first parameters.

@@ -42,7 +42,7 @@ class Preparation {
 
  private:
   using Built = Result<std::unique_ptr<Replica>>;
-  Built make(Result<datasets::DataPair> data) const;
+  Built make(Result<datasets::DataPair> data, const PlanCheck& check = {}) const;
   Built build_of(const wire::Manifest& manifest);
   Built with_state(Built replica);
 

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
+#include <new>
 
 #include "base/text.h"
+#include "node/work/free_memory.h"
 #include "training/records/checkpoint.h"
 #include "training/replica/memory.h"
 #include "training/replica/recipe.h"
@@ -38,6 +41,40 @@ std::string size_text(std::size_t bytes) {
   return number < 1e9 ? fmt::format("{:.1f} MB", number / 1e6) : fmt::format("{:.1f} GB", number / 1e9);
 }
 
+// "HAS, and training lenet ... needs about 3.1 GB; a smaller batch or fewer workers need less".
+std::string too_large(const std::string& has, const training::Experiment& experiment, std::size_t need) {
+  std::vector<std::string> remedies{"a smaller batch"};
+  if (experiment.training.workers > 1) remedies.emplace_back("fewer workers");
+  if (!experiment.training.recompute) remedies.emplace_back("--recompute");
+  return fmt::format("{}, and training {} with batches of {} by {} worker{} needs about {}; {} need{} less",
+                     has, experiment.model.name, experiment.training.batch_size, experiment.training.workers,
+                     experiment.training.workers == 1 ? "" : "s", size_text(need), one_of(remedies),
+                     remedies.size() == 1 ? "s" : "");
+}
+
+// The error if this machine has too little memory left for a replica that it computes itself.
+Status check_memory(const training::Experiment& experiment, const models::Plan& plan,
+                    const kernels::Backend& backend) {
+  const auto free = backend.memory().on_host() ? free_memory() : std::nullopt;
+  if (!free) return Done{};
+  // Measuring takes time and memory. Without recomputation no common network needs more than this multiple of
+  // the bound.
+  constexpr std::size_t kMultiple = 8;
+  std::size_t need = training::least_training_memory(experiment, plan);
+  if (need <= *free && (experiment.training.recompute || need > *free / kMultiple))
+    need = std::max(need, training::host_training_memory(experiment, plan, backend));
+  if (need <= *free) return Done{};
+  return Error{too_large("this machine has " + size_text(*free) + " of memory left", experiment, need)};
+}
+
+// For an allocation that failed although check_memory() accepted the plan.
+Error out_of_memory(const training::Experiment& experiment, const models::Plan& plan) {
+  const auto free = free_memory();
+  return Error{too_large("an allocation failed: this machine has " +
+                             (free ? size_text(*free) : "too little") + " of memory left",
+                         experiment, training::least_training_memory(experiment, plan))};
+}
+
 // The error for the first device with too little memory for all of a replica; nullopt if there is none.
 // REQUIRES: what was built of the replica is destroyed.
 std::optional<std::string> whole_need(const training::Experiment& experiment, const models::Plan& plan,
@@ -52,16 +89,9 @@ std::optional<std::string> whole_need(const training::Experiment& experiment, co
         need += training::DeviceGroup::vectors(backend == backends->front()) * plan.layout.arena_size() *
                 sizeof(float);
       if (!room || need <= room->free) continue;
-      std::vector<std::string> remedies{"a smaller batch"};
-      if (experiment.training.workers > 1) remedies.emplace_back("fewer workers");
-      if (!experiment.training.recompute) remedies.emplace_back("--recompute");
-      return fmt::format(
-          "{} has {} free of its {}, and training {} with batches of {} by {} worker{} needs about {}; {} "
-          "need{} less",
-          backend->name(), size_text(room->free), size_text(room->total), experiment.model.name,
-          experiment.training.batch_size, experiment.training.workers,
-          experiment.training.workers == 1 ? "" : "s", size_text(need), one_of(remedies),
-          remedies.size() == 1 ? "s" : "");
+      return too_large(fmt::format("{} has {} free of its {}", backend->name(), size_text(room->free),
+                                   size_text(room->total)),
+                       experiment, need);
     }
   } catch (const kernels::DeviceError&) {
   }
@@ -79,19 +109,25 @@ std::string Replica::devices() const {
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
                                               Result<datasets::DataPair> data,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
-                                              std::uint64_t own_order) {
+                                              std::uint64_t own_order, const PlanCheck& check) {
   if (!data) return data.error();
   const auto plan = training::make_plan(experiment, data->train);
   if (!plan) return plan.error();
+  if (check) {
+    if (Status accepted = check(*plan, data->name); !accepted) return accepted.error();
+  }
   const std::uint32_t place = slot ? slot->first : 0;
   auto backends = training::make_backends(experiment, place);
   if (!backends) return backends.error();
   try {
+    if (Status fits = check_memory(experiment, *plan, *backends->front()); !fits) return fits.error();
     return build(experiment, std::move(*data), *plan, std::move(*backends), slot, own_order);
   } catch (const kernels::OutOfDeviceMemory& error) {
     return Error{whole_need(experiment, *plan, place).value_or(error.what())};
   } catch (const kernels::DeviceError& error) {
     return Error{error.what()};
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(experiment, *plan);
   }
 }
 

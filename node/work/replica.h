@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,13 +40,17 @@ struct Replica {
   std::string devices() const;  // "cuda:0,cuda:1"
 };
 
+// Decides whether the plan, for the data set of this name, may be built.
+using PlanCheck = std::function<Status(const models::Plan& plan, const std::string& data)>;
+
 // Builds the model for the data and the workers: may take seconds, on any thread. The arena is zero. `data`:
 // from datasets::load(). `slot`: the shard (slot, slots); without one the whole set, in an order drawn from
-// `own_order`.
+// `own_order`. `check`, which may be empty, and the memory that training needs come first: nothing large is
+// allocated for a plan that is rejected. An allocation that fails is an Error.
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
                                               Result<datasets::DataPair> data,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
-                                              std::uint64_t own_order);
+                                              std::uint64_t own_order, const PlanCheck& check = {});
 
 // Writes these parameters of the replica with its model, data and seed as metadata. Creates the folder if it
 // is missing.

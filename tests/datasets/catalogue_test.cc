@@ -80,6 +80,48 @@ TEST_CASE("a table is loaded by its path, or by its name under the data root") {
   CHECK(load("few:label=1", root.path())->train.classes == 5);
 }
 
+TEST_CASE("another peer's name for data leads to the catalogue and the data root, and never to a path") {
+  TemporaryFolder root;
+  const std::string text = "1,0,5\n2,1,6\n3,0,7\n4,1,8\n1,0,5\n2,1,6\n3,0,7\n4,1,8\n1,0,5\n2,1,6\n";
+  const std::string path = root.write("few.csv", FileBytes(text.begin(), text.end()));
+  const std::string folder = root.path("inner");
+  std::filesystem::create_directory(folder);
+  for (const char* name : {"few", "few.csv", "few:label=2"}) {
+    CAPTURE(name);
+    const auto pair = load_shared(name, root.path());
+    REQUIRE(pair.ok());
+    CHECK(pair->train.size() == 9);
+  }
+  CHECK(load_shared("glyphs:seed=7", "")->name == "glyphs:seed=7");
+  for (const std::string& name :
+       {path, path + ":label=2", std::string("./few.csv"), std::string("inner/../few"),
+        std::string("../few.csv"), std::string(".."), std::string("/")}) {
+    CAPTURE(name);
+    const auto pair = load_shared(name, folder);
+    REQUIRE_FALSE(pair.ok());
+    CHECK(
+        pair.error().message ==
+        "the swarm trains on the data '" + name +
+            "', which is a path, and a peer reads no path that another peer names; give the path of your own "
+            "copy with --data");
+  }
+  // Names that load() finds in the working directory.
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(root.path());
+  const bool own = load("few.csv", "").ok();
+  const auto shared = load_shared("few.csv", ""), here = load_shared(".", folder),
+             none = load_shared("", folder);
+  std::filesystem::current_path(before);
+  CHECK(own);
+  REQUIRE_FALSE(shared.ok());
+  CHECK(contains(shared.error().message,
+                 "$STARLING_DATA (not set); give the path of your own copy with --data"));
+  REQUIRE_FALSE(here.ok());
+  CHECK(contains(here.error().message, "$STARLING_DATA ('" + folder + "')"));
+  CHECK_FALSE(none.ok());
+  CHECK(contains(load_shared("mnist", folder).error().message, "`starling data fetch mnist` downloads it"));
+}
+
 TEST_CASE("folders of tables and of arrays are loaded by their path, tables with a column of labels") {
   TemporaryFolder root;
   std::filesystem::create_directory(root.path("tables"));

@@ -127,13 +127,56 @@ TEST_CASE("a checkpoint holds everything that its peer needs to resume the run")
 
 TEST_CASE("a checkpoint whose peer's name would be a path elsewhere is rejected") {
   const TemporaryFolder folder;
-  const auto p = open(folder);
   for (const char* name : {"", "../p", ".p", "a/b", "p q"}) {
     INFO(name);
-    write(*p, 3, name);
+    const training::PeerState state = state_at(3);
+    REQUIRE(training::write_peer_state(folder.file("p.3.safetensors"), small_layout(), state,
+                                       to_facts(facts(name), state))
+                .ok());
     const auto found = find_resumption(folder.file("p.3.safetensors"), "");
     REQUIRE_FALSE(found.ok());
     CHECK(says(found.error().message, "'name' is missing or not a peer's name"));
+  }
+}
+
+TEST_CASE("a checkpoint that cannot be read back is an error and replaces no older one") {
+  const TemporaryFolder folder;
+  const auto p = open(folder, "p", nullptr, 1);
+  write(*p, 3);
+  const std::string before = contents(folder.file("p.3.safetensors"));
+  CheckpointFacts unreadable = facts("p q");
+  const auto refused = [&](std::uint64_t steps) {
+    const auto written = p->write(small_layout(), state_at(steps), unreadable);
+    REQUIRE_FALSE(written.ok());
+    CHECK(contents(folder.file("p.3.safetensors")) == before);
+    CHECK(files_in(folder) == std::set<std::string>{"p.3.safetensors"});
+    return written.error().message;
+  };
+  for (const std::uint64_t steps : {3, 4}) {
+    CHECK(refused(steps) == "no checkpoint " + folder.file("p." + std::to_string(steps) + ".safetensors") +
+                                ": it could not be read back: what was written: 'name' is missing or not a "
+                                "peer's name");
+  }
+  unreadable = facts();
+  unreadable.run.manifest.model = "mlp\n";
+  CHECK(
+      says(refused(5), "its entry 'run' cannot be used: Welcome message: model contains control characters"));
+  write(*p, 6);
+  CHECK(files_in(folder) == std::set<std::string>{"p.6.safetensors"});
+}
+
+TEST_CASE("a member that cannot be used is left out of a checkpoint with a warning") {
+  const TemporaryFolder folder;
+  CheckpointFacts with_stranger = facts();
+  with_stranger.run.members.push_back({"stranger", {"a b", 9}});
+  REQUIRE(open(folder)->write(small_layout(), state_at(3), with_stranger).ok());
+  for (const std::string& path : {folder.path(), folder.file("p.3.safetensors")}) {
+    const Resumption resumption = found(path);
+    CHECK(resumption.run == facts().run);
+    REQUIRE(resumption.warnings.size() == 1);
+    CHECK(resumption.warnings.front() ==
+          folder.file("p.3.safetensors") +
+              ": a member that cannot be used is left out: " + R"({"name":"stranger","address":"a b:9"})");
   }
 }
 

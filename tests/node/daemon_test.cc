@@ -3,9 +3,13 @@
 #include "node/daemon.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +17,13 @@
 #include "node/work/replica.h"
 #include "tests/catch.h"
 #include "tests/transport/world.h"
+#include "training/replica/recipe.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STARLING_SANITIZED_MEMORY 1  // their allocators end the process
+#else
+#define STARLING_SANITIZED_MEMORY 0
+#endif
 
 namespace starling::node {
 namespace {
@@ -68,6 +79,15 @@ std::vector<PeerReport> reports_in(const std::string& text) {
     begin = end + 1;
   }
   return reports;
+}
+
+// A network of two layers with this many features.
+training::Experiment wide(int features) {
+  const std::string layer = "{ type = \"linear\", features = " + std::to_string(features) + " }";
+  training::Experiment experiment;
+  experiment.model.name = "wide";
+  experiment.model.layers = "[" + layer + ", " + layer + ", \"linear\"]";
+  return experiment;
 }
 
 PeerReport numbered(std::uint64_t steps) {
@@ -191,6 +211,67 @@ TEST_CASE("a replica that cannot be built is an error that names the reason") {
     experiment.data.partition = "sideways";
     REQUIRE(why(std::pair<std::uint32_t, std::uint32_t>{0, 2}).find("sideways") != std::string::npos);
   }
+}
+
+TEST_CASE("a replica that needs more memory than the machine has is an error with both figures") {
+  training::Experiment experiment = wide(20'000);
+  experiment.training.workers = 1000;
+  const auto replica = make_replica(experiment, datasets::load("glyphs", ""), std::nullopt, 1);
+  REQUIRE_FALSE(replica.ok());
+  const std::string& why = replica.error().message;
+  INFO(why);
+  CHECK(why.starts_with("this machine has "));
+  CHECK(why.find("B of memory left, and training wide with batches of 64 by 1000 workers needs about 3") !=
+        std::string::npos);
+  CHECK(why.ends_with(" GB; a smaller batch, fewer workers or --recompute need less"));
+}
+
+TEST_CASE("a plan is checked before anything is built for it") {
+  training::Experiment experiment = wide(20'000);
+  experiment.training.workers = 1000;
+  std::size_t parameters = 0;
+  const auto replica = make_replica(experiment, datasets::load("glyphs", ""), std::nullopt, 1,
+                                    [&](const models::Plan& plan, const std::string& data) -> Status {
+                                      parameters = plan.layout.parameter_count();
+                                      return Error{"not this plan for " + data};
+                                    });
+  REQUIRE_FALSE(replica.ok());
+  CHECK(replica.error().message == "not this plan for glyphs");
+  CHECK(parameters > 400'000'000);
+}
+
+TEST_CASE("an allocation that fails while a replica is built is an error, not the end of the process") {
+  if (STARLING_SANITIZED_MEMORY) return;
+  auto data = datasets::load("glyphs", "");
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    // The limit of data is not part of the memory that is compared before: the arena's 64 MB do not fit.
+    std::ifstream file("/proc/self/statm");
+    rlim_t pages = 0;
+    for (int field = 0; field < 6; ++field) file >> pages;
+    const rlim_t most = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (rlim_t{32} << 20);
+    const rlimit limit{most, most};
+    if (::setrlimit(RLIMIT_DATA, &limit) != 0) ::_exit(1);
+    const auto replica = make_replica(wide(4000), std::move(data), std::nullopt, 1);
+    if (replica) ::_exit(2);
+    ::_exit(replica.error().message.starts_with("an allocation failed: this machine has ") ? 0 : 3);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("a manifest names the data, and not where its first peer has it") {
+  training::Experiment experiment;
+  experiment.data.source = "/home/somebody/tables/iris.csv";
+  const models::Layout layout;
+  const auto manifest = training::manifest_of<wire::Manifest>(experiment, layout, "iris");
+  CHECK(manifest.data == "iris");
+  CHECK(std::ranges::count(manifest.settings, wire::Setting{"data.source", "iris"}) == 1);
+  for (const wire::Setting& setting : manifest.settings)
+    CHECK(setting.value.find("somebody") == std::string::npos);
 }
 
 TEST_CASE("a replica holds its data, its model, a zero arena that fits and the workers asked for") {

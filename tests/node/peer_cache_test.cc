@@ -9,6 +9,7 @@
 
 #include "tests/catch.h"
 #include "tests/training/temporary_folder.h"
+#include "tests/wire/random_message.h"
 
 namespace starling::node {
 namespace {
@@ -139,10 +140,8 @@ TEST_CASE("a cache that cannot be used is renamed, with one message") {
            "[]",
            sound.substr(0, sound.size() / 2),
            replaced("\"format\": 1", "\"format\": 2"),
-           replaced("10.0.0.1:7100", "10.0.0.1"),
-           replaced("10.0.0.1:7100", "10.0.0.1:0"),
-           replaced("\"p0\"", "\"" + std::string(65, 'p') + "\""),
-           replaced("\"p0\"", "7"),
+           replaced("\"members\"", "\"people\""),
+           sound.substr(0, sound.find("\"members\"")) + "\"members\": 7}",
            replaced("lenet", "le\\u0007net"),
            replaced("129068", "-1"),
            std::string(std::size_t{5} << 20, ' '),
@@ -159,6 +158,95 @@ TEST_CASE("a cache that cannot be used is renamed, with one message") {
     CHECK_FALSE(holds(folder, "peers.json"));
     CHECK(contents(folder.file("peers.json.damaged")) == text);
   }
+}
+
+TEST_CASE("members that cannot be used are left out of a cache with one warning, and the rest is used") {
+  const TemporaryFolder folder;
+  const std::string sound = to_json(small_swarm());
+  CachedSwarm rest = small_swarm();
+  rest.members.erase(rest.members.begin());
+  const std::string address = "10.0.0.1:7100", name = "\"p0\"";
+  for (const auto& [what, by] : std::vector<std::pair<std::string, std::string>>{
+           {address, "10.0.0.1"},
+           {address, "10.0.0.1:0"},
+           {address, "a b:9"},
+           {address, "\xc2\x9b:9"},
+           {name, "\"" + std::string(65, 'p') + "\""},
+           {name, "\"a b\""},
+           {name, "\"\\u202e\""},
+           {name, "7"},
+           {"\"name\": \"p0\"", "\"nickname\": \"p0\""},
+       }) {
+    INFO(by);
+    std::string text = sound;
+    text.replace(text.find(what), what.size(), by);
+    const auto cache = open_cache(folder);
+    folder.write("peers.json", text);
+    const auto loaded = cache->load("starling");
+    CHECK(loaded.swarm == rest);
+    CHECK(loaded.warning.starts_with(folder.file("peers.json") +
+                                     ": a member that cannot be used is left out: {"));
+    const bool shows_port = loaded.warning.find("7100") != std::string::npos;
+    CHECK(shows_port == (what != address));
+    CHECK(std::ranges::all_of(loaded.warning, [](char c) { return c >= ' ' && c <= '~'; }));
+    CHECK(contents(folder.file("peers.json")) == text);
+  }
+  std::string none = sound;
+  for (std::size_t at = 0; (at = none.find("\"p", at)) != std::string::npos; at += 2)
+    none.insert(at + 1, " ");
+  const auto read = parse_cached_swarm(none);
+  REQUIRE(read.ok());
+  CHECK(read->swarm.members.empty());
+  CHECK(read->warning.starts_with("3 members that cannot be used are left out, such as {\"name\":\" p0\""));
+}
+
+TEST_CASE("every member and every manifest that a message may carry survives the cache") {
+  Random r(17);
+  std::size_t accepted = 0, rejected = 0;
+  const auto judge = [&](const std::vector<std::byte>& body) {
+    const auto decoded = wire::decode_message(body);
+    if (!decoded) {
+      ++rejected;
+      return;
+    }
+    CachedSwarm swarm = small_swarm(0);
+    const auto add = [&](const auto& message) {
+      if constexpr (requires { message.members; }) {
+        for (const wire::Member& m : message.members) swarm.members.push_back({m.name, m.address});
+      }
+      if constexpr (requires { message.self; })
+        swarm.members.push_back({message.self.name, message.self.address});
+      if constexpr (requires { message.manifest; }) swarm.manifest = message.manifest;
+    };
+    std::visit(add, *decoded);
+    const auto read = parse_cached_swarm(to_json(swarm));
+    REQUIRE(read.ok());
+    REQUIRE(read->swarm == swarm);
+    REQUIRE(read->warning.empty());
+    accepted += swarm.members.size();
+  };
+  const auto random_bytes = [&r](std::size_t most) {
+    std::string text(1 + r.below(most), ' ');
+    for (char& c : text) c = static_cast<char>(r.below(256));
+    return text;
+  };
+  for (int round = 0; round < 200; ++round) {
+    for (std::size_t kind = 0; kind < std::variant_size_v<wire::Message>; ++kind) {
+      auto body = wire::encode_message(wire::testing::random_message(r, kind));
+      judge(body);
+      for (std::uint64_t flips = 1 + r.below(4); flips > 0; --flips)
+        body[r.below(body.size())] ^= static_cast<std::byte>(1 + r.below(255));
+      judge(body);
+    }
+  }
+  for (int round = 0; round < 20'000; ++round) {
+    wire::Member m = wire::testing::random_member(r);
+    std::string& text = r.chance(0.5) ? m.name : m.address.host;
+    text.insert(r.below(text.size() + 1), random_bytes(3));
+    judge(wire::encode_message(wire::Gossip{{m}, false, {}}));
+  }
+  CHECK(accepted > 1000);
+  CHECK(rejected > 1000);
 }
 
 TEST_CASE("a full disk is an error, and the cache stays as it was") {

@@ -137,6 +137,31 @@ TEST_CASE("a member without id or address is rejected") {
   CHECK_FALSE(comes_back(Hello{"swarm", PeerId{5}, "n", {"", 1}, Purpose::control}));
 }
 
+TEST_CASE("a host or a name that a reader of addresses or names rejects is rejected on the wire") {
+  const auto with = [](const std::string& host, const std::string& name) {
+    Member m = good_member();
+    m.address.host = host;
+    m.name = name;
+    return comes_back(Gossip{{good_member(), m}, false, {}});
+  };
+  CHECK(with("::1", "[\xc3\xb6]"));
+  for (const char* text : {"a b", "\xff", "\xc2\x9b", "\xe2\x80\xae", "\xe2\x80\xa8", "\xe2\x81\xa6"}) {
+    CHECK_FALSE(with(text, "p"));
+    CHECK_FALSE(with("h", text));
+    CHECK_FALSE(comes_back(Hello{"swarm", PeerId{1}, text, {"h", 1}, Purpose::control}));
+    CHECK_FALSE(comes_back(Hello{"swarm", PeerId{1}, "p", {text, 1}, Purpose::control}));
+    CHECK_FALSE(comes_back(PingRequest{1, PeerId{3}, {text, 1}, {}}));
+  }
+  CHECK_FALSE(with("[h]", "p"));
+  CHECK_FALSE(comes_back(Refusal{RefusalReason::busy, "\xff"}));
+  Member m = good_member();
+  m.address.host = "a b";
+  CHECK(refusal_of(Join{m}) == "Join message: host contains a space, a bracket or an unprintable character");
+  m = good_member();
+  m.name = "a b";
+  CHECK(refusal_of(Join{m}) == "Join message: member name contains a space or an unprintable character");
+}
+
 TEST_CASE("texts and lists have length limits") {
   CHECK(comes_back(Refusal{RefusalReason::busy, std::string(kTextBytesMax, 'x')}));
   CHECK_FALSE(comes_back(Refusal{RefusalReason::busy, std::string(kTextBytesMax + 1, 'x')}));

@@ -26,14 +26,29 @@ inline std::string random_value(Random& r) {
 
 inline PeerId random_id(Random& r) { return PeerId{r.bits() | 1}; }
 
+// Of characters of one to four bytes, without spaces.
+inline std::string random_word(Random& r, std::size_t most) {
+  const std::size_t wanted = r.below(most + 1);
+  std::string word;
+  for (;;) {
+    std::string next(1, static_cast<char>('!' + r.below(94)));
+    if (r.chance(0.1))
+      next = std::vector<const char*>{"\xc3\xb6", "\xe6\x97\xa5", "\xf0\x9f\x98\x80"}[r.below(3)];
+    if (word.size() + next.size() > wanted) return word;
+    word += next;
+  }
+}
+
 inline Address random_address(Random& r) {
-  return {"h" + random_text(r, kHostBytesMax - 1), static_cast<std::uint16_t>(1 + r.below(65535))};
+  std::string host = "h" + random_word(r, kHostBytesMax - 1);
+  std::erase_if(host, [](char c) { return c == '[' || c == ']'; });
+  return {host, static_cast<std::uint16_t>(1 + r.below(65535))};
 }
 
 inline Member random_member(Random& r) {
   Member m;
   m.id = random_id(r);
-  m.name = random_text(r, kNameBytesMax);
+  m.name = random_word(r, kNameBytesMax);
   m.address = random_address(r);
   m.incarnation = static_cast<std::uint32_t>(r.bits());
   m.liveness = static_cast<Liveness>(r.below(4));
@@ -91,7 +106,7 @@ inline Vitals random_vitals(Random& r) {
 inline Message random_message(Random& r, std::size_t index) {
   switch (index) {
     case 0:
-      return Hello{random_text(r, kNameBytesMax), random_id(r), random_text(r, kNameBytesMax),
+      return Hello{random_text(r, kNameBytesMax), random_id(r), random_word(r, kNameBytesMax),
                    random_address(r), static_cast<Purpose>(r.below(2))};
     case 1:
       return Refusal{static_cast<RefusalReason>(r.below(9)), random_text(r, kTextBytesMax)};

@@ -3,34 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text.h"
 #include "models/spec_text.h"
 
 namespace starling::training {
-namespace {
-
-// Whether `text` is UTF-8 (RFC 3629), which is all that the experiment file can hold.
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto at = [&](std::size_t j) -> unsigned {
-      return j < text.size() ? static_cast<unsigned char>(text[j]) : 0;
-    };
-    const unsigned lead = at(i);
-    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead >> 4) == 0xe ? 3 : 4;
-    if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4) return false;
-    for (std::size_t j = 1; j < length; ++j) {
-      if ((at(i + j) & 0xc0) != 0x80) return false;
-    }
-    const unsigned second = at(i + 1);  // not too long a form, no surrogate, not beyond U+10FFFF
-    if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
-        (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) {
-      return false;
-    }
-    i += length;
-  }
-  return true;
-}
-
-}  // namespace
 
 Setting setting_of(const Entry& entry, Setting::Form form) {
   static const std::map<std::string, std::string> kOtherFlags = {

@@ -26,6 +26,22 @@ bool write_all(int descriptor, Bytes bytes) {
   return true;
 }
 
+bool is_standard_output(const std::string& path) {
+  return path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
+Status write_through(const std::string& path, std::span<const Bytes> parts) {
+  for (const Bytes part : parts)
+    if (!write_all(STDOUT_FILENO, part)) return Error{"cannot write " + path + ": " + reason()};
+  return Done{};
+}
+
+std::string kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "folder";
+  if (S_ISFIFO(mode)) return "pipe";
+  return S_ISSOCK(mode) ? "socket" : "device";
+}
+
 }  // namespace
 
 InputFile::InputFile(std::string path, int descriptor, std::size_t size)
@@ -72,7 +88,16 @@ Result<std::string> read_text(const std::string& path, std::size_t largest) {
   return text;
 }
 
-Status write_atomically(const std::string& path, std::span<const Bytes> parts) {
+Status check_target(const std::string& path) {
+  struct stat status {};
+  if (is_standard_output(path) || ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode))
+    return Done{};
+  return Error{"cannot write " + path + ": it is a " + kind_of(status.st_mode) + ", expected a file"};
+}
+
+Status write_atomically(const std::string& path, std::span<const Bytes> parts, const FileCheck& check) {
+  if (is_standard_output(path)) return write_through(path, parts);
+  if (Status accepted = check_target(path); !accepted) return accepted;
   std::string temporary = path + ".XXXXXX";
   const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (descriptor < 0) return Error{"cannot write " + path + ": " + reason()};
@@ -86,12 +111,19 @@ Status write_atomically(const std::string& path, std::span<const Bytes> parts) {
   }
   if (::fchmod(descriptor, 0644) != 0 || ::fsync(descriptor) != 0) return fail(reason(), true);
   if (::close(descriptor) != 0) return fail(reason(), false);
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    return fail("it is a folder, expected a file", false);
+  if (check) {
+    if (Status accepted = check(temporary); !accepted) {
+      ::unlink(temporary.c_str());
+      return accepted;
+    }
   }
   if (::rename(temporary.c_str(), path.c_str()) != 0) return fail(reason(), false);
   return Done{};
+}
+
+Status write_text(const std::string& path, std::string_view text) {
+  const Bytes bytes = std::as_bytes(std::span(text));
+  return write_atomically(path, std::span(&bytes, 1));
 }
 
 Status flush_folder(const std::string& folder) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -36,9 +38,20 @@ class InputFile {
 // The text of a file of at most `largest` bytes.
 Result<std::string> read_text(const std::string& path, std::size_t largest);
 
-// Writes the parts, in order, to a temporary file beside `path`, flushes it to the disk and renames it. On an
-// Error no temporary file remains and an older file at `path` is unchanged.
-Status write_atomically(const std::string& path, std::span<const Bytes> parts);
+// Whether a file may be written to `path`: an Error if it is something else than a regular file, such as a
+// folder, a device or a pipe, which a file must not replace. Standard output under its own name is accepted.
+Status check_target(const std::string& path);
+
+// Decides on a file that is complete, under its temporary name, whether it may replace the one at its path.
+using FileCheck = std::function<Status(const std::string& temporary)>;
+
+// Writes the parts, in order, to a temporary file beside `path`, flushes it to the disk, passes it to `check`
+// (which may be empty) and renames it. On an Error no temporary file remains and an older file at `path` is
+// unchanged. check_target() decides whether `path` is accepted; standard output under its own name,
+// /dev/stdout, receives the parts directly and without the check.
+Status write_atomically(const std::string& path, std::span<const Bytes> parts, const FileCheck& check = {});
+// The same with one text.
+Status write_text(const std::string& path, std::string_view text);
 
 // After this, renames and new files in the folder outlast a power failure.
 Status flush_folder(const std::string& folder);

@@ -200,7 +200,7 @@ Result<std::uint64_t> number_in(const Facts& facts, const std::string& key, cons
 }
 
 Status write_peer_state(const std::string& path, const models::Layout& layout, const PeerState& state,
-                        Facts facts) {
+                        Facts facts, const FileCheck& check) {
   std::vector<TensorToWrite> tensors;
   Writer writer(layout, facts, tensors);
   writer.vector("", state.parameters, /*trained=*/false);
@@ -210,7 +210,7 @@ Status write_peer_state(const std::string& path, const models::Layout& layout, c
   writer.fact("steps", state.steps);
   writer.fact("samples", state.samples);
   if (state.loss && std::isfinite(*state.loss)) writer.fact("loss", *state.loss);
-  return write_tensors(path, tensors, std::move(facts), Durability::checked);
+  return write_tensors(path, tensors, std::move(facts), Durability::checked, check);
 }
 
 Result<SavedPeer> read_peer_state(const std::string& path, const models::Layout& layout) {

@@ -64,9 +64,10 @@ struct PeerState {
 };
 
 // Writes the complete file or nothing; a written file outlasts a power failure. `facts` are added to the
-// metadata. REQUIRES: the state fits the layout; sample numbers are below 2^31.
+// metadata. `check` as in write_atomically(). REQUIRES: the state fits the layout; sample numbers are below
+// 2^31.
 Status write_peer_state(const std::string& path, const models::Layout& layout, const PeerState& state,
-                        Facts facts);
+                        Facts facts, const FileCheck& check = {});
 
 struct SavedPeer {
   PeerState state;

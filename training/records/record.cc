@@ -169,8 +169,7 @@ void RunFolder::remove_end() const {
 }
 
 Status RunFolder::write(const std::string& name, const std::string& text) const {
-  const Bytes part = std::as_bytes(std::span(text));
-  return write_atomically(file(name), std::span(&part, 1));
+  return write_text(file(name), text);
 }
 
 }  // namespace starling::training

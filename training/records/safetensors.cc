@@ -209,7 +209,7 @@ Status SafetensorsFile::check_data() const {
 }
 
 Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors, Facts metadata,
-                     Durability durability) {
+                     Durability durability, const FileCheck& check) {
   if (durability == Durability::checked) {
     Crc crc;
     for (const TensorToWrite& tensor : tensors) crc.add(tensor.bytes);
@@ -230,7 +230,7 @@ Status write_tensors(const std::string& path, std::span<const TensorToWrite> ten
   const std::uint64_t length = text.size();
   std::vector<Bytes> parts = {std::as_bytes(std::span(&length, 1)), std::as_bytes(std::span(text))};
   for (const TensorToWrite& tensor : tensors) parts.push_back(tensor.bytes);
-  if (Status written = write_atomically(path, parts); !written || durability == Durability::plain)
+  if (Status written = write_atomically(path, parts, check); !written || durability == Durability::plain)
     return written;
   return flush_folder_of(path);
 }

@@ -68,9 +68,9 @@ enum class Durability : std::uint8_t {
             // metadata
 };
 // `metadata` goes to the header's "__metadata__" (strings to strings). The file is written as
-// write_atomically() does.
+// write_atomically() does, with its `check`.
 Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors, Facts metadata,
-                     Durability durability = Durability::plain);
+                     Durability durability = Durability::plain, const FileCheck& check = {});
 
 // For messages: the first 80 bytes of a name in quotes; "[3, 5]".
 std::string show_name(const std::string& name);

@@ -1,5 +1,8 @@
 #include "training/replica/memory.h"
 
+#include <set>
+#include <variant>
+
 #include "models/network.h"
 #include "training/replica/evaluator.h"
 #include "training/replica/recipe.h"
@@ -30,6 +33,19 @@ void add_parameters(TrainingMemory& memory, const models::Plan& plan, std::size_
     memory.gradients += layer.gradients;
     memory.optimizer += layer.optimizer;
   }
+}
+
+// The total for the experiment's batch, from those for batches of `half` and of twice as many.
+std::size_t extrapolate(const Experiment& experiment, const models::Plan& plan,
+                        const kernels::Backend& backend, std::uint32_t half) {
+  const auto total = [&](std::uint32_t batch) {
+    Experiment smaller = experiment;
+    smaller.training.batch_size = batch;
+    return static_cast<double>(training_memory(smaller, plan, backend).total());
+  };
+  const double at_half = total(half), a_sample = (total(2 * half) - at_half) / half;
+  return static_cast<std::size_t>(at_half +
+                                  a_sample * (static_cast<double>(experiment.training.batch_size) - half));
 }
 
 }  // namespace
@@ -80,20 +96,45 @@ PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
   return peer;
 }
 
+std::size_t least_training_memory(const Experiment& experiment, const models::Plan& plan) {
+  TrainingMemory memory;
+  memory.workers = experiment.training.workers;
+  memory.layers.resize(plan.layers.size());
+  add_parameters(memory, plan, state_vectors(make_optimizer(experiment)));
+  // The backward pass needs the inputs of these layers; with recomputation only one at a time.
+  std::set<int> read;
+  std::size_t largest = 0, all = 0;
+  for (const models::LayerInfo& layer : plan.layers) {
+    const bool multiplies = std::holds_alternative<models::Convolution>(layer.layer.kind) ||
+                            std::holds_alternative<models::Linear>(layer.layer.kind);
+    if (!multiplies || layer.from == models::LayerInfo::kInput || !read.insert(layer.from).second) continue;
+    const auto floats = static_cast<std::size_t>(layer.input.size());
+    largest = std::max(largest, floats);
+    all += floats;
+  }
+  const std::size_t number = experiment.training.precision == "bf16" ? 2 : sizeof(float);
+  const std::size_t batch = experiment.training.batch_size;
+  memory.batch = memory.workers * batch_bytes(plan, batch);
+  memory.kept = memory.workers * batch * (experiment.training.recompute ? largest : all) * number;
+  return memory.total();
+}
+
+std::size_t host_training_memory(const Experiment& experiment, const models::Plan& plan,
+                                 const kernels::Backend& backend) {
+  constexpr std::uint32_t kHalf = 64, kGroup = 16;  // back ends store images in groups of up to 16
+  if (experiment.training.batch_size <= 2 * kHalf) return training_memory(experiment, plan, backend).total();
+  Experiment whole = experiment;
+  whole.training.batch_size = (whole.training.batch_size + kGroup - 1) / kGroup * kGroup;
+  return extrapolate(whole, plan, backend, kHalf);
+}
+
 std::size_t device_memory(const Experiment& experiment, const models::Plan& plan,
                           const kernels::Backend& backend) {
-  const auto total = [&](std::uint32_t batch) {
-    Experiment smaller = experiment;
-    smaller.training.batch_size = batch;
-    return static_cast<double>(training_memory(smaller, plan, backend).total());
-  };
   // The larger the batches, the smaller the share of other memory.
   for (std::uint32_t half = std::max(1U, experiment.training.batch_size / 4);;
        half = std::max(1U, half / 4)) {
     try {
-      const double at_half = total(half), a_sample = (total(2 * half) - at_half) / half;
-      return static_cast<std::size_t>(
-          at_half + a_sample * (static_cast<double>(experiment.training.batch_size) - half));
+      return extrapolate(experiment, plan, backend, half);
     } catch (const kernels::OutOfDeviceMemory&) {
       if (half == 1) throw;
     }

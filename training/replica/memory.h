@@ -69,6 +69,15 @@ struct PeerMemory {
 PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
                        const kernels::Backend& backend, const datasets::DataPair* data);
 
+// A lower bound of training_memory(), from the plan alone: the parameters with all that is as large as they,
+// the batch, and the inputs that convolutions and linear layers keep (with recomputation the largest one).
+std::size_t least_training_memory(const Experiment& experiment, const models::Plan& plan);
+
+// training_memory().total() without the memory of a large batch: exact for batches of up to 128, beyond that
+// extrapolated from smaller ones. REQUIRES: the back end computes on the host.
+std::size_t host_training_memory(const Experiment& experiment, const models::Plan& plan,
+                                 const kernels::Backend& backend);
+
 // An estimate of a replica's memory on a device that is too small for it: extrapolates linearly from batches
 // that fit, although libraries may choose other algorithms and workspaces. Without the memory of libraries
 // and driver, and of samples that a larger device would keep. REQUIRES: the device does not hold the replica.

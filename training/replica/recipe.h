@@ -66,7 +66,8 @@ std::optional<std::size_t> chunk_cells(const Experiment& experiment,
                                        std::size_t cell_floats = kDefaultCellFloats);
 
 // The manifest of a run: what its first peer publishes, and what each joiner compares with its own layout and
-// settings. `Manifest` is wire::Manifest, which this room does not include.
+// settings. `data`: the name of the data set, which also stands for this peer's path in the settings.
+// `Manifest` is wire::Manifest, which this room does not include.
 template <class Manifest>
 Manifest manifest_of(const Experiment& experiment, const models::Layout& layout, const std::string& data) {
   Manifest manifest;
@@ -75,7 +76,8 @@ Manifest manifest_of(const Experiment& experiment, const models::Layout& layout,
   manifest.fingerprint = layout.fingerprint();
   manifest.arena_floats = layout.arena_size();
   manifest.seed = experiment.seed;
-  for (const auto& [key, value] : shared_settings(experiment)) manifest.settings.push_back({key, value});
+  for (const auto& [key, value] : shared_settings(experiment))
+    manifest.settings.push_back({key, key == "data.source" ? data : value});
   return manifest;
 }
 

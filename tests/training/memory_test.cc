@@ -1,0 +1,59 @@
+// Estimates of the memory that training needs, compared with what the network reports.
+#include "training/replica/memory.h"
+
+#include "tests/catch.h"
+#include "training/replica/recipe.h"
+
+namespace starling::training {
+namespace {
+
+struct Measured {
+  std::size_t least, host, exact;
+};
+
+Measured measured(const Experiment& experiment) {
+  const auto plan = models::make_model(experiment.model.name, {3, 32, 32}, 10);
+  REQUIRE(plan.ok());
+  const auto backend = make_host_backend(experiment);
+  REQUIRE(backend.ok());
+  return {least_training_memory(experiment, *plan), host_training_memory(experiment, *plan, **backend),
+          training_memory(experiment, *plan, **backend).total()};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the lower bound of the memory is below the exact figure and, without recomputation, above an eighth of "
+    "it") {
+  for (const char* model : {"softmax", "mlp", "lenet", "resnet8"}) {
+    for (const std::uint32_t batch : {1, 64, 200}) {
+      for (const bool recompute : {false, true}) {
+        INFO(model << ", batches of " << batch << ", recompute " << recompute);
+        Experiment experiment;
+        experiment.model.name = model;
+        experiment.training.batch_size = batch;
+        experiment.training.workers = batch == 1 ? 3 : 1;
+        experiment.training.recompute = recompute;
+        const Measured memory = measured(experiment);
+        CHECK(memory.least <= memory.exact);
+        if (!recompute) CHECK(memory.exact <= 8 * memory.least);
+      }
+    }
+  }
+}
+
+TEST_CASE("the memory on the host is exact for small batches and within 5 % for large ones") {
+  for (const char* model : {"mlp", "lenet", "resnet8"}) {
+    for (const std::uint32_t batch : {1, 128, 129, 300}) {
+      INFO(model << ", batches of " << batch);
+      Experiment experiment;
+      experiment.model.name = model;
+      experiment.training.batch_size = batch;
+      const Measured memory = measured(experiment);
+      if (batch <= 128) CHECK(memory.host == memory.exact);
+      CHECK(static_cast<double>(memory.host) == Approx(static_cast<double>(memory.exact)).epsilon(0.05));
+    }
+  }
+}
+
+}  // namespace starling::training
