@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gossip/events.h"
+#include "node/front/log_limiter.h"
 #include "node/peer/parts.h"
 #include "node/peer/preparation.h"
 #include "node/peer/teller.h"
@@ -42,6 +43,7 @@ class Connections {
   Preparation& preparation_;
   transport::TcpTransport transport_;
   std::map<Address, int> silent_dials_;  // of the addresses to join
+  LogLimiter refusals_{64};              // of inbound connections
 };
 
 }  // namespace starling::node
