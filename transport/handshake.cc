@@ -60,6 +60,16 @@ LinkError explain(Link& link, const LinkError& error) {
   }
 }
 
+// The dialer's error. A remote that ends the connection before its first byte may only be busy.
+LinkError explain_answer(Link& link, const LinkError& error) {
+  const bool ended = error.kind == LinkErrorKind::closed_by_peer || error.kind == LinkErrorKind::broken;
+  if (!ended || !link.is_silent()) return explain(link, error);
+  return fail(link, LinkErrorKind::busy,
+              to_string(link.remote()) +
+                  " closed the connection without an answer: it has too many connections now, or it is not "
+                  "a Starling peer");
+}
+
 std::string swarm_sentence(const Link& link, const wire::Hello& mine, const wire::Hello& theirs) {
   return "swarm '" + theirs.swarm + "' of " + to_string(link.remote()) +
          " refused: this peer belongs to swarm '" + mine.swarm + "'";
@@ -84,10 +94,10 @@ asio::awaitable<LinkResult<wire::Hello>> introduce(Link& link, wire::Hello mine,
   const Limits limits(link, at_most);
   wire::Message greeting = mine;
   const LinkStatus sent = co_await write_message(link, std::move(greeting));
-  if (!sent.ok()) co_return explain(link, sent.error());
+  if (!sent.ok()) co_return explain_answer(link, sent.error());
 
   auto answer = co_await read_message(link);
-  if (!answer.ok()) co_return explain(link, answer.error());
+  if (!answer.ok()) co_return explain_answer(link, answer.error());
   if (const auto* refusal = std::get_if<wire::Refusal>(&*answer)) {
     const auto kind = refusal->text == kKeyIsMissing ? LinkErrorKind::wrong_key : LinkErrorKind::refused;
     co_return fail(link, kind, to_string(link.remote()) + " refused: " + refusal->text);

@@ -18,8 +18,9 @@ inline constexpr std::string_view kKeyIsMissing =
     "this swarm has a key; a peer of it is started with --key and a copy of that key's file";
 
 // The dialer's side. Returns the remote's Hello. Errors: bad_magic (not Starling), bad_version, refused,
-// wrong_key, wrong_swarm, same_peer, timed_out, closed_by_peer..., with a sentence that names the address;
-// the link is then closed. REQUIRES: `link` outlives the call; mine.purpose is set.
+// wrong_key, wrong_swarm, same_peer, timed_out, busy (the connection ended before the remote's first byte),
+// closed_by_peer..., with a sentence that names the address; the link is then closed. REQUIRES: `link`
+// outlives the call; mine.purpose is set.
 asio::awaitable<LinkResult<wire::Hello>> introduce(Link& link, wire::Hello mine, Duration at_most);
 
 // The accepter's side. Refuses another swarm, this peer itself, and another version. The answer has the

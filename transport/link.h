@@ -66,6 +66,9 @@ class Link : public std::enable_shared_from_this<Link> {
   // read. Does not wait.
   bool hung_up() const { return failure_ || read_failure_ || remote_ended(); }
 
+  // Whether not one byte of the remote has arrived yet, as far as the kernel knows. Does not wait.
+  bool is_silent() const { return traffic_.received == 0 && !has_received(); }
+
   // Reads and drops up to `at_most` bytes until the remote closes its direction: closing a connection with
   // unread bytes would discard what was just written.
   asio::awaitable<void> drain(std::size_t at_most);
@@ -104,6 +107,8 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual asio::awaitable<LinkStatus> transmit(Bytes head, Bytes body) = 0;
   virtual void shut_write() = 0;
   virtual bool remote_ended() const = 0;
+  // Whether a byte of the remote has arrived, even if no read has returned it.
+  virtual bool has_received() const = 0;
   virtual void shut() = 0;
 
  private:

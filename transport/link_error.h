@@ -22,18 +22,20 @@ enum class LinkErrorKind : std::uint8_t {
   oversize,
   malformed,
   wrong_swarm,
-  same_peer,  // this peer dialed itself
-  refused,    // the remote sent a Refusal in the handshake
-  wrong_key,  // the remote's key differs, or this peer has none
-  no_key,     // the remote has no key, and this peer has one
+  same_peer,   // this peer dialed itself
+  refused,     // the remote sent a Refusal in the handshake
+  wrong_key,   // the remote's key differs, or this peer has none
+  no_key,      // the remote has no key, and this peer has one
+  busy,        // a dialed remote ended the connection before it sent a byte: it may have too many
+  over_limit,  // inbound, closed by this end because too many handshakes were under way
 };
-inline constexpr std::size_t kLinkErrorKinds = 15;
+inline constexpr std::size_t kLinkErrorKinds = 17;
 // "bad checksum", for people and labels.
 constexpr std::string_view name(LinkErrorKind kind) {
   constexpr std::array<std::string_view, kLinkErrorKinds> kNames = {
-      "closed",      "closed by peer", "broken",       "unreachable", "timed out",
-      "bad magic",   "bad version",    "bad checksum", "oversize",    "malformed",
-      "wrong swarm", "same peer",      "refused",      "wrong key",   "no key"};
+      "closed",      "closed by peer", "broken",   "unreachable", "timed out",   "bad magic",
+      "bad version", "bad checksum",   "oversize", "malformed",   "wrong swarm", "same peer",
+      "refused",     "wrong key",      "no key",   "busy",        "over limit"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -58,6 +58,10 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
         hello_(std::move(self)),
         events_(std::move(events)),
         options_(options),
+        admission_({.total = options.handshakes_max,
+                    .per_source = options.handshakes_per_source_max,
+                    .per_loopback_source = options.handshakes_per_loopback_max,
+                    .reserved = options.handshakes_max / 16}),
         sweep_(executor_),
         dial_ended_(executor_),
         changed_(executor_) {}
@@ -298,19 +302,25 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       note(remote.error().kind);
       co_return remote.error();
     }
+    admission_.remember(link->remote());
     co_return BulkLink{link, std::move(*remote)};
   }
 
   // ---- accepting ----
 
   void accept(LinkPtr link) {
-    if (closed_ || inbound_handshakes_ >= options_.handshakes_max) {
-      ++counters_.handshakes_refused;
-      link->close();
-      return;
+    if (closed_) return link->close();
+    const auto closed = admission_.enter(link);
+    if (closed) {
+      report_refusal(LinkErrorKind::over_limit, *closed->link, closed->sentence);
+      if (closed->link == link) return;
     }
-    ++inbound_handshakes_;
     spawn(executor_, welcome(shared_from_this(), std::move(link)));
+  }
+
+  void report_refusal(LinkErrorKind kind, const Link& link, const std::string& sentence) {
+    note(kind);
+    if (events_.on_refused) events_.on_refused(kind, source_of(link.remote().host), sentence);
   }
 
   static asio::awaitable<void> welcome(std::shared_ptr<State> self, LinkPtr link) {
@@ -319,18 +329,18 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     if (self->closed_) link->close();
     auto remote = co_await admit(*link, mine, self->options_.handshake_limit);
     self->handshaking_.erase(link);
-    --self->inbound_handshakes_;
-    if (self->closed_) {
+    const bool had_place = self->admission_.leave(link);
+    if (self->closed_ || !had_place) {
       link->close();
       co_return;
     }
     if (!remote.ok()) {
       const LinkError& error = remote.error();
-      self->note(error.kind);
       if (error.kind == LinkErrorKind::timed_out) ++self->counters_.handshake_timeouts;
-      if (self->events_.on_refused) self->events_.on_refused(error.kind, error.message);
+      self->report_refusal(error.kind, *link, error.message);
       co_return;
     }
+    self->admission_.remember(link->remote());
     link->travel_as(self->transport_.shapes().to(listening_address(*remote, *link)));
     if (remote->purpose == wire::Purpose::bulk) {
       if (self->events_.on_bulk) self->events_.on_bulk(std::move(link), std::move(*remote));
@@ -509,6 +519,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   wire::Hello hello_;
   LinkTableEvents events_;
   LinkTableOptions options_;
+  Admission admission_;  // of inbound handshakes
   LinkCounters counters_;
   std::unique_ptr<Listener> listener_;
 
@@ -516,7 +527,6 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   std::map<PeerId, ConnectionPtr> by_id_;
   std::set<ConnectionPtr> open_;  // those of by_id_, and retired ones that are still read
   std::set<LinkPtr> handshaking_;
-  std::size_t inbound_handshakes_ = 0;
   std::size_t dialing_ = 0;  // control links
 
   asio::steady_timer sweep_;
@@ -545,6 +555,6 @@ asio::awaitable<void> LinkTable::shut_down(Duration at_most) { return State::shu
 void LinkTable::close() { state_->close(); }
 LinkCounters LinkTable::counters() const { return state_->counters(); }
 std::size_t LinkTable::links() const { return state_->by_id_.size(); }
-std::size_t LinkTable::handshakes() const { return state_->inbound_handshakes_; }
+std::size_t LinkTable::handshakes() const { return state_->admission_.size(); }
 
 }  // namespace starling::transport

@@ -20,6 +20,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "transport/admission.h"
 #include "transport/link.h"
 #include "transport/transport.h"
 #include "wire/messages.h"
@@ -36,9 +37,13 @@ struct LinkTableOptions {
   // Control links kept, including inbound ones. The least recently used is closed first, but never one with
   // queued messages.
   std::size_t links_max = 64;
-  std::size_t dials_max = 128;           // under way; further ones wait
-  std::size_t handshakes_max = 256;      // inbound handshakes under way; also the limit of retired links
-  std::size_t queue_messages_max = 256;  // waiting per remote; the oldest is dropped first
+  std::size_t dials_max = 128;  // under way; further ones wait
+  // Inbound handshakes under way (Admission), and also the limit of retired links. One part in 16 is reserved
+  // for the addresses of remotes that have completed a handshake in this table.
+  std::size_t handshakes_max = 256;
+  std::size_t handshakes_per_source_max = 16;     // IPv4 address or IPv6 /64
+  std::size_t handshakes_per_loopback_max = 128;  // instead, for a loopback address
+  std::size_t queue_messages_max = 256;           // waiting per remote; the oldest is dropped first
   std::size_t queue_bytes_max = std::size_t{4} << 20;
 };
 
@@ -52,17 +57,17 @@ struct LinkTableEvents {
   std::function<void(const Address& address, LinkErrorKind kind, std::string sentence)> on_unreachable;
   // An inbound bulk connection after its handshake.
   std::function<void(LinkPtr link, wire::Hello remote)> on_bulk;
-  // Optional: an inbound connection that was refused, for the log.
-  std::function<void(LinkErrorKind kind, std::string sentence)> on_refused;
+  // Optional: an inbound connection that was refused, for the log. `source` is source_of() its address.
+  std::function<void(LinkErrorKind kind, std::string source, std::string sentence)> on_refused;
 };
 
 struct LinkCounters {
-  // By LinkErrorKind: failures in handshakes and on control links, and those of bulk links through note().
+  // By LinkErrorKind: failures in handshakes and on control links, those of bulk links through note(), and as
+  // over_limit the inbound connections that were closed because too many handshakes were under way.
   std::array<std::uint64_t, kLinkErrorKinds> faults{};
   std::uint64_t operator[](LinkErrorKind kind) const { return faults[static_cast<std::size_t>(kind)]; }
 
   std::uint64_t handshake_timeouts = 0;  // inbound; timed_out includes them
-  std::uint64_t handshakes_refused = 0;  // inbound, closed at once because handshakes_max were under way
   std::uint64_t messages_sent = 0;       // handed to the kernel
   std::uint64_t messages_received = 0;
   std::uint64_t messages_dropped = 0;  // queue full, remote unreachable, or too large

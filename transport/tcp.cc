@@ -32,6 +32,7 @@ class TcpLink final : public Link {
     const std::array<asio::mutable_buffer, 2> buffers = {asio::buffer(wanted.data(), wanted.size()),
                                                          asio::buffer(spare.data(), spare.size())};
     asio::error_code error;
+    if (!received_) received_ = co_await wait_for_bytes(socket_);
     const AtLeast enough{wanted.size(), bytes_per_call_};
     const std::size_t n =
         co_await asio::async_read(socket_, buffers, enough, asio::redirect_error(asio::use_awaitable, error));
@@ -50,6 +51,7 @@ class TcpLink final : public Link {
   }
 
   bool remote_ended() const override { return transport::remote_ended(socket_); }
+  bool has_received() const override { return received_ || has_unread(socket_); }
 
   void shut_write() override {
     asio::error_code ignored;
@@ -61,6 +63,7 @@ class TcpLink final : public Link {
  private:
   tcp::socket socket_;
   std::size_t bytes_per_call_;
+  bool received_ = false;  // a byte has arrived
 };
 
 LinkPtr make_link(tcp::socket socket, const tcp::endpoint& remote, TlsRole role, const TcpShared& shared) {
@@ -126,38 +129,38 @@ class TcpListener final : public Listener {
   std::shared_ptr<State> state_;
 };
 
-// One look-up of a name, or one connection attempt. The resolver and connect report here, and wake the
-// coroutine by canceling its timer. After the deadline the coroutine may have ended (getaddrinfo cannot be
-// interrupted).
-struct Dial {
-  explicit Dial(const asio::any_io_executor& executor)
-      : resolver(executor), socket(executor), timer(executor) {}
+// One connection attempt. It wakes the coroutine by canceling its timer.
+struct Attempt {
+  explicit Attempt(const asio::any_io_executor& executor) : socket(executor), timer(executor) {}
 
-  tcp::resolver resolver;
   tcp::socket socket;
   asio::steady_timer timer;
-  tcp::resolver::results_type found;
   asio::error_code error;
   bool done = false;
-
-  void report(const asio::error_code& result) {
-    error = result;
-    done = true;
-    timer.cancel();
-  }
-
-  // True if a report came before the deadline.
-  asio::awaitable<bool> wait() {
-    asio::error_code ignored;
-    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-    co_return std::exchange(done, false);
-  }
 };
+
+asio::awaitable<Result<tcp::socket>> attempt(asio::any_io_executor executor, tcp::endpoint to,
+                                             asio::steady_timer::time_point deadline) {
+  const auto dial = std::make_shared<Attempt>(executor);
+  dial->timer.expires_at(deadline);
+  dial->socket.async_connect(to, [dial](const asio::error_code& error) {
+    dial->error = error;
+    dial->done = true;
+    dial->timer.cancel();
+  });
+  asio::error_code ignored;
+  co_await dial->timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  if (dial->done && !dial->error) co_return std::move(dial->socket);
+  dial->socket.close(ignored);
+  co_return Error{dial->done ? dial->error.message() : "no answer in time"};
+}
 
 }  // namespace
 
-TcpTransport::TcpTransport(asio::any_io_executor executor, TcpOptions options)
-    : executor_(std::move(executor)), shared_{.options = std::move(options), .shape = shapes().to_anyone()} {
+TcpTransport::TcpTransport(asio::any_io_executor executor, TcpOptions options, ResolverOptions names)
+    : executor_(std::move(executor)),
+      shared_{.options = std::move(options), .shape = shapes().to_anyone()},
+      resolver_(executor_, std::move(names)) {
   STARLING_CHECK(shared_.options.bytes_per_call > 0);
 }
 
@@ -170,16 +173,15 @@ Result<std::unique_ptr<Listener>> TcpTransport::listen(const Address& at, Accept
     return Error{"cannot listen at " + to_string(at) + ": " + error.message()};
   };
 
-  asio::error_code error;
-  asio::ip::address ip = asio::ip::make_address(at.host, error);
-  if (error) {
-    tcp::resolver resolver(executor_);
-    const auto found = resolver.resolve(at.host, std::to_string(at.port), tcp::resolver::passive, error);
-    if (error) return refuse(error);
-    if (found.empty()) return refuse(asio::error::host_not_found);
-    ip = found.begin()->endpoint().address();
+  auto found = addresses_without_lookup(at.host);
+  if (!found) {
+    auto answer = look_up(at.host);
+    if (!answer.ok()) return Error{"cannot listen at " + to_string(at) + ": " + answer.error().message};
+    found = std::move(*answer);
   }
-  const tcp::endpoint endpoint(ip, at.port);
+  if (found->empty()) return refuse(asio::error::host_not_found);
+  asio::error_code error;
+  const tcp::endpoint endpoint(found->front(), at.port);
   tcp::acceptor acceptor(executor_);
   if (acceptor.open(endpoint.protocol(), error); error) return refuse(error);
   if (acceptor.set_option(asio::socket_base::reuse_address(true), error); error) return refuse(error);
@@ -194,47 +196,34 @@ Result<std::unique_ptr<Listener>> TcpTransport::listen(const Address& at, Accept
 
 asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_most) {
   const auto deadline = asio::steady_timer::clock_type::now() + at_most;
-  const auto give_up = [&](LinkErrorKind kind, const std::string& why) {
-    return LinkError{{"cannot reach " + to_string(to) + ": " + why}, kind};
+  const auto left = [&] {
+    return std::max(Duration{0}, Duration{deadline - asio::steady_timer::clock_type::now()});
+  };
+  const auto give_up = [&](const std::string& why) {
+    return LinkError{{"cannot reach " + to_string(to) + ": " + why}, LinkErrorKind::unreachable};
   };
 
-  asio::error_code not_literal;
-  const asio::ip::address literal = asio::ip::make_address(to.host, not_literal);
-  std::vector<tcp::endpoint> endpoints;
-  if (!not_literal) {
-    endpoints.emplace_back(literal, to.port);
-  } else {
-    const auto dial = std::make_shared<Dial>(executor_);
-    dial->timer.expires_at(deadline);
-    dial->resolver.async_resolve(
-        to.host, std::to_string(to.port),
-        [dial](const asio::error_code& error, const tcp::resolver::results_type& found) {
-          dial->found = found;
-          dial->report(error);
-        });
-    if (!co_await dial->wait())
-      co_return give_up(LinkErrorKind::unreachable, "its name was not resolved in time");
-    if (dial->error) co_return give_up(LinkErrorKind::unreachable, dial->error.message());
-    for (const auto& entry : dial->found) endpoints.push_back(entry.endpoint());
+  if (const auto good = resolver_.last_good(to.host)) {
+    const tcp::endpoint endpoint(*good, to.port);
+    auto socket = co_await attempt(executor_, endpoint, deadline - left() / 2);
+    if (socket.ok()) co_return make_link(std::move(*socket), endpoint, TlsRole::dialer, shared_);
   }
 
-  std::string why = "its name has no address";
-  for (std::size_t i = 0; i < endpoints.size(); ++i) {
-    const tcp::endpoint& endpoint = endpoints[i];
-    const auto dial = std::make_shared<Dial>(executor_);
+  const auto found = co_await resolver_.resolve(to.host, deadline);
+  if (!found.ok()) co_return give_up(found.error().message);
+  std::string why;
+  for (std::size_t i = 0; i < found->size(); ++i) {
+    const tcp::endpoint endpoint((*found)[i], to.port);
     // Each address gets a share of the time, so that one that does not answer leaves time for the next.
-    const auto left = std::max(Duration{0}, deadline - asio::steady_timer::clock_type::now());
-    dial->timer.expires_after(left / static_cast<int>(endpoints.size() - i));
-    dial->socket.async_connect(endpoint, [dial](const asio::error_code& error) { dial->report(error); });
-    const bool answered = co_await dial->wait();
-    if (answered && !dial->error) {
-      co_return make_link(std::move(dial->socket), endpoint, TlsRole::dialer, shared_);
+    const auto share = left() / static_cast<int>(found->size() - i);
+    auto socket = co_await attempt(executor_, endpoint, asio::steady_timer::clock_type::now() + share);
+    if (socket.ok()) {
+      resolver_.connected(to.host, endpoint.address());
+      co_return make_link(std::move(*socket), endpoint, TlsRole::dialer, shared_);
     }
-    why = answered ? dial->error.message() : "no answer in time";
-    asio::error_code ignored;
-    dial->socket.close(ignored);
+    why = socket.error().message;
   }
-  co_return give_up(LinkErrorKind::unreachable, why);
+  co_return give_up(why);
 }
 
 }  // namespace starling::transport

@@ -8,6 +8,8 @@
 #include <algorithm>
 
 #include <asio/ip/address.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
 
 namespace starling::transport {
 namespace {
@@ -49,6 +51,18 @@ void set_up(tcp::socket& socket, const TcpOptions& options) {
 bool remote_ended(const tcp::socket& socket) {
   pollfd asked{const_cast<tcp::socket&>(socket).native_handle(), POLLRDHUP, 0};
   return ::poll(&asked, 1, 0) > 0 && (asked.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+bool has_unread(const tcp::socket& socket) {
+  asio::error_code error;
+  const std::size_t bytes = socket.available(error);
+  return !error && bytes > 0;
+}
+
+asio::awaitable<bool> wait_for_bytes(tcp::socket& socket) {
+  asio::error_code ignored;
+  co_await socket.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
+  co_return has_unread(socket);
 }
 
 void shut(tcp::socket& socket) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 
+#include <asio/awaitable.hpp>
 #include <asio/ip/tcp.hpp>
 
 #include "base/time.h"
@@ -41,6 +42,13 @@ void set_up(asio::ip::tcp::socket& socket, const TcpOptions& options);
 
 // Whether the remote has closed its direction or the connection is broken, as far as the kernel knows.
 bool remote_ended(const asio::ip::tcp::socket& socket);
+
+// Whether bytes have arrived that were not read yet.
+bool has_unread(const asio::ip::tcp::socket& socket);
+
+// Waits for bytes, the end of the remote's direction or an error; true: there are bytes. A pending read would
+// hide them: it takes them from the kernel some time before its coroutine continues.
+asio::awaitable<bool> wait_for_bytes(asio::ip::tcp::socket& socket);
 
 // Closes both directions at once.
 void shut(asio::ip::tcp::socket& socket);

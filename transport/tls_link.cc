@@ -103,6 +103,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
 
   bool remote_ended() const { return ended_ || transport::remote_ended(socket_); }
   bool is_outdated() const { return engine_ && engine_->is_outdated(); }
+  bool has_received() const { return received_ || has_unread(socket_); }
   void close() { shut(socket_); }
 
  private:
@@ -189,6 +190,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   // pending.
   asio::awaitable<LinkResult<std::size_t>> receive_some(std::size_t had) {
     if (in_.size() < in_bytes_) in_.resize(in_bytes_);
+    if (!received_) received_ = co_await wait_for_bytes(socket_);
     asio::error_code error;
     const std::size_t n = co_await socket_.async_read_some(asio::buffer(in_.data() + had, in_.size() - had),
                                                            asio::redirect_error(asio::use_awaitable, error));
@@ -227,6 +229,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   std::vector<std::byte> out_;              // being sent
   bool sending_ = false;
   bool is_shaken_ = false;  // the handshake has ended or failed
+  bool received_ = false;   // a byte has arrived
   bool ended_ = false;      // the remote has closed the connection, perhaps without TLS's notification
   std::optional<LinkError> failure_;
   Signal shaken_;
@@ -252,6 +255,7 @@ class TlsLink final : public Link {
     return TlsStream::transmit(stream_, head, body);
   }
   bool remote_ended() const override { return stream_->remote_ended(); }
+  bool has_received() const override { return stream_->has_received(); }
   void shut_write() override { spawn(executor(), TlsStream::finish(stream_)); }
   void shut() override { stream_->close(); }
 

@@ -3,15 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <array>
+#include <optional>
 #include <utility>
 
 namespace starling::node {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr auto kWaitingInterval = std::chrono::seconds(5);
-constexpr std::size_t kWaitingTextsMax = 64;
 
 struct NoticeText {
   const char* word;
@@ -56,14 +54,18 @@ std::vector<Happening> EventLog::since(std::uint64_t number) const {
 }
 
 void EventLog::tell(const gossip::Notice& notice) {
-  if (notice.what == gossip::Notice::What::waiting) {
-    if (waiting_.size() > kWaitingTextsMax) waiting_.clear();
-    Clock::time_point& logged = waiting_[notice.text];
-    if (logged != Clock::time_point{} && Clock::now() - logged < kWaitingInterval) return;
-    logged = Clock::now();
-  }
+  using What = gossip::Notice::What;
   const NoticeText& it = kNoticeTexts.at(static_cast<std::size_t>(notice.what));
-  say(it.level, it.word, it.before + notice.text + it.after, it.of_member ? notice.peer : PeerId{});
+  const bool waiting = notice.what == What::waiting;
+  std::optional<std::uint64_t> unlogged = 0;
+  if (notice.what != What::diverged) {  // which other machines cannot cause
+    const std::string source = it.of_member ? to_string(notice.peer) : notice.text;
+    unlogged = (waiting ? waiting_ : notices_).count(Clock::now(), it.word, source);
+  }
+  if (!unlogged) return;
+  std::string text = it.before + notice.text + it.after;
+  if (!waiting) text = with_unlogged(text, *unlogged);  // a peer that waits tries many times
+  say(it.level, it.word, std::move(text), it.of_member ? notice.peer : PeerId{});
 }
 
 }  // namespace starling::node

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 
 #include "base/ids.h"
 #include "gossip/actions.h"
+#include "node/front/log_limiter.h"
 
 namespace starling::node {
 
@@ -30,7 +30,8 @@ class EventLog {
  public:
   static constexpr std::size_t kKept = 256;
 
-  // The core's notices about the swarm.
+  // The core's notices about the swarm. The same one about the same member is told again after 10 s at the
+  // earliest, with the number of those in between.
   void tell(const gossip::Notice& notice);
   void say(spdlog::level::level_enum level, std::string what, std::string text, PeerId peer = {});
 
@@ -42,8 +43,8 @@ class EventLog {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::uint64_t next_ = 1;
   std::deque<Happening> kept_;
-  // What the peer waits for, and when that was last logged: it is not logged again too soon.
-  std::map<std::string, std::chrono::steady_clock::time_point> waiting_;
+  LogLimiter waiting_{64, std::chrono::seconds(5)};    // by what the peer waits for
+  LogLimiter notices_{128, std::chrono::seconds(10)};  // by word and member
 };
 
 }  // namespace starling::node

@@ -50,8 +50,10 @@ void Connections::make_links() {
   events.on_bulk = [this](transport::LinkPtr link, wire::Hello remote) {
     parts_.exchanger->serve(std::move(link), std::move(remote));
   };
-  events.on_refused = [](transport::LinkErrorKind, const std::string& why) {
-    spdlog::warn("refused a connection: {}", why);
+  events.on_refused = [this](transport::LinkErrorKind kind, const std::string& source,
+                             const std::string& why) {
+    const auto unlogged = refusals_.count(LogLimiter::Clock::now(), std::string(name(kind)), source);
+    if (unlogged) spdlog::warn("refused a connection: {}", with_unlogged(why, *unlogged));
   };
   parts_.links = std::make_unique<transport::LinkTable>(
       parts_.io.get_executor(), transport_, parts_.self, std::move(events),
@@ -71,7 +73,8 @@ void Connections::take_failure(const Address& address, transport::LinkErrorKind 
 
 // Counts a failed connection to an address that the peer was asked to join. True if no retry can succeed: no
 // Starling peer listens there, one of another version, swarm or key does, or, repeatedly, something that
-// accepts the connection and stays silent. Never true for other addresses, which may be out of date.
+// accepts the connection and stays silent. A remote that ends the connection before its first byte may be
+// busy and is retried. Never true for other addresses, which may be out of date.
 bool Connections::is_hopeless(const Address& address, transport::LinkErrorKind kind) {
   using Kind = transport::LinkErrorKind;
   if (std::ranges::count(parts_.options.join, address) == 0) return false;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gossip/events.h"
+#include "node/front/log_limiter.h"
 #include "node/peer/key_watch.h"
 #include "node/peer/parts.h"
 #include "node/peer/preparation.h"
@@ -44,6 +45,7 @@ class Connections {
   transport::TcpTransport transport_;
   KeyWatch key_watch_{parts_};
   std::map<Address, int> silent_dials_;  // of the addresses to join
+  LogLimiter refusals_{64};              // of inbound connections
 };
 
 }  // namespace starling::node

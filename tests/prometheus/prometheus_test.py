@@ -35,7 +35,7 @@ BOUNDED = {"phase": {"joining", "training", "settling", "finished"},
            "state": {"alive", "suspect", "failed", "left", "quarantined"},
            "reason": {"shape", "weight", "sequence", "late", "not_finite", "too_large", "far_off", "own_replica", "closed",
                       "closed by peer", "broken", "unreachable", "timed out", "bad magic", "bad version", "bad checksum", "oversize",
-                      "malformed", "wrong swarm", "same peer", "refused", "wrong key", "no key"}}
+                      "malformed", "wrong swarm", "same peer", "refused", "wrong key", "no key", "busy", "over limit"}}
 INFO = {"name", "swarm", "version", "model", "data", "topology", "rule", "device"}
 
 

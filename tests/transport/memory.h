@@ -68,6 +68,7 @@ struct MemoryPipe {
       size += piece;
       done += piece;
     }
+    received = received || n > 0;
     return n;
   }
 
@@ -90,6 +91,7 @@ struct MemoryPipe {
   std::size_t size = 0;
   std::size_t allowance = SIZE_MAX;  // bytes until the link breaks
   bool ended = false;                // nothing more will be written
+  bool received = false;             // something was written
   bool broken = false;
   bool swallows = false;  // everything written is dropped
 };
@@ -155,6 +157,7 @@ class MemoryLink final : public Link {
   }
 
   bool remote_ended() const override { return in_->ended || in_->broken; }
+  bool has_received() const override { return in_->received; }
 
   void shut_write() override {
     if (out_->swallows) return;
@@ -198,7 +201,7 @@ class MemoryListener final : public Listener {
     const auto back = std::make_shared<MemoryPipe>(executor);
     MemoryNetwork::Place& place = network_.places_[address_];
     there->allowance = back->allowance = std::exchange(place.cut_after, SIZE_MAX);
-    const Address dialler{"memory", network_.next_port_++};
+    const Address dialler{"127.0.0.1", network_.next_port_++};
     auto near = std::make_shared<MemoryLink>(executor, address_, dialler_total, dialler_shape, back, there);
     auto far = std::make_shared<MemoryLink>(executor, dialler, total, shape, there, back);
     std::erase_if(place.links, [](const auto& link) { return link.expired(); });

@@ -50,7 +50,7 @@ struct TablePeer {
     e.on_bulk = [this](LinkPtr link, wire::Hello remote) {
       bulk.push_back({std::move(link), std::move(remote)});
     };
-    e.on_refused = [this](LinkErrorKind kind, std::string) { refused.push_back(kind); };
+    e.on_refused = [this](LinkErrorKind kind, std::string, std::string) { refused.push_back(kind); };
     return e;
   }
 
