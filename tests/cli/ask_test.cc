@@ -6,7 +6,7 @@
 
 #include "base/ids.h"
 #include "node/front/answers.h"
-#include "node/front/http.h"
+#include "node/front/http_client.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 #include "tests/transport/world.h"
