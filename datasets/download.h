@@ -1,5 +1,5 @@
-// One request for a file, or for the rest of it, over HTTP or HTTPS. Only download.cc and node/front/http.cc
-// use the HTTP library.
+// One request for a file, or for the rest of it, over HTTP or HTTPS. Only download.cc and
+// node/front/http_client.cc use the HTTP library.
 #pragma once
 
 #include <cstddef>

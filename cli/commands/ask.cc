@@ -13,7 +13,7 @@
 #include "cli/commands/sources.h"
 #include "cli/shell/output.h"
 #include "node/front/answers.h"
-#include "node/front/http.h"
+#include "node/front/http_client.h"
 
 namespace starling::cli {
 namespace {
@@ -37,7 +37,7 @@ std::vector<Flag> post_flags() {
   return {at_flag(),
           {.name = "--token-file",
            .placeholder = "FILE",
-           .help = "the peer's token, if it runs on another machine (or STARLING_TOKEN_FILE)",
+           .help = "the peer's token, if it needs one (or STARLING_TOKEN_FILE)",
            .environment = "STARLING_TOKEN_FILE"},
           kJsonFlag};
 }

@@ -45,6 +45,7 @@ std::vector<Flag> own_flags() {
       {"--http", "ADDR:PORT", "serve a live page, metrics, and `starling status` and others (default: off)"},
       {"--tensorboard", "DIR", "write event files for TensorBoard to this folder"},
       {"--token-file", "FILE", "accept HTTP commands from other machines that send this file's token"},
+      {"--token-always", "", "HTTP commands from this machine need the token of --token-file too"},
       {"--state", "DIR", "store the swarm's addresses in this folder, to rejoin after a crash"},
       {"--checkpoints", "DIR", "write checkpoints to this folder, as NAME.STEPS.safetensors"},
       {"--checkpoint-every", "WHEN", "interval: a time such as 30s, or '1000 steps' (default 5m)"},
@@ -178,17 +179,28 @@ Status read_checkpoint_pace(const Arguments& arguments, node::PeerOptions& optio
   return read_number<std::uint32_t>(arguments, "--keep", 1, kKeepMax, options.checkpoints.keep);
 }
 
+Status read_command_token(const Arguments& arguments, node::PeerOptions& options) {
+  auto token = read_token(arguments);
+  if (!token) return token.error();
+  options.token = std::move(*token);
+  const std::string always = arguments.get("--token-always").value_or("false");
+  if (always != "true" && always != "false")
+    return Error{"--token-always: '" + always.substr(0, 80) + "' is neither true nor false"};
+  options.token_always = always == "true";
+  if (options.token_always && options.token.empty())
+    return Error{"--token-always has no effect without --token-file FILE"};
+  return Done{};
+}
+
 // Everything but the experiment.
 Status read_own_flags(const Arguments& arguments, node::PeerOptions& options) {
-  for (const auto read : {read_addresses, read_names, read_slot, read_paths, read_checkpoint_pace})
+  for (const auto read :
+       {read_addresses, read_names, read_slot, read_paths, read_checkpoint_pace, read_command_token})
     if (Status done = read(arguments, options); !done) return done;
   auto tls = read_key(arguments, options.swarm);
   if (!tls) return tls.error();
   options.tls = std::move(*tls);
   options.key_file = key_file(arguments);
-  auto token = read_token(arguments);
-  if (!token) return token.error();
-  options.token = std::move(*token);
   if (Status read = read_number(arguments, "--control-fd", 3, INT_MAX, options.process.control_fd); !read)
     return read;
   if (Status read =

@@ -1,406 +1,452 @@
 #include "node/front/http.h"
 
-#include <arpa/inet.h>
-#include <httplib.h>
-#include <sys/socket.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <condition_variable>
+#include <array>
+#include <atomic>
 #include <deque>
-#include <future>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include <asio/buffer.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/ip/v6_only.hpp>
+#include <asio/write.hpp>
+
 #include "base/text.h"
-#include "training/records/json.h"
+#include "transport/coroutines.h"
+#include "transport/tcp_socket.h"
 
 namespace starling::node {
 namespace {
 
-constexpr std::size_t kThreads = 4;
-constexpr std::size_t kWaitingMax = 16;            // accepted connections that no thread has taken yet
-constexpr std::time_t kSilenceSeconds = 2;         // allowed to a client within a request or an answer
-constexpr std::time_t kAnswerSeconds = 5;          // for which http_request waits
-constexpr std::size_t kAnswerBytesMax = 64 << 20;  // that http_request accepts
-constexpr std::size_t kPublishedMax = 64;          // pieces queued for one client
+using asio::ip::tcp;
+using HttpClock = std::chrono::steady_clock;
+
+constexpr std::size_t kSliceBytes = 64 * 1024;  // of an answer, for which the client has kHttpSilenceMax
+// Read and ignored after a refusal, so that the client can read it.
+constexpr std::size_t kIgnoredBytesMax = 1024 * 1024;
+constexpr auto kIgnoredTime = std::chrono::seconds(1);
+constexpr auto kPartingTime = std::chrono::seconds(1);  // for clients to accept their answers at the end
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // when no connection can be accepted
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+constexpr std::size_t kPublishedMax = 64;  // pieces queued for one client
 // A stream without news sends this often, to detect a client that is gone.
 constexpr auto kHeartbeat = std::chrono::seconds(10);
 
-// Threads for connections, and one more for each stream. When all are busy and enough connections wait,
-// accepting waits too. (The library's own queue has no bound.)
-class BoundedQueue : public httplib::TaskQueue {
- public:
-  BoundedQueue() {
-    for (std::size_t i = 0; i < kThreads + HttpServer::kStreamsMax; ++i)
-      threads_.emplace_back([this] { work(); });
+// A connection with one request. All of it is used on the server's thread.
+struct HttpCaller : std::enable_shared_from_this<HttpCaller> {
+  enum class Stage { receiving, asking, sending };
+
+  HttpCaller(tcp::socket connection, std::string from)
+      : socket(std::move(connection)),
+        limit(socket.get_executor()),
+        news(socket.get_executor()),
+        remote(std::move(from)),
+        source(HttpSource::of(remote)) {}
+
+  // From now on reads and writes fail after `time`.
+  void allow(Duration time) {
+    late = false;
+    limit.expires_after(time);
+    limit.async_wait([self = shared_from_this()](const asio::error_code& canceled) {
+      if (canceled || self->limit.expiry() > HttpClock::now()) return;
+      self->late = true;
+      asio::error_code ignored;
+      self->socket.cancel(ignored);
+    });
   }
 
-  // The return type differs between the library's versions.
-  using Enqueued = decltype(std::declval<httplib::TaskQueue&>().enqueue(nullptr));
-  Enqueued enqueue(std::function<void()> task) override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return tasks_.size() < kWaitingMax; });
-    tasks_.push_back(std::move(task));
-    changed_.notify_all();
-    return static_cast<Enqueued>(true);
+  // Adds what arrives to the input; false: nothing more will.
+  asio::awaitable<bool> read() {
+    std::array<char, 4096> piece;
+    asio::error_code error;
+    const std::size_t n = co_await socket.async_read_some(asio::buffer(piece),
+                                                          asio::redirect_error(asio::use_awaitable, error));
+    if (error || late || dropped) co_return false;
+    input.append(piece.data(), n);
+    co_return true;
   }
 
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      over_ = true;
+  // False: the client has not accepted all of it.
+  asio::awaitable<bool> write(std::string_view text) {
+    while (!text.empty()) {
+      allow(kHttpSilenceMax);
+      const std::string_view slice = text.substr(0, kSliceBytes);
+      asio::error_code error;
+      co_await asio::async_write(socket, asio::buffer(slice),
+                                 asio::redirect_error(asio::use_awaitable, error));
+      if (error || late) co_return false;
+      text.remove_prefix(slice.size());
     }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    co_return true;
   }
 
- private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return over_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      const auto task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      changed_.notify_all();
-      task();
-      lock.lock();
+  // To make room for others. A client whose request has not arrived is told.
+  void drop() {
+    dropped = true;
+    asio::error_code ignored;
+    if (stage == Stage::receiving) {
+      socket.cancel(ignored);
+    } else {
+      socket.close(ignored);
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool over_ = false;
-  std::vector<std::thread> threads_;
+  void add(const std::shared_ptr<const std::string>& piece) {
+    bytes_behind += piece->size();
+    if (bytes_behind > HttpServer::kStreamBytesMax || pieces.size() >= kPublishedMax) drop();
+    pieces.push_back(piece);
+    news.raise();
+  }
+
+  tcp::socket socket;
+  asio::steady_timer limit;
+  transport::Signal news;  // an answer, a published piece, or the end
+  const std::string remote;
+  const HttpSource source;
+  Stage stage = Stage::receiving;
+  bool stream = false, late = false, dropped = false;
+  std::string input;
+  std::optional<HttpAnswer> answer;
+  std::deque<std::shared_ptr<const std::string>> pieces;  // of a stream, not yet sent
+  std::size_t bytes_behind = 0;
+};
+using HttpCallerPtr = std::shared_ptr<HttpCaller>;
+
+// Where the peer's thread leaves its answers. It may do so after the server's end.
+struct HttpDoor {
+  std::mutex mutex;
+  asio::io_context* inside = nullptr;  // null after the end
 };
 
-void put(httplib::Response& response, const HttpAnswer& answer) {
-  response.status = answer.status;
-  response.set_content(answer.body, answer.type.c_str());
-  response.set_header("Cache-Control", "no-store");
+// The refusal of a request that did not arrive. Status 0: the client is gone.
+HttpAnswer refusal_of_silence(const HttpCaller& caller) {
+  if (caller.dropped) return http_refusal(429, "too many unfinished requests came from this address");
+  if (caller.late) return http_refusal(408, "the request did not arrive in time");
+  return {0, "", ""};
 }
 
-// The library's own options would let several processes share a port.
-void allow_fast_restart(socket_t socket) {
-  const int yes = 1;
-  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-}
-
-bool is_ip_literal(const std::string& text) {
-  in6_addr bytes;
-  return ::inet_pton(AF_INET, text.c_str(), &bytes) == 1 || ::inet_pton(AF_INET6, text.c_str(), &bytes) == 1;
-}
-
-// "application/json", with or without parameters.
-bool is_json(const std::string& content_type) {
-  std::string type = content_type.substr(0, content_type.find(';'));
-  while (type.ends_with(' ')) type.pop_back();
-  std::ranges::transform(type, type.begin(),
-                         [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return type == kJsonType;
-}
-
-// Whether the request has the token. Takes the same time for every wrong token of the right length.
-bool bears(const httplib::Request& request, const std::string& token) {
-  const std::string given = request.get_header_value("Authorization"), wanted = "Bearer " + token;
-  if (token.empty() || given.size() != wanted.size()) return false;
-  unsigned char differs = 0;
-  for (std::size_t i = 0; i < given.size(); ++i) differs |= static_cast<unsigned char>(given[i] ^ wanted[i]);
-  return differs == 0;
-}
-
-// Why a request is rejected before its body is read; nullopt: it is accepted. The library bounds a body only
-// if its length is announced.
-std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std::vector<HttpRoute>& routes,
-                                     const std::string& bound_host, const std::string& token) {
-  if (!is_own_host(request.get_header_value("Host"), bound_host)) {
-    return http_refusal(403, "the request names another host than this one; use the peer's address");
+Result<tcp::acceptor> open_http(asio::io_context& io, const Address& at) {
+  asio::error_code error;
+  tcp::resolver resolver(io);
+  for (const auto& found :
+       resolver.resolve(at.host, std::to_string(at.port), tcp::resolver::passive, error)) {
+    const tcp::endpoint endpoint = found.endpoint();
+    tcp::acceptor acceptor(io);
+    if (acceptor.open(endpoint.protocol(), error); error) continue;
+    acceptor.set_option(asio::socket_base::reuse_address(true), error);
+    if (endpoint.address().is_v6()) acceptor.set_option(asio::ip::v6_only(false), error);
+    if (acceptor.bind(endpoint, error); error) continue;
+    if (acceptor.listen(asio::socket_base::max_listen_connections, error); error) continue;
+    return acceptor;
   }
-  bool takes_method = false;
-  std::string methods;
-  for (const HttpRoute& route : routes) {
-    if (route.path != request.path) continue;
-    if (route.method == request.method) takes_method = true;
-    methods += (methods.empty() ? "" : " or ") + route.method;
-  }
-  if (methods.empty()) {
-    std::vector<std::string> paths;
-    for (const HttpRoute& route : routes) paths.push_back(route.path);
-    return http_refusal(404, "unknown path; the paths are " + one_of(paths));
-  }
-  if (!takes_method) return http_refusal(405, "this path takes only " + methods);
-  if (request.method != "POST") return std::nullopt;
-  if (!is_loopback(request.remote_addr) && !bears(request, token)) {
-    return http_refusal(
-        token.empty() ? 403 : 401,
-        token.empty()
-            ? "this peer accepts commands only from its own machine; start it with --token-file to accept "
-              "them from others"
-            : "commands from another machine need the peer's token, as Authorization: Bearer TOKEN");
-  }
-  if (!is_json(request.get_header_value("Content-Type"))) {
-    return http_refusal(415, std::string("a POST needs the header Content-Type: ") + kJsonType);
-  }
-  if (request.has_header("Content-Encoding") || request.has_header("Transfer-Encoding")) {
-    return http_refusal(415, "a body must not be encoded");
-  }
-  const auto length = parse_number<std::uint64_t>(request.get_header_value("Content-Length"));
-  if (!length) return http_refusal(411, "a POST needs the header Content-Length");
-  if (*length > kHttpBodyBytesMax) {
-    return http_refusal(413, "the body is longer than " + std::to_string(kHttpBodyBytesMax) + " bytes");
-  }
-  return std::nullopt;
-}
-
-// What the server's threads and the peer's share. A thread of the server asks and waits, and the peer's
-// thread answers; and published pieces wait for the clients of streams.
-class Meeting {
- public:
-  struct Follower {
-    std::deque<std::string> pieces;
-    std::size_t bytes = 0;
-    bool over = false;
-  };
-
-  // 503 if no answer comes within `patience`, or after close().
-  static HttpAnswer ask(const std::shared_ptr<Meeting>& meeting, const Post& post, const HttpRoute& route,
-                        std::string body, Duration patience) {
-    auto answer = std::make_shared<std::optional<HttpAnswer>>();
-    std::unique_lock lock(meeting->mutex_);
-    if (!meeting->closed_) {
-      post([meeting, answer, call = route.answer, body = std::move(body)] {
-        meeting->answer(*answer, call, body);
-      });
-    }
-    meeting->changed_.wait_for(lock, patience, [&] { return meeting->closed_ || answer->has_value(); });
-    if (answer->has_value()) return **answer;
-    return http_refusal(503, meeting->closed_ ? "the peer is ending" : "the peer is too busy to answer now");
-  }
-
-  // Null if there are enough streams.
-  std::shared_ptr<Follower> follow() {
-    const std::lock_guard lock(mutex_);
-    if (closed_ || followers_.size() >= HttpServer::kStreamsMax) return nullptr;
-    return followers_.emplace_back(std::make_shared<Follower>());
-  }
-  void leave(const std::shared_ptr<Follower>& follower) {
-    const std::lock_guard lock(mutex_);
-    std::erase(followers_, follower);
-  }
-  std::size_t followers() const {
-    const std::lock_guard lock(mutex_);
-    return followers_.size();
-  }
-  void publish(const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    for (const auto& follower : followers_) {
-      follower->bytes += text.size();
-      follower->over = follower->over || follower->bytes > HttpServer::kStreamBytesMax ||
-                       follower->pieces.size() >= kPublishedMax;
-      if (!follower->over) follower->pieces.push_back(text);
-    }
-    changed_.notify_all();
-  }
-  // The next piece for the client; empty: none came within kHeartbeat; nullopt: the stream is over.
-  std::optional<std::string> next(Follower& follower) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kHeartbeat, [&] { return closed_ || follower.over || !follower.pieces.empty(); });
-    if (closed_ || follower.over) return std::nullopt;
-    if (follower.pieces.empty()) return "";
-    std::string piece = std::move(follower.pieces.front());
-    follower.pieces.pop_front();
-    follower.bytes -= piece.size();
-    return piece;
-  }
-
-  void close() {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  void answer(std::optional<HttpAnswer>& slot, const std::function<HttpAnswer(const std::string&)>& call,
-              const std::string& body) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (closed_) return;
-    }
-    HttpAnswer given = call(body);
-    const std::lock_guard lock(mutex_);
-    slot = std::move(given);
-    changed_.notify_all();
-  }
-
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::shared_ptr<Follower>> followers_;
-  bool closed_ = false;
-};
-
-// Sends the beginning, then everything that is published, until the client or the server ends.
-void stream(const std::shared_ptr<Meeting>& meeting, const std::shared_ptr<Meeting::Follower>& follower,
-            const HttpAnswer& beginning, httplib::Response& response) {
-  response.set_header("Cache-Control", "no-store");
-  response.set_chunked_content_provider(
-      beginning.type.c_str(),
-      [meeting, follower, begun = false, first = beginning.body](std::size_t,
-                                                                 httplib::DataSink& sink) mutable {
-        std::optional<std::string> piece = first;
-        if (std::exchange(begun, true)) {
-          first.clear();
-          piece = meeting->next(*follower);
-          if (!piece) {
-            sink.done();
-            return true;
-          }
-          if (piece->empty()) piece = ":\n\n";
-        }
-        return sink.write(piece->data(), piece->size());
-      },
-      [meeting, follower](bool) { meeting->leave(follower); });
+  return Error{"cannot listen at " + to_string(at) +
+               " for HTTP: the address is not one of this machine's, or the port is taken"};
 }
 
 }  // namespace
 
-HttpAnswer http_refusal(int status, const std::string& sentence) {
-  return {status, training::to_line({{"error", sentence}})};
-}
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("::ffff:127.");
-}
-
-bool is_own_host(std::string_view host, const std::string& bound) {
-  std::string name(host);
-  if (name.starts_with('[')) {
-    const std::size_t end = name.find(']');
-    if (end == std::string::npos) return false;
-    return is_ip_literal(name.substr(1, end - 1));
-  }
-  if (std::count(name.begin(), name.end(), ':') == 1) name.resize(name.find(':'));
-  return name == "localhost" || (!name.empty() && name == bound) || is_ip_literal(name);
-}
-
 struct HttpServer::State {
+  State(std::vector<HttpRoute> r, Post p, HttpOptions o, std::string host)
+      : routes(std::move(r)),
+        post(std::move(p)),
+        patience(o.patience),
+        request_time(o.request_time),
+        bound_host(std::move(host)),
+        guard(std::move(o.token), o.token_always) {}
+
+  asio::awaitable<void> accept_all();
+  void admit(tcp::socket socket);
+  bool make_room(const HttpSource* source);
+  bool admit_stream(HttpCaller& caller);
+
+  asio::awaitable<void> serve(HttpCallerPtr caller);
+  asio::awaitable<std::optional<HttpAnswer>> receive(HttpCallerPtr caller, const HttpRoute*& route);
+  std::optional<HttpAnswer> refusal_of_command(const HttpHead& head, const HttpCaller& caller);
+  asio::awaitable<HttpAnswer> ask(HttpCallerPtr caller, const HttpRoute& route);
+  asio::awaitable<void> stream(HttpCallerPtr caller, HttpAnswer beginning);
+  asio::awaitable<void> ignore_rest(HttpCallerPtr caller);
+  void leave(const HttpCallerPtr& caller);
+  void log_wrong_tokens();
+  void end();
+
+  asio::io_context io{1};
   Address address;
-  std::vector<HttpRoute> routes;
-  HttpOptions options;
-  std::shared_ptr<Meeting> meeting = std::make_shared<Meeting>();
-  httplib::Server server;
-  std::future<void> listening;
+  const std::vector<HttpRoute> routes;
+  const Post post;
+  const Duration patience, request_time;
+  const std::string bound_host;
+  TokenGuard guard;
+  std::shared_ptr<HttpDoor> door = std::make_shared<HttpDoor>();
+  std::optional<tcp::acceptor> acceptor;
+  asio::steady_timer pause{io}, log_time{io}, parting{io};
+  std::vector<HttpCallerPtr> callers;  // the oldest first
+  std::atomic<std::size_t> streams{0};
+  bool ending = false;
+  std::thread thread;
 };
+
+asio::awaitable<void> HttpServer::State::accept_all() {
+  while (!ending) {
+    tcp::socket socket(io);
+    asio::error_code error;
+    co_await acceptor->async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
+    if (ending) break;
+    if (!error) {
+      admit(std::move(socket));
+      continue;
+    }
+    // Usually the process has no file descriptors left; the connection waits in the kernel's queue.
+    pause.expires_after(kAcceptPause);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
+  }
+}
+
+void HttpServer::State::admit(tcp::socket socket) {
+  asio::error_code error;
+  const tcp::endpoint remote = socket.remote_endpoint(error);
+  if (error) return;
+  socket.set_option(tcp::no_delay(true), error);
+  const auto caller = std::make_shared<HttpCaller>(std::move(socket), transport::to_address(remote).host);
+  if (!make_room(&caller->source) || !make_room(nullptr)) return;
+  callers.push_back(caller);
+  caller->allow(request_time);
+  transport::spawn(io.get_executor(), serve(caller));
+}
+
+// Of one source, or in total. False: all wait for the peer.
+bool HttpServer::State::make_room(const HttpSource* source) {
+  const auto counts = [&](const HttpCallerPtr& caller) {
+    return !caller->stream && (source == nullptr || caller->source.key == source->key);
+  };
+  const std::size_t limit = source == nullptr ? kHttpCallersMax : kHttpCallersPerSource;
+  if (static_cast<std::size_t>(std::ranges::count_if(callers, counts)) < limit) return true;
+  const auto oldest = std::ranges::find_if(callers, [&](const HttpCallerPtr& caller) {
+    return counts(caller) && caller->stage != HttpCaller::Stage::asking;
+  });
+  if (oldest == callers.end()) return false;
+  (*oldest)->drop();
+  callers.erase(oldest);
+  return true;
+}
+
+// Before it refuses, it closes the streams whose clients are gone, which is otherwise noticed at the next
+// write.
+bool HttpServer::State::admit_stream(HttpCaller& caller) {
+  for (const bool again : {false, true}) {
+    std::vector<HttpSource> open;
+    for (const HttpCallerPtr& other : callers) {
+      if (!other->stream) continue;
+      if (again && !other->dropped && transport::remote_ended(other->socket)) other->drop();
+      if (!other->dropped) open.push_back(other->source);
+    }
+    caller.stream = may_stream(open, caller.source);
+    if (caller.stream) break;
+  }
+  if (caller.stream) ++streams;
+  return caller.stream;
+}
+
+asio::awaitable<void> HttpServer::State::serve(HttpCallerPtr caller) {
+  const HttpRoute* route = nullptr;
+  std::optional<HttpAnswer> answer = co_await receive(caller, route);
+  const bool whole = !answer.has_value();
+  if (whole && route->streams && !admit_stream(*caller))
+    answer = http_refusal(503, "enough pages follow this peer already");
+  if (!answer) answer = co_await ask(caller, *route);
+  if (caller->stream && answer->status == 200) {
+    co_await stream(caller, std::move(*answer));
+  } else if (answer->status != 0) {
+    caller->stage = HttpCaller::Stage::sending;
+    const std::string text = http_head_of(*answer) + answer->body;
+    const bool sent = co_await caller->write(text);
+    if (sent && !whole && !caller->dropped) co_await ignore_rest(caller);
+  }
+  leave(caller);
+}
+
+// The request without its head becomes the caller's input. A refusal, or nullopt.
+asio::awaitable<std::optional<HttpAnswer>> HttpServer::State::receive(HttpCallerPtr caller,
+                                                                      const HttpRoute*& route) {
+  constexpr std::string_view kEnd = "\r\n\r\n";
+  std::string& input = caller->input;
+  std::size_t end = std::string::npos;
+  for (std::size_t searched = 0; (end = input.find(kEnd, searched)) == std::string::npos;) {
+    if (input.size() >= kHttpHeadBytesMax) break;
+    searched = input.size() - std::min(input.size(), kEnd.size() - 1);
+    const bool arrived = co_await caller->read();
+    if (!arrived) co_return refusal_of_silence(*caller);
+  }
+  if (end > kHttpHeadBytesMax - kEnd.size()) {
+    co_return http_refusal(
+        431, "the request's head is longer than " + std::to_string(kHttpHeadBytesMax) + " bytes");
+  }
+  const Result<HttpHead> head = parse_http_head(std::string_view(input).substr(0, end));
+  if (!head) co_return http_refusal(400, head.error().message);
+  if (auto refused = refusal_of(*head, routes, bound_host)) co_return refused;
+  if (head->method == "POST") {
+    if (auto refused = refusal_of_command(*head, *caller)) co_return refused;
+  }
+  route = &*std::ranges::find_if(
+      routes, [&](const HttpRoute& r) { return r.path == head->path && r.method == head->method; });
+  input.erase(0, end + kEnd.size());
+  // Otherwise a GET, whose body is ignored.
+  const std::size_t length =
+      head->method == "POST" ? *parse_number<std::size_t>(head->header("content-length")) : 0;
+  if (input.size() < length && same_word(head->header("expect"), "100-continue")) {
+    asio::error_code ignored;
+    co_await asio::async_write(caller->socket, asio::buffer(kContinue),
+                               asio::redirect_error(asio::use_awaitable, ignored));
+  }
+  input.reserve(length);
+  while (input.size() < length) {
+    const bool arrived = co_await caller->read();
+    if (!arrived) co_return refusal_of_silence(*caller);
+  }
+  input.resize(length);
+  co_return std::nullopt;
+}
+
+std::optional<HttpAnswer> HttpServer::State::refusal_of_command(const HttpHead& head,
+                                                                const HttpCaller& caller) {
+  auto refused = guard.refusal_of(head, caller.remote, HttpClock::now());
+  log_wrong_tokens();
+  return refused ? refused : body_refusal_of(head);
+}
+
+asio::awaitable<HttpAnswer> HttpServer::State::ask(HttpCallerPtr caller, const HttpRoute& route) {
+  if (ending) co_return http_refusal(503, "the peer is ending");
+  caller->stage = HttpCaller::Stage::asking;
+  caller->limit.cancel();
+  post([to = door, from = std::weak_ptr(caller), call = route.answer, body = std::move(caller->input)] {
+    {
+      const std::lock_guard lock(to->mutex);
+      if (to->inside == nullptr) return;
+    }
+    HttpAnswer answer = call(body);
+    const std::lock_guard lock(to->mutex);
+    if (to->inside == nullptr) return;
+    asio::post(*to->inside, [from, answer = std::move(answer)]() mutable {
+      const HttpCallerPtr asked = from.lock();
+      if (!asked) return;
+      asked->answer = std::move(answer);
+      asked->news.raise();
+    });
+  });
+  const auto deadline = HttpClock::now() + patience;
+  while (!caller->answer && !ending && HttpClock::now() < deadline)
+    co_await caller->news.wait_until(deadline);
+  caller->stage = HttpCaller::Stage::sending;
+  if (caller->answer) co_return std::move(*caller->answer);
+  co_return http_refusal(503, ending ? "the peer is ending" : "the peer is too busy to answer now");
+}
+
+// Sends the beginning, then everything that is published, until the client or the server ends.
+asio::awaitable<void> HttpServer::State::stream(HttpCallerPtr caller, HttpAnswer beginning) {
+  std::string first = http_head_of(beginning, true) + std::exchange(beginning.body, {});
+  bool sent = co_await caller->write(first);
+  first = {};
+  while (sent && !ending && !caller->dropped) {
+    if (caller->pieces.empty()) {
+      co_await caller->news.wait_until(HttpClock::now() + kHeartbeat);
+      if (caller->pieces.empty() && !ending && !caller->dropped) sent = co_await caller->write(":\n\n");
+      continue;
+    }
+    const auto piece = std::move(caller->pieces.front());
+    caller->pieces.pop_front();
+    caller->bytes_behind -= piece->size();
+    sent = co_await caller->write(*piece);
+  }
+}
+
+// Closing at once, with unread input, would make the client's kernel discard the answer.
+asio::awaitable<void> HttpServer::State::ignore_rest(HttpCallerPtr caller) {
+  asio::error_code ignored;
+  caller->socket.shutdown(tcp::socket::shutdown_send, ignored);
+  caller->allow(kIgnoredTime);
+  for (std::size_t bytes = 0; bytes < kIgnoredBytesMax; bytes += caller->input.size()) {
+    caller->input.clear();
+    const bool arrived = co_await caller->read();
+    if (!arrived) break;
+  }
+}
+
+void HttpServer::State::leave(const HttpCallerPtr& caller) {
+  if (caller->stream) --streams;
+  std::erase(callers, caller);
+  caller->limit.cancel();
+  asio::error_code ignored;
+  caller->socket.shutdown(tcp::socket::shutdown_both, ignored);
+  caller->socket.close(ignored);
+  if (ending && callers.empty()) parting.cancel();
+}
+
+void HttpServer::State::log_wrong_tokens() {
+  const auto line = guard.log_line(HttpClock::now());
+  if (!line || ending) return;
+  spdlog::warn("{}", *line);
+  log_time.expires_after(TokenGuard::kLogInterval);
+  log_time.async_wait([this](const asio::error_code& canceled) {
+    if (!canceled) log_wrong_tokens();
+  });
+}
+
+void HttpServer::State::end() {
+  ending = true;
+  asio::error_code ignored;
+  acceptor->close(ignored);
+  pause.cancel();
+  log_time.cancel();
+  for (const HttpCallerPtr& caller : callers) {
+    if (caller->stage == HttpCaller::Stage::receiving) caller->socket.close(ignored);
+    caller->news.raise();
+  }
+  if (callers.empty()) return;
+  parting.expires_after(kPartingTime);
+  parting.async_wait([this](const asio::error_code& canceled) {
+    if (!canceled) io.stop();
+  });
+}
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const Address& at, std::vector<HttpRoute> routes,
                                                       Post post, HttpOptions options) {
-  auto state = std::make_unique<State>();
-  state->options = std::move(options);
-  httplib::Server& server = state->server;
-  server.new_task_queue = [] { return new BoundedQueue; };
-  server.set_socket_options(allow_fast_restart);
-  server.set_keep_alive_max_count(1);  // an idle connection must not hold a thread
-  server.set_keep_alive_timeout(kSilenceSeconds);
-  server.set_read_timeout(kSilenceSeconds);
-  server.set_write_timeout(kSilenceSeconds);
-  server.set_payload_max_length(kHttpBodyBytesMax);
-
-  state->routes = std::move(routes);
-  server.set_pre_routing_handler([&routes = state->routes, &token = state->options.token, host = at.host](
-                                     const httplib::Request& request, httplib::Response& response) {
-    const auto refusal = refusal_of(request, routes, host, token);
-    if (!refusal) return httplib::Server::HandlerResponse::Unhandled;
-    put(response, *refusal);
-    return httplib::Server::HandlerResponse::Handled;
-  });
-  server.set_error_handler([](const httplib::Request&, httplib::Response& response) {
-    if (response.body.empty()) put(response, http_refusal(response.status, "the request is not valid HTTP"));
-  });
-  for (const HttpRoute& route : state->routes) {
-    const auto handle = [&route, post, patience = state->options.patience, meeting = state->meeting](
-                            const httplib::Request& request, httplib::Response& response) {
-      const auto follower = route.streams ? meeting->follow() : nullptr;
-      if (route.streams && !follower)
-        return put(response, http_refusal(503, "enough pages follow this peer already"));
-      const HttpAnswer answer = Meeting::ask(meeting, post, route, request.body, patience);
-      if (follower && answer.status == 200) return stream(meeting, follower, answer, response);
-      if (follower) meeting->leave(follower);
-      put(response, answer);
-    };
-    if (route.method == "GET") server.Get(route.path, handle);
-    if (route.method == "POST") server.Post(route.path, handle);
-  }
-
-  const int port = at.port == 0                            ? server.bind_to_any_port(at.host)
-                   : server.bind_to_port(at.host, at.port) ? int{at.port}
-                                                           : -1;
-  if (port < 0) {
-    return Error{"cannot listen at " + to_string(at) +
-                 " for HTTP: the address is not one of this machine's, or the port is taken"};
-  }
-  state->address = {at.host, static_cast<std::uint16_t>(port)};
-  state->listening = std::async(std::launch::async, [&server] { server.listen_after_bind(); });
+  auto state = std::make_unique<State>(std::move(routes), std::move(post), std::move(options), at.host);
+  auto acceptor = open_http(state->io, at);
+  if (!acceptor) return acceptor.error();
+  state->acceptor = std::move(*acceptor);
+  asio::error_code ignored;
+  state->address = {at.host, state->acceptor->local_endpoint(ignored).port()};
+  state->door->inside = &state->io;
+  transport::spawn(state->io.get_executor(), state->accept_all());
+  state->thread = std::thread([s = state.get()] { s->io.run(); });
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }
 
 HttpServer::~HttpServer() {
-  state_->meeting->close();
-  // stop() has no effect before the server accepts, so wait until it does.
-  bool stopped = false;
-  while (state_->listening.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
-    if (stopped || !state_->server.is_running()) continue;
-    state_->server.stop();
-    stopped = true;
+  {
+    const std::lock_guard lock(state_->door->mutex);
+    state_->door->inside = nullptr;
   }
+  asio::post(state_->io, [state = state_.get()] { state->end(); });
+  state_->thread.join();
 }
 
 const Address& HttpServer::address() const { return state_->address; }
 
-std::size_t HttpServer::streams() const { return state_->meeting->followers(); }
+std::size_t HttpServer::streams() const { return state_->streams; }
 
-void HttpServer::publish(const std::string& text) { state_->meeting->publish(text); }
-
-Result<HttpAnswer> http_request(const Address& at, const std::string& method, const std::string& path,
-                                const std::string& body, const std::string& token) {
-  httplib::Client client(at.host, at.port);
-  client.set_connection_timeout(kAnswerSeconds);
-  client.set_read_timeout(kAnswerSeconds);
-  client.set_write_timeout(kAnswerSeconds);
-  httplib::Request request;
-  request.method = method;
-  request.path = path;
-  request.set_header("Host", to_string(at));
-  if (!token.empty()) request.set_header("Authorization", "Bearer " + token);
-  if (method == "POST") {
-    request.set_header("Content-Type", kJsonType);
-    request.body = body;
-  }
-  HttpAnswer answer;
-  bool too_long = false;
-  request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
-    too_long = answer.body.size() + size > kAnswerBytesMax;
-    if (!too_long) answer.body.append(data, size);
-    return !too_long;
-  };
-  const httplib::Result result = client.send(request);
-  if (result) {
-    answer.status = result->status;
-    return answer;
-  }
-  switch (result.error()) {
-    case httplib::Error::Connection:
-    case httplib::Error::ConnectionTimeout:
-      return Error{"nothing listens at " + to_string(at) + "; give the --http address of a running peer"};
-    default:
-      return Error{"the server at " + to_string(at) +
-                   (too_long ? " sent an answer that is too long" : " did not answer") +
-                   "; give the --http address of a running peer"};
-  }
+void HttpServer::publish(const std::string& text) {
+  asio::post(state_->io, [state = state_.get(), piece = std::make_shared<const std::string>(text)] {
+    for (const HttpCallerPtr& caller : state->callers)
+      if (caller->stream && !caller->dropped) caller->add(piece);
+  });
 }
 
 }  // namespace starling::node

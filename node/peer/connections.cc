@@ -7,7 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "node/front/http.h"
+#include "node/front/http_rules.h"
 #include "node/peer/entropy.h"
 #include "training/experiment/control.h"
 #include "training/replica/recipe.h"

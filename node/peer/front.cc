@@ -29,7 +29,7 @@ Status Front::open() {
   auto server =
       HttpServer::start(*options.http, std::move(routes),
                         [&io = parts_.io](std::function<void()> work) { asio::post(io, std::move(work)); },
-                        {.token = options.token});
+                        {.token = options.token, .token_always = options.token_always});
   if (!server) return Error{"--http: " + server.error().message};
   server_ = std::move(*server);
   parts_.http = server_->address();
@@ -38,7 +38,8 @@ Status Front::open() {
     spdlog::warn("--http {}: anyone who can reach it can read this peer; {}", to_string(*options.http),
                  options.token.empty()
                      ? "commands are accepted only from this machine, as --token-file is not given"
-                     : "commands from other machines need the token");
+                 : options.token_always ? "commands need the token"
+                                        : "commands from other machines need the token");
   }
   return Done{};
 }

@@ -55,7 +55,8 @@ struct PeerOptions {
   Duration begin_after = std::chrono::seconds(10);
 
   std::string token;  // for commands over HTTP from other machines; empty: only this machine may send them
-  std::string tensorboard;  // folder for event files; empty: none are written
+  bool token_always = false;  // commands from this machine need the token too
+  std::string tensorboard;    // folder for event files; empty: none are written
   CheckpointOptions checkpoints;
   // A checkpoint to resume from, or a folder of them. With `join`, or if `state` has a swarm, the parameters
   // come from the swarm and the rest from the checkpoint. If the folder is empty and is the one of

@@ -179,7 +179,7 @@ const std::vector<Library>& libraries() {
       {"Asio", std::regex(R"re(include\s*[<"](boost/)?asio|\basio::)re"), {"transport/", "node/"}},
       {"cpp-httplib",
        std::regex(R"re(include\s*[<"]httplib|\bhttplib::)re"),
-       {"node/front/http.cc", "datasets/download.cc"}},
+       {"node/front/http_client.cc", "datasets/download.cc"}},
       {"pugixml", std::regex(R"re(include\s*[<"]pugixml|\bpugi::)re"), {"topologies/graph_file.cc"}},
       {"OpenSSL",
        std::regex(R"re(include\s*[<"]openssl/|\bSSL_\w+\s*\()re"),

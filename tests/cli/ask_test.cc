@@ -1,4 +1,6 @@
 // Commands for a running peer: members, status, leave, pause, topology set and others.
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 
 #include <chrono>
@@ -6,7 +8,7 @@
 
 #include "base/ids.h"
 #include "node/front/answers.h"
-#include "node/front/http.h"
+#include "node/front/http_client.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 #include "tests/transport/world.h"
@@ -294,6 +296,23 @@ TEST_CASE("an --http address that cannot be used is rejected") {
   Asked asked({"--model", "softmax", "--pace", "5ms"});
   check_fails({"peer", "--listen", "127.0.0.1:0", "--http", asked.http}, 2, {"--http", asked.http, "taken"});
   check_fails({"peer", "--http", "here"}, 2, {"--http", "'here'"});
+}
+
+TEST_CASE("with --token-always a command from the same machine needs the token, and a question does not") {
+  const TemporaryFolder folder;
+  folder.write("token", "0123456789abcdef\n");
+  folder.write("other", "0123456789abcdeF\n");
+  for (const char* name : {"token", "other"}) REQUIRE(::chmod(folder.file(name).c_str(), 0600) == 0);
+  Asked asked(
+      {"--model", "softmax", "--pace", "5ms", "--token-file", folder.file("token"), "--token-always"});
+  CHECK(asked.ask("status").at("paused") == false);
+  check_fails({"pause", "--at", asked.http}, 1, {"commands need the peer's token"});
+  check_fails({"pause", "--at", asked.http, "--token-file", folder.file("other")}, 1,
+              {"this is not the peer's token"});
+  CHECK(asked.program.wait_for_error_text("an HTTP command from 127.0.0.1 was rejected"));
+  CHECK(asked.ask("status").at("paused") == false);
+  CHECK(run({"pause", "--at", asked.http, "--token-file", folder.file("token")}).exit_code == 0);
+  CHECK(asked.ask("status").at("paused") == true);
 }
 
 TEST_CASE("an --http address that others can reach gives a warning") {

@@ -13,7 +13,7 @@
 
 #include "base/ids.h"
 #include "base/random.h"
-#include "node/front/http.h"
+#include "node/front/http_client.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 #include "tests/seeds.h"

@@ -379,6 +379,21 @@ TEST_CASE("a swarm's peers ignore the variables of a single peer") {
   CHECK(outcome.exit_code == 0);
 }
 
+TEST_CASE("--token-always needs --token-file, and takes true or false from a variable or a file") {
+  const auto refusal = [](const Words& more, const Environment& environment) {
+    Words words = {"peer", "--steps", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words, environment);
+    CHECK(outcome.exit_code == 2);
+    return outcome.err;
+  };
+  CHECK(refusal({"--token-always"}, {}) ==
+        "starling peer: --token-always has no effect without --token-file FILE\n");
+  CHECK(refusal({}, {{"STARLING_TOKEN_ALWAYS", "maybe"}}) ==
+        "starling peer: STARLING_TOKEN_ALWAYS: 'maybe' is neither true nor false\n");
+  CHECK(run({"peer", "--print-config", "--set", "daemon.token_always=false"}).exit_code == 0);
+}
+
 TEST_CASE("STARLING_TOKEN_FILE names the token for commands") {
   const TemporaryFolder folder;
   const Outcome outcome =

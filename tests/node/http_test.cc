@@ -1,81 +1,12 @@
 #include "node/front/http.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <filesystem>
-#include <mutex>
-#include <thread>
-#include <vector>
-
-#include "tests/catch.h"
+#include "tests/node/http_fixture.h"
 
 namespace starling::node {
 namespace {
-
-// The thread that owns the peer: runs posted work in order, unless it is held.
-class Owner {
- public:
-  Owner() : thread_([this] { loop(); }) {}
-  ~Owner() {
-    hold(false);
-    {
-      const std::lock_guard lock(mutex_);
-      over_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
-  Post post() {
-    return [this](std::function<void()> work) {
-      {
-        const std::lock_guard lock(mutex_);
-        works_.push_back(std::move(work));
-      }
-      changed_.notify_all();
-    };
-  }
-  void hold(bool held) {
-    {
-      const std::lock_guard lock(mutex_);
-      held_ = held;
-    }
-    changed_.notify_all();
-  }
-  void wait_until_asked() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !works_.empty(); });
-  }
-  std::thread::id id() const { return thread_.get_id(); }
-
- private:
-  void loop() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return over_ || (!held_ && !works_.empty()); });
-      if (over_) return;
-      const auto work = std::move(works_.front());
-      works_.pop_front();
-      lock.unlock();
-      work();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> works_;
-  bool held_ = false, over_ = false;
-  std::thread thread_;
-};
 
 // An address of this machine other than loopback; an empty host if it has none.
 Address other_address_of_this_machine() {
@@ -93,98 +24,10 @@ Address other_address_of_this_machine() {
   return found;
 }
 
-// A server with one route of each method, and a stream.
-struct Fixture {
-  explicit Fixture(Duration patience = std::chrono::seconds(20)) {
-    std::vector<HttpRoute> routes;
-    routes.push_back({"GET", "/read", [this](const std::string&) {
-                        ++reads;
-                        on_owner = std::this_thread::get_id() == owner.id();
-                        return HttpAnswer{200, "{\"read\":true}"};
-                      }});
-    routes.push_back({"POST", "/write", [this](const std::string& body) {
-                        ++writes;
-                        return HttpAnswer{200, body};
-                      }});
-    routes.push_back({"GET", "/follow", [](const std::string&) { return HttpAnswer{200, "begin;"}; }, true});
-    auto started = HttpServer::start({"127.0.0.1", 0}, std::move(routes), owner.post(),
-                                     {.token = {}, .patience = patience});
-    REQUIRE(started.ok());
-    server = std::move(*started);
-    at = server->address();
-  }
-
-  Owner owner;
-  std::atomic<int> reads{0}, writes{0};
-  std::atomic<bool> on_owner{false};
-  std::unique_ptr<HttpServer> server;
-  Address at;
-};
-
-// A connection made by hand.
-class Caller {
- public:
-  explicit Caller(const Address& at) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(at.port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
-  }
-  ~Caller() { ::close(fd_); }
-  Caller(const Caller&) = delete;
-  Caller& operator=(const Caller&) = delete;
-
-  bool connected() const { return connected_; }
-  void say(const std::string& text) const {
-    for (std::size_t sent = 0; sent < text.size();) {
-      const auto n = ::send(fd_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-      if (n <= 0) return;
-      sent += static_cast<std::size_t>(n);
-    }
-  }
-  // False if the server closes before it has sent this.
-  bool hear_until(const std::string& word) const {
-    std::string text;
-    char piece[4096];
-    while (text.find(word) == std::string::npos) {
-      const auto n = ::recv(fd_, piece, sizeof piece, 0);
-      if (n <= 0) return false;
-      text.append(piece, static_cast<std::size_t>(n));
-    }
-    return true;
-  }
-  // Everything until the server closes.
-  std::string hear() const {
-    std::string text;
-    char piece[4096];
-    for (;;) {
-      const auto n = ::recv(fd_, piece, sizeof piece, 0);
-      if (n <= 0) return text;
-      text.append(piece, static_cast<std::size_t>(n));
-    }
-  }
-
- private:
-  int fd_;
-  bool connected_ = false;
-};
-
-std::string say(const Address& at, const std::string& text) {
-  const Caller caller(at);
-  caller.say(text);
-  return caller.hear();
-}
-
-bool has_status(const std::string& answer, int status) {
-  return answer.starts_with("HTTP/1.1 " + std::to_string(status) + " ") &&
-         (status == 200 || answer.find("{\"error\":\"") != std::string::npos);
-}
-
 }  // namespace
 
 TEST_CASE("a request is answered on the peer's own thread") {
-  Fixture http;
+  HttpFixture http;
   const auto answer = http_request(http.at, "GET", "/read");
   REQUIRE(answer.ok());
   CHECK(answer->status == 200);
@@ -195,21 +38,8 @@ TEST_CASE("a request is answered on the peer's own thread") {
   CHECK(echo->body == "{\"a\":1}");
 }
 
-TEST_CASE("a host is accepted if it is an IP literal, localhost or the bound name") {
-  for (const char* host : {"127.0.0.1", "127.0.0.1:7180", "[::1]:7180", "[::1]", "localhost", "localhost:1",
-                           "10.1.2.3:7180", "box", "box:7180"}) {
-    INFO(host);
-    CHECK(is_own_host(host, "box"));
-  }
-  for (const char* host : {"", ":7180", "evil.example", "evil.example:7180", "localhost.evil.example",
-                           "127.0.0.1.evil.example", "box.evil.example", "[::1", "[evil]:1", "1.2.3.4.5"}) {
-    INFO(host);
-    CHECK_FALSE(is_own_host(host, "box"));
-  }
-}
-
 TEST_CASE("a foreign web page can neither read a peer nor send it commands") {
-  Fixture http;
+  HttpFixture http;
   const std::string json = "Content-Type: application/json\r\n";
   // A host name that was rebound to this address, and a missing one.
   CHECK(has_status(say(http.at, "GET /read HTTP/1.1\r\nHost: evil.example\r\n\r\n"), 403));
@@ -244,7 +74,7 @@ TEST_CASE("a foreign web page can neither read a peer nor send it commands") {
 }
 
 TEST_CASE("a request without a route is rejected with the fitting status before its body is read") {
-  Fixture http;
+  HttpFixture http;
   const std::string start = " HTTP/1.1\r\nHost: localhost\r\n";
   CHECK(has_status(say(http.at, "GET /other" + start + "\r\n"), 404));
   CHECK(has_status(say(http.at, "GET /write" + start + "\r\n"), 405));
@@ -264,7 +94,7 @@ TEST_CASE("a request without a route is rejected with the fitting status before 
 }
 
 TEST_CASE("noise, long lines and broken requests do not harm the server") {
-  Fixture http;
+  HttpFixture http({.patience = std::chrono::seconds(20), .request_time = std::chrono::seconds(1)});
   const std::string start = "GET /read HTTP/1.1\r\nHost: localhost\r\n";
   say(http.at, "\r\n\r\n");
   say(http.at, std::string(100'000, 'x'));
@@ -279,7 +109,7 @@ TEST_CASE("noise, long lines and broken requests do not harm the server") {
 }
 
 TEST_CASE("a busy peer is reported so, in bounded time, and answers the next request") {
-  Fixture http(std::chrono::milliseconds(50));
+  HttpFixture http({.patience = std::chrono::milliseconds(50)});
   http.owner.hold(true);
   const auto busy = http_request(http.at, "GET", "/read");
   REQUIRE(busy.ok());
@@ -294,7 +124,7 @@ TEST_CASE("a busy peer is reported so, in bounded time, and answers the next req
 }
 
 TEST_CASE("a server that ends answers the waiting clients, and calls no handler afterwards") {
-  Fixture http(std::chrono::hours(1));
+  HttpFixture http({.patience = std::chrono::hours(1)});
   http.owner.hold(true);
   Result<HttpAnswer> answer = HttpAnswer{};
   std::thread client([&] { answer = http_request(http.at, "GET", "/read"); });
@@ -313,47 +143,10 @@ TEST_CASE("a server that ends answers the waiting clients, and calls no handler 
   CHECK(http.reads == 0);
 }
 
-TEST_CASE("endless connections take a bounded number of descriptors, and silent ones time out") {
-  Fixture http;
-  std::deque<Caller> silent;
-  for (int i = 0; i < 8; ++i) CHECK(silent.emplace_back(http.at).connected());
-  const auto answer = http_request(http.at, "GET", "/read");
-  REQUIRE(answer.ok());
-  CHECK(answer->status == 200);
-  for (const Caller& caller : silent) CHECK(caller.hear().empty());
-}
-
-TEST_CASE("a stream sends what is published, ends with the server, and blocks no other request's thread") {
-  Fixture http;
-  CHECK(http.server->streams() == 0);
-  std::deque<Caller> pages;
-  for (std::size_t i = 0; i < HttpServer::kStreamsMax; ++i) {
-    pages.emplace_back(http.at).say("GET /follow HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    REQUIRE(pages.back().hear_until("begin"));
-  }
-  CHECK(http.server->streams() == HttpServer::kStreamsMax);
-  const auto answer = http_request(http.at, "GET", "/read");
-  REQUIRE(answer.ok());
-  CHECK(answer->status == 200);
-  const auto refused = http_request(http.at, "GET", "/follow");
-  REQUIRE(refused.ok());
-  CHECK(refused->status == 503);
-  CHECK(refused->body.find("enough pages") != std::string::npos);
-
-  http.server->publish("one;");
-  http.server->publish("two;");
-  for (const Caller& page : pages) CHECK(page.hear_until("two;"));
-  // A client that does not read is disconnected; the others are not.
-  const std::string much(1 << 20, 'x');
-  for (int i = 0; i < 40; ++i) http.server->publish(much);
-  http.server.reset();
-  for (const Caller& page : pages) page.hear();
-}
-
 TEST_CASE("commands from another machine need the token") {
   const Address other = other_address_of_this_machine();
   if (other.host.empty()) return;  // the machine has only loopback
-  Owner owner;
+  HttpOwner owner;
   const auto serve = [&](const std::string& token) {
     std::vector<HttpRoute> routes;
     routes.push_back({"POST", "/write", [](const std::string& body) { return HttpAnswer{200, body}; }});
@@ -380,7 +173,7 @@ TEST_CASE("commands from another machine need the token") {
 }
 
 TEST_CASE("a port that is taken is an error, even among Starling's own") {
-  Fixture http;
+  HttpFixture http;
   const auto second = HttpServer::start(http.at, {}, http.owner.post());
   REQUIRE_FALSE(second.ok());
   CHECK(second.error().message.find(to_string(http.at)) != std::string::npos);

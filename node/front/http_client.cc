@@ -1,0 +1,53 @@
+#include "node/front/http_client.h"
+
+#include <httplib.h>
+
+#include <cstdint>
+
+namespace starling::node {
+namespace {
+
+constexpr std::time_t kAnswerSeconds = 5;          // for which http_request waits
+constexpr std::size_t kAnswerBytesMax = 64 << 20;  // that http_request accepts
+
+}  // namespace
+
+Result<HttpAnswer> http_request(const Address& at, const std::string& method, const std::string& path,
+                                const std::string& body, const std::string& token) {
+  httplib::Client client(at.host, at.port);
+  client.set_connection_timeout(kAnswerSeconds);
+  client.set_read_timeout(kAnswerSeconds);
+  client.set_write_timeout(kAnswerSeconds);
+  httplib::Request request;
+  request.method = method;
+  request.path = path;
+  request.set_header("Host", to_string(at));
+  if (!token.empty()) request.set_header("Authorization", "Bearer " + token);
+  if (method == "POST") {
+    request.set_header("Content-Type", kJsonType);
+    request.body = body;
+  }
+  HttpAnswer answer;
+  bool too_long = false;
+  request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
+    too_long = answer.body.size() + size > kAnswerBytesMax;
+    if (!too_long) answer.body.append(data, size);
+    return !too_long;
+  };
+  const httplib::Result result = client.send(request);
+  if (result) {
+    answer.status = result->status;
+    return answer;
+  }
+  switch (result.error()) {
+    case httplib::Error::Connection:
+    case httplib::Error::ConnectionTimeout:
+      return Error{"nothing listens at " + to_string(at) + "; give the --http address of a running peer"};
+    default:
+      return Error{"the server at " + to_string(at) +
+                   (too_long ? " sent an answer that is too long" : " did not answer") +
+                   "; give the --http address of a running peer"};
+  }
+}
+
+}  // namespace starling::node
