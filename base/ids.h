@@ -1,7 +1,6 @@
-// The identity of a peer: a random 64-bit id that it draws at every start, so a restarted peer has a new one.
-// The name of a peer is only for display. An Address is where it listens. All readers of hosts and names,
-// from the wire, from files and from the command line, use the checks below, so what one of them accepts and
-// a peer writes, another one can read.
+// The id of a peer is 64 bits of a hash of its public key (base/identity.h). Its name is only for display. An
+// Address is where it listens. All readers of hosts and names, from the wire, from files and from the command
+// line, use the checks below, so what one of them accepts and a peer writes, another one can read.
 #pragma once
 
 #include <compare>
@@ -48,5 +47,13 @@ struct Address {
 };
 
 std::string to_string(const Address& address);
+
+// A receiver: the peer with this id, which listens at this address. Id 0: any peer that listens there.
+struct Endpoint {
+  PeerId id;
+  Address address;
+
+  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
+};
 
 }  // namespace starling

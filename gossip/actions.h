@@ -14,7 +14,7 @@
 namespace starling::gossip {
 
 struct Send {  // a control message; if it is lost -> Unreachable
-  Address to;
+  Endpoint to;
   wire::Message message;
 };
 

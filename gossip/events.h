@@ -13,7 +13,8 @@ namespace starling::gossip {
 
 struct Start {};  // the first event, once
 
-struct Received {  // a verified control message, from a peer whose handshake named this swarm
+// A verified control message. The sender's handshake named this swarm and proved that it has the key of its id.
+struct Received {
   PeerId from;
   Address address;  // where the sender listens
   wire::Message message;
@@ -24,6 +25,7 @@ struct Unreachable {  // sends to this address fail: refused, broken, timed out
   bool final = false;       // no peer of this swarm listens there, and none will
   std::string why;          // one sentence
   bool locked_out = false;  // a peer listens there, but one of the two lacks the swarm's key
+  PeerId id{};              // that the message was for, as in Send; only this one is unreachable
 };
 
 struct Prepared {  // Prepare is done: the model is built, the data is loaded

@@ -27,7 +27,10 @@ struct EarlierLives {
 };
 
 struct PeerOptions {
-  PeerId id;
+  const Identity* identity = nullptr;  // REQUIRES: not null, outlives the peer
+  // The first incarnation of this instance: greater than any of an earlier one with this identity, if possible.
+  // Otherwise the peer finds out and raises it.
+  std::uint32_t incarnation = 0;
   std::string name;
   std::string http{};  // "HOST:PORT" of its live page, for the pages of others; empty: none
   Address address;     // where it listens, as others should dial it
@@ -64,7 +67,9 @@ struct PeerOptions {
   // Its entry in the membership.
   wire::Member self() const {
     wire::Member self;
-    self.id = id;
+    self.id = identity->id();
+    self.key = identity->key();
+    self.incarnation = incarnation;
     self.name = name;
     self.address = address;
     self.http = http;

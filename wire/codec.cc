@@ -32,6 +32,13 @@ std::optional<double> from_wire(float value) {
 
 // ---- encoding ----
 
+// A struct of the schema with an array of bytes.
+template <class Out, class In>
+Out to_bytes(const In& in) {
+  return Out(flatbuffers::span<const std::uint8_t, sizeof(in.bytes)>(
+      reinterpret_cast<const std::uint8_t*>(in.bytes.data()), sizeof(in.bytes)));
+}
+
 Offset<flatbuffers::String> put_if_any(FlatBufferBuilder& b, const std::string& text) {
   return text.empty() ? 0 : b.CreateString(text);
 }
@@ -40,9 +47,11 @@ Offset<fb::Member> put(FlatBufferBuilder& b, const Member& m) {
   const auto name = b.CreateString(m.name);
   const auto host = b.CreateString(m.address.host);
   const auto http = put_if_any(b, m.http), device = put_if_any(b, m.device);
+  const auto key = to_bytes<fb::PublicKey>(m.key);
+  const auto signature = to_bytes<fb::Signature>(m.signature);
   return fb::CreateMember(b, m.id.value, name, host, m.address.port, m.incarnation,
                           static_cast<std::uint8_t>(m.liveness), static_cast<std::uint8_t>(m.phase),
-                          m.samples, m.steps, m.accuser.value, http, device);
+                          m.samples, m.steps, m.accuser.value, http, device, &key, &signature);
 }
 
 Offset<flatbuffers::Vector<Offset<fb::Member>>> put(FlatBufferBuilder& b,
@@ -69,8 +78,11 @@ Offset<fb::Hello> put(FlatBufferBuilder& b, const Hello& m) {
   const auto swarm = b.CreateString(m.swarm);
   const auto name = b.CreateString(m.name);
   const auto host = b.CreateString(m.address.host);
+  const auto key = to_bytes<fb::PublicKey>(m.key);
+  const auto nonce = to_bytes<fb::Nonce>(m.nonce);
+  const auto proof = to_bytes<fb::Signature>(m.proof);
   return fb::CreateHello(b, swarm, m.id.value, name, host, m.address.port,
-                         static_cast<std::uint8_t>(m.purpose));
+                         static_cast<std::uint8_t>(m.purpose), &key, &nonce, &proof);
 }
 
 Offset<fb::Refusal> put(FlatBufferBuilder& b, const Refusal& m) {
@@ -129,7 +141,15 @@ Offset<fb::StateHead> put(FlatBufferBuilder& b, const StateHead& m) {
 }
 
 Offset<fb::Rewire> put(FlatBufferBuilder& b, const Rewire& m) {
-  return fb::CreateRewire(b, m.revision.number, m.revision.author.value, b.CreateString(m.topology));
+  const auto key = to_bytes<fb::PublicKey>(m.key);
+  const auto signature = to_bytes<fb::Signature>(m.signature);
+  return fb::CreateRewire(b, m.revision.number, m.revision.author.value, b.CreateString(m.topology), &key,
+                          &signature);
+}
+
+Offset<fb::Proof> put(FlatBufferBuilder& b, const Proof& m) {
+  const auto signature = to_bytes<fb::Signature>(m.signature);
+  return fb::CreateProof(b, &signature);
 }
 
 // The schema's union lists its types in the variant's order; tag 0 means "none".
@@ -200,6 +220,17 @@ class Reader {
     return value;
   }
 
+  // `In` is a struct of the schema with an array of bytes, as `Out`.
+  template <class Out, class In>
+  Out bytes(const In* in, const char* field) {
+    Out out;
+    if (in == nullptr)
+      wrong(field, "is missing");
+    else
+      std::memcpy(out.bytes.data(), in->bytes()->Data(), out.bytes.size());
+    return out;
+  }
+
   Member member(const fb::Member* m) {
     if (m == nullptr) {
       wrong("member", "is missing");
@@ -217,6 +248,8 @@ class Reader {
     out.accuser = PeerId{m->accuser()};
     if (m->http() != nullptr) out.http = text(m->http(), kHostBytesMax + 8, "http");
     if (m->device() != nullptr) out.device = text(m->device(), kNameBytesMax, "device");
+    out.key = bytes<PublicKey>(m->key(), "member key");
+    out.signature = bytes<Signature>(m->signature(), "member signature");
     return out;
   }
 
@@ -293,10 +326,13 @@ Hello get(Reader& r, const fb::Hello& m) {
   out.name = r.name(m.name(), "name");
   out.address = r.address(m.host(), m.port());
   out.purpose = r.enumerator(m.purpose(), Purpose::bulk, "purpose");
+  out.key = r.bytes<PublicKey>(m.key(), "key");
+  out.nonce = r.bytes<Nonce>(m.nonce(), "nonce");
+  out.proof = r.bytes<Signature>(m.proof(), "proof");
   return out;
 }
 Refusal get(Reader& r, const fb::Refusal& m) {
-  const auto reason = r.enumerator(m.reason(), RefusalReason::out_of_step, "reason");
+  const auto reason = r.enumerator(m.reason(), RefusalReason::not_allowed, "reason");
   return {reason, r.text(m.text(), kTextBytesMax, "text")};
 }
 Ping get(Reader& r, const fb::Ping& m) { return {m.sequence(), PeerId{m.target()}, r.members(m.members())}; }
@@ -362,7 +398,7 @@ ExchangeOffer get(Reader& r, const fb::ExchangeOffer& m) {
           r.chunk_floats(m.cell_floats(), "cell_floats"), m.round()};
 }
 ExchangeRefusal get(Reader& r, const fb::ExchangeRefusal& m) {
-  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::out_of_step, "reason"), m.round()};
+  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::not_allowed, "reason"), m.round()};
 }
 StateRequest get(Reader& r, const fb::StateRequest& m) {
   return {m.fingerprint(), r.chunk_floats(m.chunk_floats(), "chunk_floats"),
@@ -374,15 +410,18 @@ StateHead get(Reader& r, const fb::StateHead& m) {
 }
 
 Rewire get(Reader& r, const fb::Rewire& m) {
-  Rewire out{r.revision(m.revision(), m.author()), r.text(m.topology(), kSettingValueBytesMax, "topology")};
+  Rewire out{r.revision(m.revision(), m.author()), r.text(m.topology(), kSettingValueBytesMax, "topology"),
+             r.bytes<PublicKey>(m.key(), "key"), r.bytes<Signature>(m.signature(), "signature")};
   if (out.topology.empty()) r.wrong("topology", "is empty");
   return out;
 }
 
+Proof get(Reader& r, const fb::Proof& m) { return {r.bytes<Signature>(m.signature(), "signature")}; }
+
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kNames = {
     "Hello",           "Refusal",      "Ping",      "PingRequest", "Ack",   "Gossip",
     "Digest",          "View",         "Join",      "Welcome",     "Leave", "ExchangeOffer",
-    "ExchangeRefusal", "StateRequest", "StateHead", "Rewire"};
+    "ExchangeRefusal", "StateRequest", "StateHead", "Rewire", "Proof"};
 
 // The alternatives of Message are in the order of the schema's union.
 template <std::size_t I = 0>
@@ -411,6 +450,7 @@ Result<Message> get_body(const fb::Envelope& envelope) {
     if constexpr (std::is_same_v<Wanted, StateRequest>) read(envelope.body_as_StateRequest());
     if constexpr (std::is_same_v<Wanted, StateHead>) read(envelope.body_as_StateHead());
     if constexpr (std::is_same_v<Wanted, Rewire>) read(envelope.body_as_Rewire());
+    if constexpr (std::is_same_v<Wanted, Proof>) read(envelope.body_as_Proof());
     if (reader.error()) return Error{std::string(kNames[I]) + " message: " + *reader.error()};
     return out;
   }

@@ -15,7 +15,7 @@
 
 namespace starling::wire {
 
-inline constexpr std::uint8_t kProtocolVersion = 1;
+inline constexpr std::uint8_t kProtocolVersion = 2;
 inline constexpr std::size_t kFrameHeaderBytes = 24;
 inline constexpr std::size_t kChunkHeadBytes = 40;
 // The frame header and the chunk head: in a 64-byte-aligned buffer, the floats after them are aligned, too.

@@ -3,12 +3,15 @@
 // describes the sequences of messages.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/identity.h"
 #include "base/ids.h"
 #include "base/recent_figures.h"
 #include "base/time.h"
@@ -31,6 +34,8 @@ enum class Phase : std::uint8_t {
   finished,  // only answers; its parameters are final
 };
 
+// What a member says about itself, with its signature (gossip/statements.h), and what the sender of the message
+// adds: liveness (only `left` is signed), samples, steps and the accuser.
 struct Member {
   PeerId id;
   std::string name;
@@ -44,6 +49,8 @@ struct Member {
   PeerId accuser;           // of a suspect: a member whose own probes it did not answer; else 0
   std::string http{};       // "HOST:PORT" of its status page; empty if it has none
   std::string device{};     // that it trains on: "cpu", "cuda:0"; empty until it is known
+  PublicKey key{};
+  Signature signature{};
 
   friend bool operator==(const Member&, const Member&) = default;
 };
@@ -93,6 +100,12 @@ inline constexpr std::uint64_t kRevisionMax = std::uint64_t{1} << 53;
 
 // ---- handshake: the first message on every connection, in both directions ----
 
+// Random bytes that are never used twice.
+struct Nonce {
+  std::array<std::byte, 16> bytes{};
+  friend bool operator==(const Nonce&, const Nonce&) = default;
+};
+
 enum class Purpose : std::uint8_t { control, bulk };
 
 struct Hello {
@@ -101,6 +114,9 @@ struct Hello {
   std::string name;
   Address address;  // where the sender listens; the receiver may connect to it
   Purpose purpose = Purpose::control;
+  PublicKey key{};    // the id is its hash
+  Nonce nonce{};      // fresh for each connection; the other end signs it
+  Signature proof{};  // the accepter's; the dialer sends a Proof
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -114,6 +130,8 @@ enum class RefusalReason : std::uint8_t {
   malformed,
   quarantined,  // the sender has repeatedly sent values that may not touch a replica
   out_of_step,  // the rounds of the two are too far apart for the rule
+  false_identity,  // the sender did not prove that it has the key of its id
+  not_allowed,     // the receiver's list of peers does not name the sender
 };
 
 // The last message on a rejected connection, or the answer to a rejected Join or offer.
@@ -121,6 +139,12 @@ struct Refusal {
   RefusalReason reason = RefusalReason::busy;
   std::string text;  // one sentence for display
   friend bool operator==(const Refusal&, const Refusal&) = default;
+};
+
+// The dialer's answer to the accepter's Hello: its signature over both Hellos (transport/handshake.h).
+struct Proof {
+  Signature signature;
+  friend bool operator==(const Proof&, const Proof&) = default;
 };
 
 // ---- control ----
@@ -193,6 +217,8 @@ struct Leave {  // the last message of the sender
 struct Rewire {  // the swarm follows another topology; peers with an older revision adopt it
   Revision revision;
   std::string topology;  // a name for topologies::Topology::parse()
+  PublicKey key{};       // the author's
+  Signature signature{};
   friend bool operator==(const Rewire&, const Rewire&) = default;
 };
 
@@ -229,7 +255,7 @@ struct StateHead {
 };
 
 using Message = std::variant<Hello, Refusal, Ping, PingRequest, Ack, Gossip, Digest, View, Join, Welcome,
-                             Leave, ExchangeOffer, ExchangeRefusal, StateRequest, StateHead, Rewire>;
+                             Leave, ExchangeOffer, ExchangeRefusal, StateRequest, StateHead, Rewire, Proof>;
 
 // ---- chunks: raw bodies, described by a fixed header on the wire ----
 

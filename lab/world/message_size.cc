@@ -28,20 +28,20 @@ std::size_t vtable(std::size_t slots) { return padded(4 + 2 * slots, 4); }
 std::size_t member(const wire::Member& m) {
   return table(2 * kReference + scalar(m.id.value) + scalar(m.address.port) + scalar(m.incarnation) +
                scalar(m.liveness) + scalar(m.phase) + scalar(m.samples) + scalar(m.steps) +
-               scalar(m.accuser.value)) +
+               scalar(m.accuser.value) + sizeof(PublicKey) + sizeof(Signature)) +
          text(m.name) + text(m.address.host) - 2 * kReference + (m.http.empty() ? 0 : text(m.http)) +
          (m.device.empty() ? 0 : text(m.device));
 }
 std::size_t members(const std::vector<wire::Member>& list) {
   std::size_t bytes = 4 + kReference + kVectorLength;
-  if (!list.empty()) bytes += (list.size() > 1 ? 3 : 1) * vtable(9);       // members have at least two shapes
+  if (!list.empty()) bytes += (list.size() > 1 ? 3 : 1) * vtable(14);       // members have at least two shapes
   for (const wire::Member& m : list) bytes += kReference + member(m) + 4;  // padding, on average
   return bytes;
 }
 
 struct Size {
   std::size_t operator()(const wire::Hello& m) const {
-    return table(17) + vtable(6) + text(m.swarm) + text(m.name) + text(m.address.host);
+    return table(17 + sizeof(PublicKey) + sizeof(wire::Nonce) + sizeof(Signature)) + vtable(9) + text(m.swarm) + text(m.name) + text(m.address.host);
   }
   std::size_t operator()(const wire::Refusal& m) const { return vtable(2) + text(m.text) + 4; }
   std::size_t operator()(const wire::Ping& m) const {
@@ -68,13 +68,14 @@ struct Size {
            members(m.members);
   }
   std::size_t operator()(const wire::Rewire& m) const {
-    return table(revision(m.revision)) + vtable(3) + text(m.topology);
+    return table(revision(m.revision) + sizeof(PublicKey) + sizeof(Signature)) + vtable(5) + text(m.topology);
   }
+  std::size_t operator()(const wire::Proof&) const { return table(sizeof(Signature)) + vtable(1); }
   std::size_t operator()(const wire::Join& m) const {
-    return table(kReference) + vtable(1) + vtable(9) + member(m.self);
+    return table(kReference) + vtable(1) + vtable(14) + member(m.self);
   }
   std::size_t operator()(const wire::Leave& m) const {
-    return table(kReference) + vtable(1) + vtable(9) + member(m.self);
+    return table(kReference) + vtable(1) + vtable(14) + member(m.self);
   }
   std::size_t operator()(const wire::Welcome& m) const {
     std::size_t bytes = table(20) + vtable(4) + members(m.members) + table(36) + vtable(6) +

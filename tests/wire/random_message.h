@@ -45,6 +45,14 @@ inline Address random_address(Random& r) {
   return {host, static_cast<std::uint16_t>(1 + r.below(65535))};
 }
 
+// PublicKey, Signature or Nonce.
+template <class Out>
+Out random_bytes(Random& r) {
+  Out out;
+  for (std::byte& b : out.bytes) b = static_cast<std::byte>(r.below(256));
+  return out;
+}
+
 inline Member random_member(Random& r) {
   Member m;
   m.id = random_id(r);
@@ -58,6 +66,8 @@ inline Member random_member(Random& r) {
   m.accuser = PeerId{r.bits()};
   if (r.chance(0.5)) m.http = random_text(r, kHostBytesMax);
   if (r.chance(0.5)) m.device = random_text(r, kNameBytesMax);
+  m.key = random_bytes<PublicKey>(r);
+  m.signature = random_bytes<Signature>(r);
   return m;
 }
 
@@ -107,9 +117,10 @@ inline Message random_message(Random& r, std::size_t index) {
   switch (index) {
     case 0:
       return Hello{random_text(r, kNameBytesMax), random_id(r), random_word(r, kNameBytesMax),
-                   random_address(r), static_cast<Purpose>(r.below(2))};
+                   random_address(r), static_cast<Purpose>(r.below(2)), random_bytes<PublicKey>(r),
+                   random_bytes<Nonce>(r), random_bytes<Signature>(r)};
     case 1:
-      return Refusal{static_cast<RefusalReason>(r.below(9)), random_text(r, kTextBytesMax)};
+      return Refusal{static_cast<RefusalReason>(r.below(11)), random_text(r, kTextBytesMax)};
     case 2:
       return Ping{r.bits(), PeerId{r.bits()}, random_members(r)};
     case 3:
@@ -143,13 +154,16 @@ inline Message random_message(Random& r, std::size_t index) {
       return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r),
                            r.bits()};
     case 12:
-      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(9)), r.bits()};
+      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(11)), r.bits()};
     case 13:
       return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1)};
     case 14:
       return StateHead{r.below(kArenaFloatsMax + 1), r.below(kArenaFloatsMax + 1)};
+    case 15:
+      return Rewire{random_revision(r), "t" + random_value(r), random_bytes<PublicKey>(r),
+                    random_bytes<Signature>(r)};
     default:
-      return Rewire{random_revision(r), "t" + random_value(r)};
+      return Proof{random_bytes<Signature>(r)};
   }
 }
 
