@@ -102,6 +102,8 @@ struct Notice {
     left,
     quarantined,  // no exchange with it for a while: it sent values that a replica must not take, several
                   // times
+    incredible,   // a member claims more samples than it can have consumed; they do not count
+    conflict,     // two live members advertise the same address
     refuted,      // others considered this peer suspect or failed
     waiting,
     unwired,   // the swarm follows a topology that this program cannot follow; it keeps its own

@@ -46,7 +46,7 @@ void Copying::tick(Actions& out) {
   if (next_request_ <= run_.now) start(out);
   if (!copy_) return;
   const Record* const donor = run_.membership.find(copy_->donor);
-  const bool alive = donor != nullptr && donor->member.liveness == wire::Liveness::alive;
+  const bool alive = donor != nullptr && donor->responds();
   if (!alive || copy_->deadline <= run_.now) drop_donor(out);
 }
 

@@ -8,7 +8,9 @@ using wire::RefusalReason;
 std::optional<RefusalReason> Encounters::objection_to(const Offer& offer) const {
   const Record* const initiator = run_.membership.find(offer.from);
   if (run_.phase() == Phase::joining || run_.diverged) return RefusalReason::not_ready;
-  if (initiator != nullptr && initiator->quarantined_until > run_.now) return RefusalReason::quarantined;
+  // Members introduce themselves before they exchange; a stranger is not answered.
+  if (initiator == nullptr) return RefusalReason::not_ready;
+  if (initiator->quarantined_until > run_.now) return RefusalReason::quarantined;
   return std::nullopt;
 }
 

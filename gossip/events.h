@@ -13,7 +13,8 @@ namespace starling::gossip {
 
 struct Start {};  // the first event, once
 
-// A verified control message. The sender's handshake named this swarm and proved that it has the key of its id.
+// A verified control message. The sender's handshake named this swarm and proved that it has the key of its
+// id.
 struct Received {
   PeerId from;
   Address address;  // where the sender listens

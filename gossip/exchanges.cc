@@ -61,7 +61,7 @@ std::vector<std::uint64_t> Exchanges::lost(Actions& out) {
       run_.membership.doubt(run_.now, exchange.partner, out);
     }
     const Record* const partner = run_.membership.find(exchange.partner);
-    const bool gone = partner == nullptr || partner->member.liveness != wire::Liveness::alive;
+    const bool gone = partner == nullptr || !partner->responds();
     const bool late = exchange.deadline <= run_.now;
     if (late) patience_.timed_out(exchange.partner);
     if (late || gone) lost.push_back(exchange.exchange);

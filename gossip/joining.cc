@@ -30,13 +30,10 @@ void Joining::begin_run(Actions& out) {
 }
 
 void Joining::send_joins(Actions& out) {
-  const wire::Progress& last = run_.options.earlier.last;
   for (std::size_t i = 0; i < run_.options.join.size(); ++i) {
     if (hopeless_[i]) continue;
     const Address& address = run_.options.join[i];
-    // Before the Join, so that the Welcome's sum includes it.
-    if (last.id) out.push_back(Send{address, wire::Gossip{{run_.membership.self()}, false, {last}}});
-    out.push_back(Send{address, wire::Join{run_.membership.self()}});
+    out.push_back(Send{{{}, address}, wire::Join{run_.membership.self()}});
   }
   next_join_ = run_.now + varied(run_.random, delay_);
   delay_ = run_.options.join_retry.next(delay_);
@@ -66,13 +63,22 @@ void Joining::welcomed(const Received& from, const wire::Welcome& welcome, Actio
     return membership.heard(run_.now, from.from, from.address, out);
   }
   manifest_ = welcome.manifest;
+  run_.set_run_start(run_.now - welcome.elapsed);
   membership.welcomed(run_.now, from.from, welcome.members, welcome.retired_samples, out);
-  membership.add_progress(run_.now, run_.options.earlier.last);
   membership.heard(run_.now, from.from, from.address, out);
-  membership.sync_with(from.address, out);  // the members that the Welcome left out
-  run_.run_start = run_.now - welcome.elapsed;
+  membership.sync_with({from.from, from.address}, out);  // the members that the Welcome left out
+  take_earlier_samples(welcome.members);
   stop();
   out.push_back(Prepare{*manifest_});
+}
+
+// The swarm may know this peer from an earlier life, of which the checkpoint may know more.
+void Joining::take_earlier_samples(std::span<const wire::Member> members) {
+  const auto own = std::ranges::find(members, run_.id(), &wire::Member::id);
+  if (own == members.end()) return;
+  const wire::Progress& last = run_.options.earlier.last;
+  run_.samples_before = std::max(own->samples, last.id == run_.id() ? last.samples : 0);
+  run_.membership.set_progress(run_.now, run_.steps(), run_.samples_before);
 }
 
 void Joining::refused(const Received& from, const wire::Refusal& refusal, Actions& out) {
@@ -87,14 +93,14 @@ bool Joining::answer(const Received& from, const wire::Join& join, Actions& out)
   membership.merge(run_.now, from.from, {&join.self, 1}, out);
   membership.heard(run_.now, from.from, from.address, out);
   if (!manifest_) {
-    out.push_back(Send{from.address,
+    out.push_back(Send{{from.from, from.address},
                        wire::Refusal{wire::RefusalReason::not_ready, "this peer is still joining itself"}});
     return false;
   }
   auto members = membership.introduction(from.from);
   const std::uint64_t retired = membership.retired_samples(members);
-  out.push_back(
-      Send{from.address, wire::Welcome{*manifest_, run_.now - run_.run_start, std::move(members), retired}});
+  out.push_back(Send{{from.from, from.address},
+                     wire::Welcome{*manifest_, run_.now - run_.run_start, std::move(members), retired}});
   return true;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ class Joining {
  private:
   void begin_run(Actions& out);
   void send_joins(Actions& out);
+  void take_earlier_samples(std::span<const wire::Member> members);
 
   RunState& run_;
   bool beginner_ = false;

@@ -51,7 +51,7 @@ void LockStep::open_round(Actions& out) {
 std::vector<Rounds::Edge> LockStep::links() {
   std::vector<Rounds::Edge> links;
   for (const auto& [id, weight] : partners_.neighbors(round(), run_.membership))
-    links.push_back({id, static_cast<float>(weight), run_.options.id < id});
+    links.push_back({id, static_cast<float>(weight), run_.id() < id});
   return links;
 }
 
@@ -108,7 +108,7 @@ void LockStep::pass_over_the_absent(Actions& out) {
 
 bool LockStep::will_come(const Rounds::Edge& edge, const InFlight* own) const {
   const Record* const record = run_.membership.find(edge.partner);
-  if (record == nullptr || record->member.liveness != wire::Liveness::alive) return false;
+  if (record == nullptr || !record->responds()) return false;
   const bool met = own != nullptr ? own->advanced : edge.state == State::under_way;
   return met || (record->member.phase != Phase::finished && record->quarantined_until <= run_.now &&
                  deadline_ > run_.now);

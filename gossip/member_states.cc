@@ -12,6 +12,8 @@ using wire::Member;
 namespace {
 
 constexpr std::size_t kQuietNews = 16;  // a message with more changes than this does not start rumors
+constexpr Duration kConflictInterval =
+    std::chrono::minutes(1);  // between notices about one address of two peers
 
 }  // namespace
 
@@ -37,7 +39,11 @@ Duration suspicion_window(const MembershipOptions& options, std::size_t live, st
 void MemberStates::merge(Instant now, PeerId teller, std::span<const Member> news, Actions& out) {
   const std::size_t queued = rumors_.members_queued();
   std::size_t changes = 0;
-  for (const Member& member : news) changes += merge_one(now, teller, member, out);
+  // What the teller says about itself comes first: it may not be a member yet.
+  for (const Member& member : news)
+    if (member.id == teller) changes += merge_one(now, teller, member, out);
+  for (const Member& member : news)
+    if (member.id != teller) changes += merge_one(now, teller, member, out);
   correct(teller, news, out);
   // After a join or a partition everyone gets this flood by comparing views. As rumors it would only delay
   // other news.
@@ -48,80 +54,83 @@ void MemberStates::merge(Instant now, PeerId teller, std::span<const Member> new
 bool MemberStates::merge_one(Instant now, PeerId teller, const Member& news, Actions& out) {
   if (!news.id) return false;
   if (news.id == view_.self.id) {
-    refute(news, out);
+    hear_of_self(now, teller, news, out);
     return false;
   }
   Record* const record = view_.members.find(news.id);
-  if (record == nullptr) return add_live(now, news, out);
+  if (record == nullptr) return meet(now, teller, news, out);
 
-  progressed(now, *record, news.samples);
-  record->member.steps = std::max(record->member.steps, news.steps);
-  if (record->member.device.empty()) record->member.device = news.device;
-  bool changed = false;
-  if (news.phase > record->member.phase) {
-    view_.members.change(*record, [&](Record& r) { r.member.phase = news.phase; });
-    changed = true;
-  }
-  changed |= merge_incarnation(now, *record, news, out);
-  if (news.incarnation == record->member.incarnation)
-    changed |= merge_liveness(now, *record, teller, news, out);
+  progressed(now, teller, *record, news.samples, out);
+  if (teller == news.id) record->member.steps = std::max(record->member.steps, news.steps);
+  bool changed = merge_statement(now, *record, news, out);
+  if (news.incarnation == record->member.incarnation) changed |= merge_claim(now, *record, teller, news, out);
   if (changed) rumors_.start(*record);
   return changed;
 }
 
-bool MemberStates::merge_incarnation(Instant now, Record& record, const Member& news, Actions& out) {
-  if (news.incarnation <= record.member.incarnation) return false;
-  // The member lived when it chose this incarnation, which answers all claims about earlier ones.
+// What the member says about itself: it carries its signature, whoever passes it on.
+bool MemberStates::merge_statement(Instant now, Record& record, const Member& news, Actions& out) {
+  if (version_of(news) <= version_of(record.member) || !is_authentic(*view_.identity, news)) return false;
+  const bool is_reborn = news.incarnation > record.member.incarnation;
+  const bool leaves = news.liveness == Liveness::left;
   view_.members.change(record, [&](Record& r) {
-    r.member.incarnation = news.incarnation;
+    r.member.name = news.name;
     r.member.address = news.address;
+    r.member.http = news.http;
+    r.member.device = news.device;
+    r.member.incarnation = news.incarnation;
+    r.member.phase = news.phase;
+    r.member.key = news.key;
+    r.member.signature = news.signature;
   });
+  // The member lived when it chose this incarnation, which answers all claims about earlier ones.
   const bool was_doubted = record.member.liveness != Liveness::alive && !record.superseded;
-  if (news.liveness <= Liveness::suspect && was_doubted) set_liveness(now, record, Liveness::alive, out);
+  if (leaves)
+    set_liveness(now, record, Liveness::left, out);
+  else if (is_reborn && was_doubted)
+    set_liveness(now, record, Liveness::alive, out);
   return true;
 }
 
-// REQUIRES: both are of the same incarnation.
-bool MemberStates::merge_liveness(Instant now, Record& record, PeerId teller, const Member& news,
-                                  Actions& out) {
-  switch (news.liveness) {
-    case Liveness::alive:
-      return false;
-    case Liveness::suspect:
-      return accuse(now, record, news.accuser ? news.accuser : teller, out);
-    case Liveness::failed:
-      return accept_failure(now, record, teller, out);
-    case Liveness::left:
-      if (record.member.liveness == Liveness::left) return false;
-      set_liveness(now, record, Liveness::left, out);
-      return true;
-  }
+// What the teller says about a member. REQUIRES: both are of the same incarnation.
+bool MemberStates::merge_claim(Instant now, Record& record, PeerId teller, const Member& news, Actions& out) {
+  if (news.liveness != Liveness::suspect && news.liveness != Liveness::failed) return false;
+  if (teller == news.id || view_.members.find(teller) == nullptr) return false;
+  if (news.liveness == Liveness::failed) return accept_failure(now, record, teller, out);
+  const bool is_known = news.accuser == view_.self.id || view_.members.find(news.accuser) != nullptr;
+  return accuse(now, record, is_known && news.accuser != view_.self.id ? news.accuser : teller, out);
+}
+
+// A member becomes known by its own word. What others say about an unknown one is a reason to ask it.
+bool MemberStates::meet(Instant now, PeerId teller, const Member& news, Actions& out) {
+  if (news.liveness > Liveness::suspect) return false;  // unknown dead members are not news
+  if (teller == news.id) return is_authentic(*view_.identity, news) && add_live(now, news, out);
+  if (view_.members.find(teller) == nullptr || introductions_.is_waiting(news.id)) return false;
+  if (news.address == view_.self.address) return false;  // an earlier instance of this peer, or a mistake
+  if (is_authentic(*view_.identity, news)) introductions_.offer(now, teller, news);
   return false;
 }
 
 bool MemberStates::add_live(Instant now, const Member& news, Actions& out) {
-  if (news.liveness > Liveness::suspect) return false;  // unknown dead members are not news
-  if (news.address == view_.self.address) {
-    // An earlier instance of this peer whose end others have not noticed yet.
-    if (Record* const dead = add_dead(now, news, Liveness::failed)) dead->superseded = true;
-    return false;
-  }
   if (view_.members.size() >= view_.options.members_max && !view_.members.erase_longest_dead()) return false;
-  Record& record = insert(now, news, Liveness::alive);
+  Member member = news;
+  member.samples = 0;
+  Record& record = insert(now, member, Liveness::alive);
+  progressed(now, news.id, record, news.samples, out);
   out.push_back(Notice{Notice::What::joined, news.id, described(news)});
-  if (news.liveness == Liveness::suspect) accuse(now, record, news.accuser, out);
   rumors_.start(record);
   return true;
 }
 
 Record* MemberStates::add_dead(Instant now, const Member& dead, Liveness liveness) {
   if (!dead.id || dead.id == view_.self.id || view_.members.find(dead.id) != nullptr ||
-      view_.members.size() >= view_.options.members_max)
+      view_.members.size() >= view_.options.members_max || !is_authentic(*view_.identity, dead))
     return nullptr;
   return &insert(now, dead, liveness);
 }
 
 Record& MemberStates::insert(Instant now, const Member& member, Liveness liveness) {
+  introductions_.drop(member.id);
   Record record;
   record.member = member;
   record.changed = now;
@@ -130,25 +139,49 @@ Record& MemberStates::insert(Instant now, const Member& member, Liveness livenes
   return view_.members.insert(std::move(record));
 }
 
-void MemberStates::progressed(Instant now, Record& record, std::uint64_t samples) {
+void MemberStates::progressed(Instant now, PeerId teller, Record& record, std::uint64_t samples,
+                              Actions& out) {
+  const bool by_itself = teller == record.member.id;
+  if (!by_itself && samples <= record.member.samples) return;
+  if (!credit_.accept(now, record, samples, by_itself)) {
+    if (by_itself && !std::exchange(record.incredible, true)) {
+      out.push_back(Notice{Notice::What::incredible, record.member.id,
+                           described(record.member) + " reports " + std::to_string(samples) + " samples"});
+    }
+    return;
+  }
   if (samples <= record.member.samples) return;
   view_.members.set_samples(now, record, samples);
   rumors_.progressed(record);
 }
 
-// Others consider this peer suspect or dead. A higher incarnation overrides that, and only this peer may
-// raise it.
-void MemberStates::refute(const Member& news, Actions& out) {
-  Member& self = view_.self;
-  if (news.liveness == Liveness::alive || news.incarnation < self.incarnation) return;
-  // The greatest number is forged and cannot be exceeded; an incarnation never wraps.
-  self.incarnation = std::max(news.incarnation, news.incarnation + 1);
+// Others consider this peer suspect or dead, or know an incarnation of an earlier instance. A higher
+// incarnation overrides that, and only this peer can sign one.
+void MemberStates::hear_of_self(Instant now, PeerId teller, const Member& news, Actions& out) {
+  const Member& self = view_.self;
+  if (news.incarnation < self.incarnation || view_.members.find(teller) == nullptr) return;
+  if (news.incarnation == self.incarnation) {
+    if (news.liveness != Liveness::alive) refute(now, news, out);
+  } else if (is_authentic(*view_.identity, news)) {
+    refute(now, news, out);
+  }
+}
+
+void MemberStates::refute(Instant now, const Member& news, Actions& out) {
+  constexpr Duration kPauseMax = std::chrono::seconds(4);
+  if (now < refute_after_) return;  // accusations without end shall not make this peer answer without end
+  const Duration interval = view_.options.probe_interval;
+  refute_pause_ = refute_after_ + 8 * kPauseMax < now ? interval / 4 : std::min(2 * refute_pause_, kPauseMax);
+  refute_after_ = now + refute_pause_;
+  // An incarnation never wraps; the greatest one cannot be exceeded.
+  view_.change_self(
+      [&](Member& self) { self.incarnation = std::max(news.incarnation, news.incarnation + 1); });
   rumors_.start_self();
-  out.push_back(Notice{Notice::What::refuted, self.id,
+  out.push_back(Notice{Notice::What::refuted, view_.self.id,
                        news.accuser ? to_string(news.accuser) : std::string("an unknown peer")});
   for (const PeerId id : view_.circle) {
     if (const Record* const record = view_.members.find(id))
-      out.push_back(Send{record->member.address, wire::Gossip{{self}, false, {}}});
+      out.push_back(Send{endpoint_of(record->member), wire::Gossip{{view_.self}, false, {}}});
   }
 }
 
@@ -162,31 +195,62 @@ void MemberStates::correct(PeerId teller, std::span<const Member> news, Actions&
     if (record != nullptr && !record->is_live()) dead.push_back(record->member);
   }
   const Record* const to = dead.empty() ? nullptr : view_.members.find(teller);
-  if (to != nullptr) out.push_back(Send{to->member.address, wire::Gossip{std::move(dead), false, {}}});
+  if (to != nullptr) out.push_back(Send{endpoint_of(to->member), wire::Gossip{std::move(dead), false, {}}});
 }
 
 // ---- direct evidence ----
 
-void MemberStates::heard(Instant now, Record& record, const Address& address, Actions& out) {
-  if (!record.last_heard) supersede(now, record.member.id, address, out);
+void MemberStates::heard(Instant now, Record& record, Actions& out) {
+  if (record.superseded) {
+    report_conflict(now, record, out);
+  } else if (!record.last_heard) {
+    supersede(now, record, out);
+  }
+  record.superseded = false;
+  record.unanswered = false;
   record.last_heard = now;
   if (record.member.liveness == Liveness::alive) return;
   warn(now, record, out);  // others may still doubt it, and only the member itself can refute that
   if (record.member.liveness == Liveness::suspect) set_liveness(now, record, Liveness::alive, out);
 }
 
-// One instance per address: older records with this address are dead.
-void MemberStates::supersede(Instant now, PeerId by, const Address& address, Actions& out) {
-  view_.members.for_each_at(address, [&](Record& record) {
-    if (record.member.id == by || record.superseded) return;
+// A peer that starts at the address of an earlier one shows that the earlier one has ended.
+void MemberStates::supersede(Instant now, const Record& by, Actions& out) {
+  const PeerId id = by.member.id;
+  view_.members.for_each_at(by.member.address, [&](Record& record) {
+    if (record.member.id == id || record.superseded) return;
     record.superseded = true;
     if (record.is_live()) set_liveness(now, record, Liveness::failed, out);
   });
 }
 
-void MemberStates::unreachable(Instant now, const Address& address, Actions& out) {
-  view_.members.for_each_at(address, [&](Record& record) {
-    if (record.member.liveness != Liveness::alive) return;
+// A superseded member has been heard again: two live peers advertise one address. Each is told about the
+// other.
+void MemberStates::report_conflict(Instant now, Record& record, Actions& out) {
+  if (conflict_noticed_ + kConflictInterval > now) return;
+  view_.members.for_each_at(record.member.address, [&](Record& other) {
+    if (other.member.id == record.member.id || !other.is_live()) return;
+    conflict_noticed_ = now;
+    out.push_back(Notice{
+        Notice::What::conflict, record.member.id,
+        described(record.member) + " and " + other.member.name + " (" + to_string(other.member.id) + ")"});
+    for (const Record* told : {&record, &other})
+      out.push_back(Send{endpoint_of(told->member), wire::Refusal{wire::RefusalReason::address_taken, {}}});
+  });
+}
+
+void MemberStates::address_taken(Instant now, PeerId teller, Actions& out) {
+  const Record* const record = view_.members.find(teller);
+  if (record == nullptr || conflict_noticed_ + kConflictInterval > now) return;
+  conflict_noticed_ = now;
+  out.push_back(Notice{Notice::What::conflict, view_.self.id,
+                       "this peer and another one, as " + described(record->member) + " says"});
+}
+
+void MemberStates::unreachable(Instant now, const Endpoint& to, Actions& out) {
+  introductions_.unreachable(now, to);
+  view_.members.for_each_at(to.address, [&](Record& record) {
+    if (record.member.liveness > Liveness::suspect || (to.id && record.member.id != to.id)) return;
     record.last_heard.reset();
     accuse(now, record, view_.self.id, out);
   });
@@ -199,20 +263,23 @@ void MemberStates::warn(Instant now, Record& record, Actions& out) {
   // Messages that were under way when a member left do not show that it is back.
   if (!record.is_live() && record.changed + interval > now) return;
   record.warned_at = now;
-  out.push_back(Send{record.member.address, wire::Gossip{{record.member, view_.self}, true, {}}});
+  out.push_back(Send{endpoint_of(record.member), wire::Gossip{{record.member, view_.self}, true, {}}});
 }
 
 // ---- transitions ----
 
 bool MemberStates::accuse(Instant now, Record& record, PeerId accuser, Actions& out) {
   if (!record.is_live()) return false;
+  const bool is_own = accuser == view_.self.id;
   if (record.member.liveness == Liveness::alive) {
     if (record.last_heard && *record.last_heard + view_.options.probe_interval > now) {
       warn(now, record, out);  // it lives, but has to refute the claim itself
       return false;
     }
     set_liveness(now, record, Liveness::suspect, out);
+    if (!is_own) prober_.probe(now, record, Prober::Helpers::none, out);
   }
+  record.unanswered |= is_own;
   if (!record.accuse(accuser)) return false;
   record.member.accuser = accuser;
   rumors_.start(record);
@@ -223,7 +290,7 @@ bool MemberStates::accept_failure(Instant now, Record& record, PeerId teller, Ac
   if (!record.is_live()) return false;
   // A true failure has been a suspicion everywhere for some time.
   const Duration half_window = longest_suspicion(view_.options, view_.members.live() + 1) / 2;
-  const bool announced = record.member.liveness == Liveness::suspect && record.changed + half_window <= now;
+  const bool announced = record.unanswered && record.changed + half_window <= now;
   if (!announced) return accuse(now, record, teller, out);
   set_liveness(now, record, Liveness::failed, out);
   return true;
@@ -237,6 +304,7 @@ void MemberStates::set_liveness(Instant now, Record& record, Liveness liveness, 
   record.changed = now;
   record.accuser_count = 0;
   record.member.accuser = {};
+  record.unanswered = false;
   if (liveness == Liveness::suspect) suspects_.push_back(record.member.id);
   if (liveness == Liveness::failed) retries_.restart(now);
   constexpr Notice::What kNotices[] = {Notice::What::recovered, Notice::What::suspected, Notice::What::failed,
@@ -244,7 +312,7 @@ void MemberStates::set_liveness(Instant now, Record& record, Liveness liveness, 
   out.push_back(
       Notice{kNotices[static_cast<std::size_t>(liveness)], record.member.id, described(record.member)});
   rumors_.start(record);
-  if (!was_live && liveness == Liveness::alive) views_.sync_with(record.member.address, out);
+  if (!was_live && liveness == Liveness::alive) views_.sync_with(endpoint_of(record.member), out);
 }
 
 // ---- time ----
@@ -259,8 +327,14 @@ void MemberStates::tick(Instant now, Actions& out) {
     if (window_end(record) > now)
       ++i;
     else
-      set_liveness(now, record, Liveness::failed, out);  // removes it from suspects_
+      settle_suspicion(now, record, out);  // may remove it from suspects_
   }
+  introductions_.tick(now, out);
+}
+
+// The window of a suspect has passed. It has failed if it did not answer this peer either.
+void MemberStates::settle_suspicion(Instant now, Record& suspect, Actions& out) {
+  set_liveness(now, suspect, suspect.unanswered ? Liveness::failed : Liveness::alive, out);
 }
 
 void MemberStates::slept(Duration late) {
@@ -268,10 +342,11 @@ void MemberStates::slept(Duration late) {
     Record& record = *view_.members.find(id);
     record.changed = record.changed + late;
   }
+  introductions_.slept(late);
 }
 
 Instant MemberStates::next_deadline() const {
-  Instant next = kNever;
+  Instant next = introductions_.next_deadline();
   for (const PeerId id : suspects_) next = std::min(next, window_end(*view_.members.find(id)));
   return next;
 }

@@ -14,9 +14,11 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/identity.h"
 #include "base/ids.h"
 #include "base/random.h"
 #include "base/time.h"
+#include "gossip/statements.h"
 #include "wire/messages.h"
 
 namespace starling::gossip {
@@ -30,7 +32,37 @@ inline std::string described(const wire::Member& member) {
   return member.name + " at " + to_string(member.address);
 }
 
-// A member, and what only this peer knows about it.
+inline Endpoint endpoint_of(const wire::Member& member) { return {member.id, member.address}; }
+
+// How fast a count grows, from values at least a second apart.
+class SpeedMeter {
+ public:
+  void add(Instant now, std::uint64_t count) {
+    constexpr Duration kLeast = std::chrono::seconds(1);
+    if (any_ && now - since_ < kLeast) return;
+    if (any_) {
+      const double grown = count > count_ ? static_cast<double>(count - count_) : 0;
+      const double speed = grown / to_seconds(now - since_);
+      per_second_ = per_second_ == 0 ? speed : (3 * per_second_ + speed) / 4;
+    }
+    any_ = true;
+    since_ = now;
+    count_ = std::max(count_, count);
+  }
+  bool any() const { return any_; }
+  // The latest value that was used, and when it was added.
+  std::uint64_t count() const { return count_; }
+  Instant since() const { return since_; }
+  double per_second() const { return per_second_; }  // smoothed
+
+ private:
+  bool any_ = false;
+  Instant since_;
+  std::uint64_t count_ = 0;
+  double per_second_ = 0;
+};
+
+// A member that has answered this peer, or a dead one, and what only this peer knows about it.
 struct Record {
   wire::Member member;
   Instant changed;                    // its last change of liveness
@@ -39,6 +71,7 @@ struct Record {
   Instant avoided_until;              // no exchange before: recent ones failed
   Instant samples_at;                 // the last known growth of its samples
   Duration samples_every{0};          // smoothed interval between two growths; 0: unknown
+  SpeedMeter speed{};                 // of its samples, by its own account
   Duration round_trip{0};             // smoothed round trip of probes; 0: unknown
   Duration round_trip_deviation{0};
   std::optional<wire::Vitals> vitals{};  // the latest that the member published
@@ -56,13 +89,17 @@ struct Record {
   std::uint8_t failed_exchanges = 0;   // in a row
   std::uint8_t poisonings = 0;         // since the last quarantine
   bool rumor_queued = false;
-  bool superseded = false;             // another instance has its address: never retried
+  bool superseded = false;             // another peer with its address was heard later: not retried
+  bool unanswered = false;             // a suspect: it did not answer this peer either
+  bool incredible = false;             // it claimed more samples than possible
   Instant warned_at{Duration::min()};  // when it was last sent the rumors about itself
 
   bool is_live() const { return member.liveness <= wire::Liveness::suspect; }
+  // Live, and not only others say so: a suspect that only others accuse is treated as alive.
+  bool responds() const { return is_live() && !unanswered; }
   // Whether an exchange with it may begin.
   bool may_exchange(Instant now) const {
-    return member.liveness == wire::Liveness::alive && quarantined_until <= now && avoided_until <= now;
+    return responds() && quarantined_until <= now && avoided_until <= now;
   }
   // Counts a request to ping another member; false if there were too many in this second.
   bool may_request_relay(Instant now) {
@@ -199,8 +236,10 @@ struct LocalView {
   static constexpr std::size_t kCircleSize = 8;
 
   MembershipOptions options;
-  wire::Member self;
+  const Identity* identity;  // not null
+  wire::Member self;         // signed
   Random random;
+  Instant run_start{};
   std::optional<wire::Vitals> vitals{};  // this peer's own
   wire::Revision topology{};
   Members members{};
@@ -209,6 +248,12 @@ struct LocalView {
   // number of open links small; slow replacement spreads news over the whole swarm.
   std::vector<PeerId> circle{};
 
+  // Changes this peer's own entry and signs it.
+  template <class Change>
+  void change_self(Change change) {
+    change(self);
+    self.signature = identity->sign(statement_of(self));
+  }
   // Equal if two peers agree on who lives, in which incarnation and phase, themselves included.
   std::vector<std::uint64_t> digest() const;
   // A random live member; null if there is none.

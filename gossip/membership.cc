@@ -19,9 +19,10 @@ constexpr std::size_t kSpreadMax = 1024;  // progress entries in one urgent Goss
 
 }  // namespace
 
-Membership::Membership(Member self, MembershipOptions options, Random random)
-    : view_{.options = options, .self = std::move(self), .random = random} {
-  STARLING_CHECK(static_cast<bool>(view_.self.id));
+Membership::Membership(const Identity& identity, Member self, MembershipOptions options, Random random)
+    : view_{.options = options, .identity = &identity, .self = std::move(self), .random = random} {
+  STARLING_CHECK(view_.self.id && view_.self.id == identity.id() && view_.self.key == identity.key());
+  view_.change_self([](Member&) {});
 }
 
 // ---- this peer ----
@@ -29,7 +30,7 @@ Membership::Membership(Member self, MembershipOptions options, Random random)
 void Membership::set_phase(wire::Phase phase) {
   STARLING_CHECK(phase >= view_.self.phase);
   if (phase == view_.self.phase) return;
-  view_.self.phase = phase;
+  view_.change_self([phase](Member& self) { self.phase = phase; });
   rumors_.start_self();
 }
 
@@ -72,7 +73,7 @@ void Membership::send_gossip(Instant now, Actions& out) {
   if (const Record* const to = view_.draw_from_circle()) {
     wire::Gossip gossip = rumors_.take_gossip(now, to->member.id, Rumors::Reply::wanted);
     entries = gossip.members.size() + gossip.progress.size();
-    if (entries > 0) out.push_back(Send{to->member.address, std::move(gossip)});
+    if (entries > 0) out.push_back(Send{endpoint_of(to->member), std::move(gossip)});
   }
   const Duration pause = view_.options.gossip_interval_per_entry * static_cast<std::int64_t>(entries);
   next_gossip_ = now + view_.options.gossip_interval + pause;
@@ -84,11 +85,11 @@ void Membership::heard(Instant now, PeerId from, const Address& address, Actions
   Record* const record = view_.members.find(from);
   if (record == nullptr) {  // the answer to this Ping introduces the sender
     if (from != view_.self.id)
-      out.push_back(Send{address, wire::Ping{++view_.last_sequence, from, {view_.self}}});
+      out.push_back(Send{{from, address}, wire::Ping{++view_.last_sequence, from, {view_.self}}});
     return;
   }
   prober_.heard(from);
-  states_.heard(now, *record, address, out);
+  states_.heard(now, *record, out);
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Ping& ping, Actions& out) {
@@ -97,10 +98,10 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   if (ping.target && ping.target != view_.self.id) {
     // Meant for an earlier instance at this address, so this peer sends no Ack. The sender learns who is here
     // now.
-    out.push_back(Send{address, wire::Gossip{{view_.self}, false, {}}});
+    out.push_back(Send{{from, address}, wire::Gossip{{view_.self}, false, {}}});
     return;
   }
-  out.push_back(Send{address, wire::Ack{ping.sequence, rumors_.take_with_self(now, from), {}}});
+  out.push_back(Send{{from, address}, wire::Ack{ping.sequence, rumors_.take_with_self(now, from), {}}});
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::PingRequest& request,
@@ -108,7 +109,7 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   merge(now, from, request.members, out);
   heard(now, from, address, out);
   if (request.target == view_.self.id) {
-    out.push_back(Send{address, wire::Ack{request.sequence, {view_.self}, {}}});
+    out.push_back(Send{{from, address}, wire::Ack{request.sequence, {view_.self}, {}}});
     return;
   }
   // A peer dials only members, and for members; otherwise anyone could make it dial any address at any rate.
@@ -116,7 +117,7 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   const Record* const target = view_.members.find(request.target);
   const bool is_known =
       requester != nullptr && target != nullptr && target->member.address == request.address;
-  if (is_known && requester->may_request_relay(now)) prober_.relay(address, request, out);
+  if (is_known && requester->may_request_relay(now)) prober_.relay({from, address}, request, out);
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Ack& ack, Actions& out) {
@@ -128,20 +129,32 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Gossip& gossip,
                     Actions& out) {
   merge(now, from, gossip.members, out);
-  for (const wire::Progress& progress : gossip.progress) add_progress(now, progress);
+  if (view_.members.find(from) != nullptr) take_figures(now, from, gossip, out);
+  heard(now, from, address, out);
+  if (gossip.reply_wanted)
+    out.push_back(Send{{from, address}, rumors_.take_gossip(now, from, Rumors::Reply::none)});
+}
+
+void Membership::take_figures(Instant now, PeerId from, const wire::Gossip& gossip, Actions& out) {
+  for (const wire::Progress& progress : gossip.progress) {
+    if (Record* const record = view_.members.find(progress.id))
+      states_.progressed(now, from, *record, progress.samples, out);
+  }
   for (const wire::Vitals& vitals : gossip.vitals) {
     Record* const record = view_.members.find(vitals.id);
-    if (record != nullptr && (!record->vitals || vitals.sequence > record->vitals->sequence))
-      record->vitals = vitals;
+    if (record == nullptr) continue;
+    // By others, only a sequence that the member can have reached: it must not pin the figures.
+    constexpr std::uint32_t kMissedMost = 1000;
+    const std::uint32_t known = record->vitals ? record->vitals->sequence : 0;
+    const bool is_next = vitals.sequence > known && vitals.sequence - known <= kMissedMost;
+    if (from == vitals.id || is_next) record->vitals = vitals;
   }
-  heard(now, from, address, out);
-  if (gossip.reply_wanted) out.push_back(Send{address, rumors_.take_gossip(now, from, Rumors::Reply::none)});
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Digest& digest,
                     Actions& out) {
   heard(now, from, address, out);
-  out.push_back(Send{address, views_.answer(digest)});
+  out.push_back(Send{{from, address}, views_.answer(digest)});
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::View& view, Actions& out) {
@@ -151,7 +164,7 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   if (view.reply_wanted) answer = views_.answer(view);
   merge(now, from, view.members, out);
   heard(now, from, address, out);
-  if (answer) out.push_back(Send{address, std::move(*answer)});
+  if (answer) out.push_back(Send{{from, address}, std::move(*answer)});
 }
 
 void Membership::on(Instant now, PeerId from, const Address&, const wire::Leave& leave, Actions& out) {
@@ -164,7 +177,12 @@ void Membership::welcomed(Instant now, PeerId by, std::span<const Member> member
                           std::uint64_t retired_samples, Actions& out) {
   view_.members.add_samples(retired_samples);
   for (const Member& member : members) {
-    if (member.liveness > Liveness::suspect) states_.add_dead(now, member, member.liveness);
+    if (member.liveness > Liveness::suspect) {
+      states_.add_dead(now, member, member.liveness);
+    } else if (member.address == view_.self.address && member.id != by) {
+      // An earlier instance of this peer whose end others have not noticed yet.
+      if (Record* const dead = states_.add_dead(now, member, Liveness::failed)) dead->superseded = true;
+    }
   }
   merge(now, by, members, out);
 }
@@ -178,7 +196,7 @@ void Membership::spread(Instant now, Actions& out) {
   for (const PeerId id : view_.draw_live(kUrgentFanout)) {
     wire::Gossip gossip{rumors_.take_with_self(now, id), false, progress};
     rumors_.add_vitals(gossip);
-    out.push_back(Send{find(id)->member.address, std::move(gossip)});
+    out.push_back(Send{endpoint_of(find(id)->member), std::move(gossip)});
   }
 }
 

@@ -20,6 +20,8 @@
 
 #include "base/random.h"
 #include "gossip/actions.h"
+#include "gossip/credit.h"
+#include "gossip/introductions.h"
 #include "gossip/members.h"
 #include "gossip/prober.h"
 #include "gossip/rumors.h"
@@ -36,29 +38,36 @@ Duration suspicion_window(const MembershipOptions& options, std::size_t live, st
 // The liveness of every member, and the evidence that changes it (SWIM, section 4.2, with incarnations).
 //
 //   alive -> suspect    a probe was not answered, an address is unreachable, or another peer says so
-//   suspect -> failed   the suspicion window has passed, or another peer says so after half of it
-//   any but left -> alive    the member has raised its incarnation; suspect -> alive also by its own message
+//   suspect -> failed   it did not answer this peer either, and the suspicion window has passed, or another
+//                       peer says so after half of it
+//   suspect -> alive    its own message, or the window has passed and it did not fail to answer this peer
+//   any -> alive        the member has raised its incarnation
 //   any -> left         the member itself said goodbye
 //
-// No rumor takes a member from alive to failed in one step: it becomes suspect and gets time to refute. When
-// a partition heals, the failures that one side recorded therefore do not spread to the other. Only the
-// member itself raises its incarnation, and only its own verified messages are direct evidence that it lives.
+// What others say raises suspicion and never decides. The last two transitions carry the member's signature;
+// address, name and phase are accepted only with it. No rumor takes a member from alive to failed in one
+// step: it becomes suspect, this peer pings it, and it gets time to refute. When a partition heals, the
+// failures that one side recorded therefore do not spread to the other.
 class MemberStates {
  public:
-  MemberStates(LocalView& view, Rumors& rumors, Retries& retries, const Views& views)
-      : view_(view), rumors_(rumors), retries_(retries), views_(views) {}
+  MemberStates(LocalView& view, Rumors& rumors, Retries& retries, const Views& views, Prober& prober)
+      : view_(view), rumors_(rumors), retries_(retries), views_(views), prober_(prober) {}
 
   // News from this peer.
   void merge(Instant now, PeerId teller, std::span<const wire::Member> news, Actions& out);
   // A member that was dead before this peer met it. Null if it is known or the table is full.
   Record* add_dead(Instant now, const wire::Member& dead, wire::Liveness liveness);
-  // At least this number of samples was consumed by a known member.
-  void progressed(Instant now, Record& record, std::uint64_t samples);
+  // A known member consumed at least this number of samples, as `teller` says.
+  void progressed(Instant now, PeerId teller, Record& record, std::uint64_t samples, Actions& out);
+  // This peer consumed this number of samples.
+  void progressed(Instant now, std::uint64_t samples) { credit_.own(now, samples); }
 
-  // A message from the member itself, sent from this address.
-  void heard(Instant now, Record& record, const Address& address, Actions& out);
-  // Sends to this address fail.
-  void unreachable(Instant now, const Address& address, Actions& out);
+  // A message from the member itself.
+  void heard(Instant now, Record& record, Actions& out);
+  // Sends there fail.
+  void unreachable(Instant now, const Endpoint& to, Actions& out);
+  // A member says that another live one advertises the address of this peer.
+  void address_taken(Instant now, PeerId teller, Actions& out);
   // The accuser's probe was not answered. Returns false if that changes nothing.
   bool accuse(Instant now, Record& record, PeerId accuser, Actions& out);
 
@@ -67,27 +76,38 @@ class MemberStates {
   // This peer woke `late` after its deadline: suspects get that much more time.
   void slept(Duration late);
   Instant next_deadline() const;
-  std::size_t suspects() const { return suspects_.size(); }
+  // Entries in internal queues.
+  std::size_t queued() const { return suspects_.size() + introductions_.size(); }
 
  private:
   bool merge_one(Instant now, PeerId teller, const wire::Member& news, Actions& out);
-  bool merge_incarnation(Instant now, Record& record, const wire::Member& news, Actions& out);
-  bool merge_liveness(Instant now, Record& record, PeerId teller, const wire::Member& news, Actions& out);
+  bool merge_statement(Instant now, Record& record, const wire::Member& news, Actions& out);
+  bool merge_claim(Instant now, Record& record, PeerId teller, const wire::Member& news, Actions& out);
+  bool meet(Instant now, PeerId teller, const wire::Member& news, Actions& out);
   bool add_live(Instant now, const wire::Member& news, Actions& out);
   Record& insert(Instant now, const wire::Member& member, wire::Liveness liveness);
-  void refute(const wire::Member& news, Actions& out);
+  void hear_of_self(Instant now, PeerId teller, const wire::Member& news, Actions& out);
+  void refute(Instant now, const wire::Member& news, Actions& out);
   void correct(PeerId teller, std::span<const wire::Member> news, Actions& out);
   bool accept_failure(Instant now, Record& record, PeerId teller, Actions& out);
   void set_liveness(Instant now, Record& record, wire::Liveness liveness, Actions& out);
   void warn(Instant now, Record& record, Actions& out);
-  void supersede(Instant now, PeerId by, const Address& address, Actions& out);
+  void supersede(Instant now, const Record& by, Actions& out);
+  void report_conflict(Instant now, Record& record, Actions& out);
+  void settle_suspicion(Instant now, Record& suspect, Actions& out);
   Instant window_end(const Record& suspect) const;
 
   LocalView& view_;
   Rumors& rumors_;
   Retries& retries_;
   const Views& views_;
+  Prober& prober_;
+  Introductions introductions_{view_};
+  Credit credit_{view_};
   std::vector<PeerId> suspects_;
+  Instant refute_after_{Duration::min()};  // refutations are spaced
+  Duration refute_pause_{0};
+  Instant conflict_noticed_{Duration::min()};
 };
 
 class Membership {
@@ -95,17 +115,23 @@ class Membership {
   static constexpr std::size_t kUrgentFanout = 16;   // receivers of urgent messages
   static constexpr std::uint8_t kPoisoningsMax = 3;  // then quarantine
 
-  Membership(wire::Member self, MembershipOptions options, Random random);
+  // REQUIRES: `identity` outlives it and has the id and key of `self`.
+  Membership(const Identity& identity, wire::Member self, MembershipOptions options, Random random);
   Membership(Membership&&) = delete;  // its parts refer to one another
 
   // This peer's own entry.
   const wire::Member& self() const { return view_.self; }
   void set_phase(wire::Phase phase);
-  void set_progress(std::uint64_t steps, std::uint64_t samples) {
+  // Since the run began, including earlier lives under the same id.
+  void set_progress(Instant now, std::uint64_t steps, std::uint64_t samples) {
     view_.self.steps = std::max(view_.self.steps, steps);
     view_.self.samples = std::max(view_.self.samples, samples);
+    states_.progressed(now, view_.self.samples);
   }
-  void set_device(const std::string& device) { view_.self.device = device; }  // sent with the next phase
+  void set_run_start(Instant start) { view_.run_start = start; }
+  void set_device(const std::string& device) {  // sent with the next phase
+    view_.change_self([&](wire::Member& self) { self.device = device; });
+  }
   void set_vitals(const wire::Vitals& vitals);
   const std::optional<wire::Vitals>& vitals() const { return view_.vitals; }
   // The topology that this peer follows.
@@ -123,7 +149,7 @@ class Membership {
   // Entries in internal queues, which other peers can fill: at most two for every member, and a thousand.
   std::size_t queued() const {
     return rumors_.members_queued() + rumors_.progress_queued() + prober_.queued() + view_.circle.size() +
-           states_.suspects();
+           states_.queued();
   }
 
   // Samples that the whole swarm consumed, as far as known.
@@ -133,11 +159,6 @@ class Membership {
   }
   // Samples that no live member remembers, when this peer begins the run again.
   void add_samples(std::uint64_t samples) { view_.members.add_samples(samples); }
-  // A known member consumed at least this number of samples.
-  void add_progress(Instant now, const wire::Progress& progress) {
-    if (Record* const record = view_.members.find(progress.id))
-      states_.progressed(now, *record, progress.samples);
-  }
 
   // Begins to probe and to gossip.
   void start(Instant now);
@@ -166,33 +187,32 @@ class Membership {
   void merge(Instant now, PeerId teller, std::span<const wire::Member> news, Actions& out) {
     states_.merge(now, teller, news, out);
   }
-  void unreachable(Instant now, const Address& address, Actions& out) {
-    states_.unreachable(now, address, out);
-  }
+  void unreachable(Instant now, const Endpoint& to, Actions& out) { states_.unreachable(now, to, out); }
 
   // Members for a joiner; the joiner passes them, with the sender's retired_samples(), to welcomed().
   std::vector<wire::Member> introduction(PeerId joiner) { return views_.introduction(joiner); }
+  // A member says that another live one advertises the address of this peer.
+  void address_taken(Instant now, PeerId teller, Actions& out) { states_.address_taken(now, teller, out); }
   void welcomed(Instant now, PeerId by, std::span<const wire::Member> members, std::uint64_t retired_samples,
                 Actions& out);
   // Probes this member now.
   void doubt(Instant now, PeerId id, Actions& out) {
     Record* const record = view_.members.find(id);
-    if (record != nullptr && record->is_live()) prober_.probe(now, *record, out);
+    if (record != nullptr && record->is_live()) prober_.probe(now, *record, Prober::Helpers::asked, out);
   }
   // Compares views with the peer at this address now.
-  void sync_with(const Address& address, Actions& out) { views_.sync_with(address, out); }
+  void sync_with(const Endpoint& to, Actions& out) { views_.sync_with(to, out); }
   // Sends this message to kUrgentFanout live members.
   void tell_some(const wire::Message& message, Actions& out) {
     for (const PeerId id : view_.draw_live(kUrgentFanout))
-      out.push_back(Send{find(id)->member.address, message});
+      out.push_back(Send{endpoint_of(find(id)->member), message});
   }
   // Sends all known progress to kUrgentFanout live members now.
   void spread(Instant now, Actions& out);
   // Sends a Leave to kUrgentFanout live members, which spread it.
   void say_goodbye(Actions& out) {
-    wire::Member self = view_.self;
-    self.liveness = wire::Liveness::left;
-    tell_some(wire::Leave{self}, out);
+    view_.change_self([](wire::Member& self) { self.liveness = wire::Liveness::left; });
+    tell_some(wire::Leave{view_.self}, out);
   }
 
   // How exchanges with a member go. Failed ones keep this peer from it for a moment, longer each time; values
@@ -205,13 +225,14 @@ class Membership {
 
  private:
   void send_gossip(Instant now, Actions& out);
+  void take_figures(Instant now, PeerId from, const wire::Gossip& gossip, Actions& out);
 
   LocalView view_;
   Rumors rumors_{view_};
   Retries retries_{view_};
   Views views_{view_};
   Prober prober_{view_, rumors_};
-  MemberStates states_{view_, rumors_, retries_, views_};
+  MemberStates states_{view_, rumors_, retries_, views_, prober_};
   Instant next_gossip_ = kNever;
   Instant next_burial_ = kNever;  // of tombstones past their life
 };

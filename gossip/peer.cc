@@ -67,7 +67,7 @@ void Peer::run_timers(Actions& out) {
 // ---- joining ----
 
 void Peer::handle(const Start&, Actions& out) {
-  run_.run_start = run_.now;
+  run_.set_run_start(run_.now);
   run_.membership.start(run_.now);
   joining_.start(out);
 }
@@ -92,7 +92,7 @@ void Peer::handle(const Prepared& prepared, Actions& out) {
       break;
   }
   if (!joining_.is_beginner()) return copying_.start(out);
-  run_.run_start = run_.now - run_.options.earlier.elapsed;
+  run_.set_run_start(run_.now - run_.options.earlier.elapsed);
   start_training(out);
 }
 

@@ -79,7 +79,7 @@ class Peer {
     std::visit([&](const auto& message) { take(received, message, out); }, received.message);
   }
   void handle(const Unreachable& unreachable, Actions& out) {
-    run_.membership.unreachable(run_.now, unreachable.address, out);
+    run_.membership.unreachable(run_.now, {unreachable.id, unreachable.address}, out);
     joining_.unreachable(unreachable, out);
   }
   void handle(const Prepared& prepared, Actions& out);
@@ -91,7 +91,8 @@ class Peer {
   void handle(const StateLost& lost, Actions& out) { copying_.lost(lost, out); }
   void handle(const Stepped& stepped, Actions&) {
     const std::uint64_t earlier = run_.options.earlier.samples;
-    run_.membership.set_progress(stepped.steps, stepped.samples - std::min(stepped.samples, earlier));
+    const std::uint64_t samples = stepped.samples - std::min(stepped.samples, earlier);
+    run_.membership.set_progress(run_.now, stepped.steps, add_saturated(run_.samples_before, samples));
   }
   void handle(const VitalsMeasured& measured, Actions&) { run_.membership.set_vitals(measured.vitals); }
   void handle(const ExchangeAdvanced& advanced, Actions&) {
@@ -116,7 +117,7 @@ class Peer {
   void handle(const LeaveRequested&, Actions& out);
   void handle(const Introduced& introduced, Actions& out) {
     run_.membership.add_contact(introduced.address);
-    run_.membership.sync_with(introduced.address, out);
+    run_.membership.sync_with({{}, introduced.address}, out);
   }
   void handle(const RewireRequested& requested, Actions& out) {
     if (rewiring_.requested(requested, out)) meet([](auto& it) { it.topology_changed(); });
@@ -124,13 +125,15 @@ class Peer {
   void handle(const Tick&, Actions&) {}
 
   void take(const Received& from, const wire::Join& join, Actions& out) {
-    if (joining_.answer(from, join, out)) rewiring_.correct(from.address, {}, out);
+    if (joining_.answer(from, join, out)) rewiring_.correct({from.from, from.address}, {}, out);
   }
   void take(const Received& from, const wire::Welcome& welcome, Actions& out) {
     joining_.welcomed(from, welcome, out);
   }
   void take(const Received& from, const wire::Refusal& refusal, Actions& out) {
-    joining_.refused(from, refusal, out);
+    if (refusal.reason != wire::RefusalReason::address_taken) return joining_.refused(from, refusal, out);
+    run_.membership.heard(run_.now, from.from, from.address, out);
+    run_.membership.address_taken(run_.now, from.from, out);
   }
   void take(const Received& from, const wire::Rewire& rewire, Actions& out) {
     if (rewiring_.received(from, rewire, out)) meet([](auto& it) { it.topology_changed(); });
@@ -140,7 +143,8 @@ class Peer {
   void take(const Received& from, const Message& message, Actions& out) {
     if constexpr (requires { run_.membership.on(run_.now, from.from, from.address, message, out); })
       run_.membership.on(run_.now, from.from, from.address, message, out);
-    if constexpr (requires { message.topology; }) rewiring_.correct(from.address, message.topology, out);
+    if constexpr (requires { message.topology; })
+      rewiring_.correct({from.from, from.address}, message.topology, out);
   }
 
   void run_timers(Actions& out);

@@ -43,7 +43,7 @@ void Prober::probe_next(Instant now, Actions& out) {
     while (!order_.empty()) {
       Record* const record = view_.members.find(order_.back());
       order_.pop_back();
-      if (record != nullptr && record->is_live()) return begin(now, *record, out);
+      if (record != nullptr && record->is_live()) return begin(now, *record, Helpers::asked, out);
     }
     for (const Record& record : view_.members.records())
       if (record.is_live()) order_.push_back(record.member.id);
@@ -51,14 +51,15 @@ void Prober::probe_next(Instant now, Actions& out) {
   }
 }
 
-void Prober::begin(Instant now, Record& record, Actions& out) {
+void Prober::begin(Instant now, Record& record, Helpers helpers, Actions& out) {
   if (probes_.size() >= kProbesMax) probes_.erase(probes_.begin());
   const Duration interval = view_.options.probe_interval;
   const Duration limit = answer_limit(record, lag_, interval);
   const PeerId id = record.member.id;
-  probes_.push_back({id, ++view_.last_sequence, now, now + limit, now + std::max(interval, 2 * limit)});
+  probes_.push_back({id, ++view_.last_sequence, now, now + limit, now + std::max(interval, 2 * limit),
+                     helpers == Helpers::none});
   out.push_back(
-      Send{record.member.address, wire::Ping{view_.last_sequence, id, rumors_.take_with_self(now, id)}});
+      Send{endpoint_of(record.member), wire::Ping{view_.last_sequence, id, rumors_.take_with_self(now, id)}});
 }
 
 std::optional<PeerId> Prober::advance(Instant now, Actions& out) {
@@ -91,7 +92,7 @@ void Prober::ask_helpers(const Probe& probe, const Address& target, Actions& out
     if (!able || asked == view_.options.helpers) continue;
     ++asked;
     out.push_back(
-        Send{helper.address, wire::PingRequest{probe.sequence, probe.target, target, {view_.self}}});
+        Send{endpoint_of(helper), wire::PingRequest{probe.sequence, probe.target, target, {view_.self}}});
   }
 }
 
@@ -135,7 +136,7 @@ void Retries::tick(Instant now, Actions& out) {
     const wire::Member& member = *failed[drawn];
     // Without a target, so that any instance at this address answers. A member that is back finds out that
     // others consider it failed.
-    out.push_back(Send{member.address, wire::Ping{++view_.last_sequence, {}, {member, view_.self}}});
+    out.push_back(Send{{{}, member.address}, wire::Ping{++view_.last_sequence, {}, {member, view_.self}}});
     failed[drawn] = failed.back();
     failed.pop_back();
   }
@@ -144,7 +145,7 @@ void Retries::tick(Instant now, Actions& out) {
     const bool met = std::ranges::any_of(view_.members.records(), [&](const Record& record) {
       return record.is_live() && record.member.address == address;
     });
-    if (!met) out.push_back(Send{address, wire::Ping{++view_.last_sequence, {}, {view_.self}}});
+    if (!met) out.push_back(Send{{{}, address}, wire::Ping{++view_.last_sequence, {}, {view_.self}}});
   }
   next_ = now + varied(view_.random, delay_);
   delay_ = view_.options.retry.next(delay_);

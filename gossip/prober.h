@@ -35,9 +35,12 @@ class Prober {
   // Probes the next member of the round.
   void probe_next(Instant now, Actions& out);
   // Probes this live member unless a probe of it is open.
-  void probe(Instant now, Record& record, Actions& out) {
-    const auto is_open = [&](const Probe& p) { return p.target == record.member.id && !p.over; };
-    if (std::ranges::none_of(probes_, is_open)) begin(now, record, out);
+  enum class Helpers : std::uint8_t { none, asked };
+  void probe(Instant now, Record& record, Helpers helpers, Actions& out) {
+    if (!is_probing(record.member.id)) begin(now, record, helpers, out);
+  }
+  bool is_probing(PeerId id) const {
+    return std::ranges::any_of(probes_, [id](const Probe& p) { return p.target == id && !p.over; });
   }
   // Asks helpers for open probes where that is due. Returns a member whose probe has failed; call it again
   // until it returns nullopt.
@@ -51,11 +54,12 @@ class Prober {
   // An Ack ends the probe or relays the answer that it belongs to, and measures the round trip.
   void answered(Instant now, PeerId from, const wire::Ack& ack, Actions& out);
   // Pings the target on behalf of `requester`.
-  void relay(const Address& requester, const wire::PingRequest& request, Actions& out) {
+  void relay(const Endpoint& requester, const wire::PingRequest& request, Actions& out) {
     constexpr std::size_t kRelaysMax = 256;
     if (relays_.size() >= kRelaysMax) relays_.pop_front();
     relays_.push_back({++view_.last_sequence, request.target, requester, request.sequence});
-    out.push_back(Send{request.address, wire::Ping{view_.last_sequence, request.target, {view_.self}}});
+    out.push_back(Send{{request.target, request.address},
+                       wire::Ping{view_.last_sequence, request.target, {view_.self}}});
   }
 
   Instant next_deadline() const;
@@ -74,11 +78,11 @@ class Prober {
   struct Relay {
     std::uint64_t sequence;
     PeerId target;
-    Address requester;
+    Endpoint requester;
     std::uint64_t requested;  // the requester's sequence
   };
 
-  void begin(Instant now, Record& record, Actions& out);
+  void begin(Instant now, Record& record, Helpers helpers, Actions& out);
   void ask_helpers(const Probe& probe, const Address& target, Actions& out);
 
   LocalView& view_;

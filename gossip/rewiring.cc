@@ -18,14 +18,18 @@ bool Rewiring::requested(const RewireRequested& requested, Actions& out) {
     out.push_back(Notice{Notice::What::unwired, {}, *why});  // and other peers never receive it
     return false;
   }
-  return adopt({{latest_.revision.number + 1, run_.options.id}, requested.topology}, out);
+  const Identity& identity = *run_.options.identity;
+  wire::Rewire rewire{{latest_.revision.number + 1, run_.id()}, requested.topology, identity.key(), {}};
+  rewire.signature = identity.sign(statement_of(rewire));
+  return adopt(rewire, out);
 }
 
 bool Rewiring::received(const Received& from, const wire::Rewire& rewire, Actions& out) {
   run_.membership.heard(run_.now, from.from, from.address, out);
   if (rewire.revision.number > latest_.revision.number + kRevisionJumpMax) return false;
-  if (rewire.revision > latest_.revision) return adopt(rewire, out);
-  correct(from.address, rewire.revision, out);
+  if (rewire.revision > latest_.revision)
+    return is_authentic(*run_.options.identity, rewire) && adopt(rewire, out);
+  correct({from.from, from.address}, rewire.revision, out);
   return false;
 }
 

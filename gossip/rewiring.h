@@ -20,9 +20,9 @@ class Rewiring {
   // Applies the latest revision to run.rules, once these are known.
   bool apply(Actions& out);
 
-  // A peer at this address has this revision: it gets the latest if that is newer.
-  void correct(const Address& address, const wire::Revision& theirs, Actions& out) const {
-    if (theirs < latest_.revision) out.push_back(Send{address, latest_});
+  // This peer has this revision: it gets the latest if that is newer.
+  void correct(const Endpoint& to, const wire::Revision& theirs, Actions& out) const {
+    if (theirs < latest_.revision) out.push_back(Send{to, latest_});
   }
   // Why a RewireRequested with this topology would be rejected, in a sentence.
   std::optional<std::string> obstacle_to_setting(const topologies::Topology& topology) const;

@@ -103,7 +103,7 @@ void Rumors::shrink_to(std::size_t size) {
 void Views::tick(Instant now, Actions& out) {
   if (next_ > now) return;
   next_ = now + varied(view_.random, delay_);
-  if (const Record* const to = view_.draw_from_circle()) sync_with(to->member.address, out);
+  if (const Record* const to = view_.draw_from_circle()) sync_with(endpoint_of(to->member), out);
 }
 
 wire::View Views::answer(const wire::Digest& digest) const {
@@ -161,7 +161,10 @@ std::vector<Member> Views::introduction(PeerId joiner) {
     if (!record.is_live() && !record.superseded) dead.push_back(&record);
   std::ranges::stable_sort(dead, std::greater{}, &Record::changed);
   if (dead.size() > kDeadMax) dead.resize(kDeadMax);
-  for (const Record* record : dead) members.push_back(record->member);
+  for (const Record* record : dead)
+    if (record->member.id != joiner) members.push_back(record->member);
+  // What its earlier lives consumed.
+  if (const Record* const own = view_.members.find(joiner)) members.push_back(own->member);
   return members;
 }
 

@@ -74,9 +74,9 @@ class Views {
   void start(Instant now) { next_ = view_.jittered(now, view_.options.sync.min); }
   // Sends a Digest to one of the circle when that is due.
   void tick(Instant now, Actions& out);
-  // Compares views with the peer at this address now.
-  void sync_with(const Address& address, Actions& out) const {
-    out.push_back(Send{address, wire::Digest{view_.digest(), view_.topology}});
+  // Compares views with this peer now.
+  void sync_with(const Endpoint& to, Actions& out) const {
+    out.push_back(Send{to, wire::Digest{view_.digest(), view_.topology}});
   }
   // The answer to a Digest.
   wire::View answer(const wire::Digest& digest) const;
@@ -86,7 +86,7 @@ class Views {
   // What a View says about the pace of comparing.
   void adapt(Instant now, const wire::View& theirs);
   // Members for a joiner. Recently dead ones are included, so that their samples are not counted twice if
-  // they come back.
+  // they come back; and the joiner itself, if it is known.
   std::vector<wire::Member> introduction(PeerId joiner);
   Instant next_deadline() const { return next_; }
 

@@ -15,21 +15,20 @@
 
 namespace starling::gossip {
 
-// What a peer that resumes from a checkpoint did before, under earlier ids. Its steps continue from there.
-// Its samples start at 0: a swarm that still exists counts those of each earlier id by itself. The samples
-// that the last id had not announced yet are announced in its name when the peer joins. A peer that begins
-// the run again adds the whole swarm's.
+// What a peer that resumes from a checkpoint did before. Its steps continue from there. Its samples start at
+// what the swarm that it joins has counted for its id, or at those of the checkpoint if these are more; a
+// swarm that does not know the id counts from 0. A peer that begins the run again adds the whole swarm's.
 struct EarlierLives {
   std::uint64_t steps = 0, samples = 0;  // its own
   std::uint64_t swarm_samples = 0;       // everyone's, its own included
   Duration elapsed{0};                   // since the run began
-  wire::Progress last{};                 // of the id that wrote the checkpoint; id 0: unknown
+  wire::Progress last{};  // of the id that wrote the checkpoint, with all its lives; id 0: unknown
 };
 
 struct PeerOptions {
   const Identity* identity = nullptr;  // REQUIRES: not null, outlives the peer
-  // The first incarnation of this instance: greater than any of an earlier one with this identity, if possible.
-  // Otherwise the peer finds out and raises it.
+  // The first incarnation of this instance: greater than any of an earlier one with this identity, if
+  // possible. Otherwise the peer finds out and raises it.
   std::uint32_t incarnation = 0;
   std::string name;
   std::string http{};  // "HOST:PORT" of its live page, for the pages of others; empty: none
@@ -84,8 +83,8 @@ struct RunState {
   explicit RunState(PeerOptions peer_options)
       : options(std::move(peer_options)),
         random(stream(Stream::own)),
-        membership(options.self(), options.membership, stream(Stream::membership)) {
-    membership.set_progress(options.earlier.steps, 0);
+        membership(*options.identity, options.self(), options.membership, stream(Stream::membership)) {
+    membership.set_progress({}, options.earlier.steps, 0);
   }
 
   PeerOptions options;
@@ -97,7 +96,13 @@ struct RunState {
   bool diverged = false;          // its replica is lost and not replaced yet
   bool leaving = false;
   bool over = false;
+  std::uint64_t samples_before = 0;  // that the swarm counts for earlier lives of this id
 
+  PeerId id() const { return membership.self().id; }
+  void set_run_start(Instant start) {
+    run_start = start;
+    membership.set_run_start(start);
+  }
   wire::Phase phase() const { return membership.self().phase; }
   std::uint64_t steps() const { return membership.self().steps; }
   const RuleTraits& rule() const { return traits(rules ? rules->rule : Rule::none); }

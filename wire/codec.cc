@@ -332,7 +332,7 @@ Hello get(Reader& r, const fb::Hello& m) {
   return out;
 }
 Refusal get(Reader& r, const fb::Refusal& m) {
-  const auto reason = r.enumerator(m.reason(), RefusalReason::not_allowed, "reason");
+  const auto reason = r.enumerator(m.reason(), RefusalReason::address_taken, "reason");
   return {reason, r.text(m.text(), kTextBytesMax, "text")};
 }
 Ping get(Reader& r, const fb::Ping& m) { return {m.sequence(), PeerId{m.target()}, r.members(m.members())}; }
@@ -398,7 +398,7 @@ ExchangeOffer get(Reader& r, const fb::ExchangeOffer& m) {
           r.chunk_floats(m.cell_floats(), "cell_floats"), m.round()};
 }
 ExchangeRefusal get(Reader& r, const fb::ExchangeRefusal& m) {
-  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::not_allowed, "reason"), m.round()};
+  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::address_taken, "reason"), m.round()};
 }
 StateRequest get(Reader& r, const fb::StateRequest& m) {
   return {m.fingerprint(), r.chunk_floats(m.chunk_floats(), "chunk_floats"),
@@ -421,7 +421,7 @@ Proof get(Reader& r, const fb::Proof& m) { return {r.bytes<Signature>(m.signatur
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kNames = {
     "Hello",           "Refusal",      "Ping",      "PingRequest", "Ack",   "Gossip",
     "Digest",          "View",         "Join",      "Welcome",     "Leave", "ExchangeOffer",
-    "ExchangeRefusal", "StateRequest", "StateHead", "Rewire", "Proof"};
+    "ExchangeRefusal", "StateRequest", "StateHead", "Rewire",      "Proof"};
 
 // The alternatives of Message are in the order of the schema's union.
 template <std::size_t I = 0>

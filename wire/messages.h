@@ -34,8 +34,8 @@ enum class Phase : std::uint8_t {
   finished,  // only answers; its parameters are final
 };
 
-// What a member says about itself, with its signature (gossip/statements.h), and what the sender of the message
-// adds: liveness (only `left` is signed), samples, steps and the accuser.
+// What a member says about itself, with its signature (gossip/statements.h), and what the sender of the
+// message adds: liveness (only `left` is signed), samples, steps and the accuser.
 struct Member {
   PeerId id;
   std::string name;
@@ -128,10 +128,11 @@ enum class RefusalReason : std::uint8_t {
   busy,
   same_peer,
   malformed,
-  quarantined,  // the sender has repeatedly sent values that may not touch a replica
-  out_of_step,  // the rounds of the two are too far apart for the rule
+  quarantined,     // the sender has repeatedly sent values that may not touch a replica
+  out_of_step,     // the rounds of the two are too far apart for the rule
   false_identity,  // the sender did not prove that it has the key of its id
   not_allowed,     // the receiver's list of peers does not name the sender
+  address_taken,   // two live members advertise the same address, and the receiver is one of them
 };
 
 // The last message on a rejected connection, or the answer to a rejected Join or offer.

@@ -34,14 +34,15 @@ std::size_t member(const wire::Member& m) {
 }
 std::size_t members(const std::vector<wire::Member>& list) {
   std::size_t bytes = 4 + kReference + kVectorLength;
-  if (!list.empty()) bytes += (list.size() > 1 ? 3 : 1) * vtable(14);       // members have at least two shapes
+  if (!list.empty()) bytes += (list.size() > 1 ? 3 : 1) * vtable(14);      // members have at least two shapes
   for (const wire::Member& m : list) bytes += kReference + member(m) + 4;  // padding, on average
   return bytes;
 }
 
 struct Size {
   std::size_t operator()(const wire::Hello& m) const {
-    return table(17 + sizeof(PublicKey) + sizeof(wire::Nonce) + sizeof(Signature)) + vtable(9) + text(m.swarm) + text(m.name) + text(m.address.host);
+    return table(17 + sizeof(PublicKey) + sizeof(wire::Nonce) + sizeof(Signature)) + vtable(9) +
+           text(m.swarm) + text(m.name) + text(m.address.host);
   }
   std::size_t operator()(const wire::Refusal& m) const { return vtable(2) + text(m.text) + 4; }
   std::size_t operator()(const wire::Ping& m) const {

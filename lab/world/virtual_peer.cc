@@ -25,7 +25,10 @@ void VirtualPeer::start() {
   set_state(MachineState::running, false);
   replica_.learner = world_.make_learner(index());
   gossip::PeerOptions peer = world_.options.peer;
-  peer.id = id();
+  core_.reset();
+  identity_.emplace(id());
+  peer.identity = &*identity_;
+  peer.incarnation = life();
   peer.name = options().name;
   peer.address = address();
   peer.seed = random().split(life()).bits();
@@ -171,10 +174,14 @@ void VirtualPeer::wake() {
 }
 
 void VirtualPeer::act(gossip::Send& send) {
-  const auto to = world_.by_host.find(send.to.host);
-  if (to == world_.by_host.end() || to->second == index()) {
-    later(now() + world_.network.latency(), [this, address = std::make_unique<Address>(send.to)] {
-      step(gossip::Unreachable{*address, false, "no process listens at " + to_string(*address)});
+  const auto to = world_.by_host.find(send.to.address.host);
+  const bool is_nobody = to == world_.by_host.end() || to->second == index();
+  const VirtualMachine* const there = is_nobody ? nullptr : world_.machines[to->second];
+  if (is_nobody || (there->up() && send.to.id && send.to.id != there->id())) {
+    later(now() + world_.network.latency(), [this, is_nobody, to = std::make_unique<Endpoint>(send.to)] {
+      const char* const why = is_nobody ? "no process listens at " : "another peer listens at ";
+      step(gossip::Unreachable{to->address, false, why + to_string(to->address), false, to->id});
+      if (!is_nobody) step(gossip::Introduced{to->address});
     });
     return;
   }

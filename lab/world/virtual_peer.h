@@ -13,6 +13,7 @@
 #include "gossip/peer.h"
 #include "lab/world/learner.h"
 #include "lab/world/virtual_exchanges.h"
+#include "lab/world/virtual_identity.h"
 #include "lab/world/virtual_machine.h"
 
 namespace starling::lab {
@@ -208,6 +209,7 @@ class VirtualPeer final : public VirtualMachine {
   VirtualTraining training_;
   VirtualExchanges exchanges_;
   VirtualCopies copies_;
+  std::optional<VirtualIdentity> identity_;
   std::optional<gossip::Peer> core_;
   Instant tick_at_ = kNever;    // when the next valid tick is due
   bool started_ = false;        // the arena is this instance's replica

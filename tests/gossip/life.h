@@ -32,7 +32,7 @@ class Life {
     return fresh;
   }
   std::vector<Action> hears(std::uint64_t from, wire::Message message) {
-    return happens(Received{PeerId{from}, address_of(from), std::move(message)});
+    return happens(Received{PeerId{from}, address_of(from), by_themselves(std::move(message))});
   }
   // Member m sends its own record.
   std::vector<Action> meets(const wire::Member& m) { return hears(m.id.value, wire::Gossip{{m}, false}); }
@@ -70,7 +70,7 @@ class Life {
 
  private:
   static PeerOptions with_identity(PeerOptions options, std::uint64_t number) {
-    options.id = PeerId{number};
+    options.identity = &identity_of(number);
     if (options.name.empty()) options.name = "p" + std::to_string(number);
     options.address = address_of(number);
     return options;

@@ -25,7 +25,7 @@ void set_liveness(Members& members, std::uint64_t k, Liveness liveness) {
 }
 
 LocalView view_of(std::uint64_t first, std::uint64_t last) {
-  LocalView view{.options = {}, .self = member(1), .random = Random(1)};
+  LocalView view{.options = {}, .identity = &identity_of(1), .self = member(1), .random = Random(1)};
   for (std::uint64_t k = first; k <= last; ++k) view.members.insert(record_of(k));
   return view;
 }

@@ -72,7 +72,7 @@ TEST_CASE("a member that answers its probes is never suspected") {
 TEST_CASE("a direct message clears a suspicion; another member's claim with the same incarnation does not") {
   Table table;
   table.learn(2, 3);
-  table.membership.unreachable(at(0s), address_of(2), table.out);
+  table.membership.unreachable(at(0s), {{}, address_of(2)}, table.out);
   REQUIRE(table.liveness(2) == Liveness::suspect);
   table.tell(at(1s), member(2));
   REQUIRE(table.liveness(2) == Liveness::suspect);
@@ -92,7 +92,7 @@ TEST_CASE("a member that left stays left, whatever others claim with the same in
     REQUIRE(table.liveness(2) == Liveness::left);
   }
   table.membership.heard(at(1s), PeerId{2}, address_of(2), table.out);  // a message that was still in transit
-  table.membership.unreachable(at(1s), address_of(2), table.out);
+  table.membership.unreachable(at(1s), {{}, address_of(2)}, table.out);
   table.run(at(120s));
   REQUIRE(table.liveness(2) == Liveness::left);
   REQUIRE_FALSE(table.pinged.contains(2));
@@ -106,7 +106,7 @@ TEST_CASE("the sum of samples includes members that failed or left, and never de
     m.steps = samples / 10;
     return m;
   };
-  table.membership.set_progress(1, 10);
+  table.membership.set_progress(at(0s), 1, 10);
   table.tell(at(0s), told(2, 100));
   table.tell(at(0s), told(3, 200));
   REQUIRE(table.membership.swarm_samples() == 310);
@@ -116,7 +116,7 @@ TEST_CASE("the sum of samples includes members that failed or left, and never de
   REQUIRE(table.membership.swarm_samples() == 380);
   // A claim with fewer samples, although with a higher incarnation, is ignored.
   table.tell(at(0s), said_to_be(told(3, 10), Liveness::alive, 1));
-  table.membership.set_progress(0, 5);
+  table.membership.set_progress(at(0s), 0, 5);
   REQUIRE(table.membership.swarm_samples() == 380);
   REQUIRE(table.membership.find(PeerId{3})->member.steps == 25);
   // A Welcome carries one sum for the members that were dead before this peer joined.
@@ -174,7 +174,7 @@ TEST_CASE("a failed member is retried forever, with growing intervals") {
 
 TEST_CASE("a failed member that returns receives the claim, refutes it and is alive again") {
   Table here;
-  Membership there(member(2), {}, Random(2));
+  Membership there(identity_of(2), member(2), {}, Random(2));
   there.start(at(0s));
   here.learn(2, 2);
   here.run(at(10s));

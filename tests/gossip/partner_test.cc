@@ -29,7 +29,7 @@ struct Swarm {
     return drawn;
   }
 
-  Membership membership{member(1, Phase::joining), {}, Random(1)};
+  Membership membership{identity_of(1), member(1, Phase::joining), {}, Random(1)};
   PartnerChooser chooser;
   std::vector<Action> out;
 };

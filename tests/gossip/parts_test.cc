@@ -25,7 +25,7 @@ struct Running {
   }
   static PeerOptions identity() {
     PeerOptions options;
-    options.id = PeerId{1};
+    options.identity = &identity_of(1);
     options.name = "p1";
     options.address = address_of(1);
     return options;
@@ -36,7 +36,7 @@ struct Running {
 };
 
 struct Pinging {
-  Pinging() : view{.options = {}, .self = member(1), .random = Random(1)} {
+  Pinging() : view{.options = {}, .identity = &identity_of(1), .self = member(1), .random = Random(1)} {
     Record record;
     record.member = member(2);
     view.members.insert(record);
@@ -156,7 +156,7 @@ TEST_CASE("an exchange is lost if its partner is suspect or at its deadline, whi
   REQUIRE(exchanges.lost(running.out).empty());
   running.run.now = at(7s);
   REQUIRE(exchanges.lost(running.out) == std::vector{second});
-  running.run.membership.unreachable(at(7s), address_of(2), running.out);
+  running.run.membership.unreachable(at(7s), {{}, address_of(2)}, running.out);
   REQUIRE(exchanges.lost(running.out) == std::vector{first, second});
 }
 
@@ -178,8 +178,8 @@ TEST_CASE("a probe without an answer asks helpers and then fails; sleep extends 
   Rumors rumors(pinging.view);
   Prober prober(pinging.view, rumors);
   Record& record = *pinging.view.members.find(PeerId{2});
-  prober.probe(at(0s), record, pinging.out);
-  prober.probe(at(0s), record, pinging.out);  // already probed
+  prober.probe(at(0s), record, Prober::Helpers::asked, pinging.out);
+  prober.probe(at(0s), record, Prober::Helpers::asked, pinging.out);  // already probed
   REQUIRE(sent<wire::Ping>(pinging.out).size() == 1);
   REQUIRE(prober.next_deadline() == at(500ms));
   prober.slept(1s);

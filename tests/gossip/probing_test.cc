@@ -201,7 +201,7 @@ TEST_CASE("a claim about a member that has just sent a message causes only a war
 TEST_CASE("a suspect that sends a message is alive again, and receives a warning") {
   Table table;
   table.learn(2, 2);
-  table.membership.unreachable(at(10s), address_of(2), table.out);
+  table.membership.unreachable(at(10s), {{}, address_of(2)}, table.out);
   table.out.clear();
   table.membership.heard(at(10'100ms), PeerId{2}, address_of(2), table.out);
   REQUIRE(table.liveness(2) == Liveness::alive);
@@ -216,9 +216,9 @@ TEST_CASE("a suspect that sends a message is alive again, and receives a warning
 TEST_CASE("the next suspicion after a cleared one has a full window") {
   Table table;
   table.learn(2, 2);
-  table.membership.unreachable(at(0s), address_of(2), table.out);
+  table.membership.unreachable(at(0s), {{}, address_of(2)}, table.out);
   table.membership.heard(at(3s), PeerId{2}, address_of(2), table.out);
-  table.membership.unreachable(at(3s), address_of(2), table.out);
+  table.membership.unreachable(at(3s), {{}, address_of(2)}, table.out);
   table.membership.tick(at(6900ms), table.out);
   REQUIRE(table.liveness(2) == Liveness::suspect);
   table.membership.tick(at(7s), table.out);
@@ -230,7 +230,7 @@ TEST_CASE("time during which this peer slept does not count against others") {
   table.learn(2, 3);
   const auto ping = next_ping(table);
   const std::uint64_t probed = ping.second.target.value, suspected = 5 - probed;
-  table.membership.unreachable(table.now, address_of(suspected), table.out);
+  table.membership.unreachable(table.now, {{}, address_of(suspected)}, table.out);
   // The peer is stopped for a minute. It wakes with all deadlines past and the answers unread.
   const Instant woken = table.now + 60s;
   table.membership.slept(woken - table.membership.next_deadline());

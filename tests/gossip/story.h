@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -10,12 +11,37 @@
 
 #include "gossip/actions.h"
 #include "gossip/membership.h"
+#include "lab/world/virtual_identity.h"
 
 namespace starling::gossip {
 
 using namespace std::chrono_literals;
 
 inline Instant at(Duration since_start) { return Instant{since_start}; }
+
+// The identity of peer number k. Tests run on one thread.
+inline const Identity& identity_of(std::uint64_t k) {
+  static std::map<std::uint64_t, lab::VirtualIdentity> identities;
+  return identities.try_emplace(k, PeerId{k}).first->second;
+}
+// The member, signed by itself.
+inline wire::Member by_itself(wire::Member m) {
+  m.key = identity_of(m.id.value).key();
+  m.signature = identity_of(m.id.value).sign(statement_of(m));
+  return m;
+}
+// The message with every member signed by itself.
+inline wire::Message by_themselves(wire::Message message) {
+  std::visit(
+      [](auto& it) {
+        if constexpr (requires { it.members; })
+          for (wire::Member& m : it.members)
+            if (m.id) m = by_itself(m);
+        if constexpr (requires { it.self.incarnation; }) it.self = by_itself(it.self);
+      },
+      message);
+  return message;
+}
 
 // Peer number k: id k, name "pk", address pk:7100.
 inline Address address_of(std::uint64_t k) { return {"p" + std::to_string(k), 7100}; }
@@ -25,12 +51,12 @@ inline wire::Member member(std::uint64_t k, wire::Phase phase = wire::Phase::tra
   m.name = "p" + std::to_string(k);
   m.address = address_of(k);
   m.phase = phase;
-  return m;
+  return by_itself(m);
 }
 inline wire::Member said_to_be(wire::Member m, wire::Liveness liveness, std::uint32_t incarnation = 0) {
   m.liveness = liveness;
   m.incarnation = incarnation;
-  return m;
+  return by_itself(m);
 }
 
 // The actions of one kind, in order.
@@ -48,7 +74,7 @@ template <class M>
 std::vector<std::pair<Address, M>> sent(const std::vector<Action>& actions) {
   std::vector<std::pair<Address, M>> found;
   for (const auto& send : all<Send>(actions)) {
-    if (const auto* m = std::get_if<M>(&send.message)) found.emplace_back(send.to, *m);
+    if (const auto* m = std::get_if<M>(&send.message)) found.emplace_back(send.to.address, *m);
   }
   return found;
 }

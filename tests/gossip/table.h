@@ -13,19 +13,29 @@
 
 namespace starling::gossip {
 
-// Membership of peer 1, and its actions so far. tell() sends from number 99, which is not a member.
+// Membership of peer 1, and its actions so far. tell() passes news to it.
 struct Table {
   explicit Table(MembershipOptions options = {}, std::uint64_t seed = 1)
-      : owned(std::make_unique<Membership>(member(1), options, Random(seed))), membership(*owned) {
+      : owned(std::make_unique<Membership>(identity_of(1), member(1), options, Random(seed))), membership(*owned) {
     membership.start(at(0s));
   }
   // Membership of another peer.
   explicit Table(std::uint64_t number, std::uint64_t seed = 1)
-      : owned(std::make_unique<Membership>(member(number), MembershipOptions{}, Random(seed + number))),
+      : owned(std::make_unique<Membership>(identity_of(number), member(number), MembershipOptions{}, Random(seed + number))),
         membership(*owned) {
     membership.start(at(0s));
   }
-  void tell(Instant when, const wire::Member& m) { membership.merge(when, PeerId{99}, {&m, 1}, out); }
+  // What a member says about itself comes from itself, the rest from another member, or from `teller`.
+  void tell(Instant when, wire::Member m, std::uint64_t teller = 0) {
+    m = by_itself(m);
+    if (teller == 0) teller = m.liveness == wire::Liveness::alive ? m.id.value : someone_else(m.id);
+    membership.merge(when, PeerId{teller}, {&m, 1}, out);
+  }
+  std::uint64_t someone_else(PeerId id) const {
+    for (const Record& record : membership.others())
+      if (record.member.id != id) return record.member.id.value;
+    return 99;
+  }
   void learn(std::uint64_t first, std::uint64_t last, wire::Phase phase = wire::Phase::training) {
     for (std::uint64_t k = first; k <= last; ++k) tell(at(0s), member(k, phase));
   }

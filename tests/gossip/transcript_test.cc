@@ -35,7 +35,7 @@ struct MessageText {
 
 struct ActionText {
   std::string operator()(const Send& a) const {
-    return "send " + a.to.host + " " + std::visit(MessageText{}, a.message);
+    return "send " + a.to.address.host + " " + std::visit(MessageText{}, a.message);
   }
   std::string operator()(const Prepare& a) const { return "prepare " + a.manifest.model; }
   std::string operator()(const FetchState& a) const { return "fetch state from " + a.address.host; }

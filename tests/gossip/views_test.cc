@@ -19,7 +19,7 @@ int converse(std::map<std::uint64_t, Table*> tables, Instant now) {
     for (auto& [k, table] : tables) {
       const auto actions = std::exchange(table->out, {});
       for (const auto& send : all<Send>(actions)) {
-        const auto to = tables.find(std::stoull(send.to.host.substr(1)));
+        const auto to = tables.find(std::stoull(send.to.address.host.substr(1)));
         if (to == tables.end()) continue;
         Table& there = *to->second;
         const PeerId from{k};
@@ -73,7 +73,7 @@ TEST_CASE("rumors are sent a bounded number of times, the newest first") {
 TEST_CASE("a member's vitals travel with its progress, and the newest are kept") {
   Table table;
   table.learn(2, 4);
-  table.membership.set_progress(3, 30);
+  table.membership.set_progress(at(0s), 3, 30);
   wire::Vitals own;
   own.samples_per_second = 12;
   table.membership.set_vitals(own);
@@ -102,7 +102,7 @@ TEST_CASE("a member's vitals travel with its progress, and the newest are kept")
 TEST_CASE("progress is sent separately from members, the latest first, in messages of bounded size") {
   Table table;
   table.learn(2, 200);
-  table.membership.set_progress(3, 30);
+  table.membership.set_progress(at(0s), 3, 30);
   wire::Gossip told;
   for (std::uint64_t k = 2; k <= 200; ++k) told.progress.push_back({PeerId{k}, 100 + k});
   told.progress.push_back({PeerId{999}, 5});  // not a member
@@ -159,7 +159,7 @@ TEST_CASE("two peers that compare views have equal views afterwards, and send on
   a.out.clear();
   b.out.clear();
   REQUIRE(a.membership.digest() != b.membership.digest());
-  a.membership.sync_with(address_of(2), a.out);
+  a.membership.sync_with({{}, address_of(2)}, a.out);
   const auto digests = sent<wire::Digest>(a.out);
   b.membership.on(at(1s), PeerId{1}, address_of(1), digests.at(0).second, b.out);
   REQUIRE(bytes_told(b) <= 3 * (1000 / wire::kDigestBuckets + 2));
@@ -176,7 +176,7 @@ TEST_CASE("comparing equal views costs two small messages, at growing intervals"
   a.tell(at(0s), b.membership.self());
   b.tell(at(0s), a.membership.self());
   a.out.clear();
-  a.membership.sync_with(address_of(2), a.out);
+  a.membership.sync_with({{}, address_of(2)}, a.out);
   REQUIRE(converse({{1, &a}, {2, &b}}, at(1s)) == 2);
   int digests = 0;
   for (Instant now = at(1s); now < at(301s); now = now + 1s) {
@@ -275,7 +275,7 @@ TEST_CASE("a peer gossips with a few members at a time, and eventually with most
   std::set<Address> all_told;
   std::size_t most = 0;
   for (int second = 1; second <= 600; ++second) {
-    table.membership.set_progress(1, static_cast<std::uint64_t>(second));
+    table.membership.set_progress(at(0s), 1, static_cast<std::uint64_t>(second));
     table.out.clear();
     table.run(at(std::chrono::seconds(second)), everyone);
     std::set<Address> told;

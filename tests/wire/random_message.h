@@ -116,11 +116,12 @@ inline Vitals random_vitals(Random& r) {
 inline Message random_message(Random& r, std::size_t index) {
   switch (index) {
     case 0:
-      return Hello{random_text(r, kNameBytesMax), random_id(r), random_word(r, kNameBytesMax),
-                   random_address(r), static_cast<Purpose>(r.below(2)), random_bytes<PublicKey>(r),
-                   random_bytes<Nonce>(r), random_bytes<Signature>(r)};
+      return Hello{random_text(r, kNameBytesMax),    random_id(r),
+                   random_word(r, kNameBytesMax),    random_address(r),
+                   static_cast<Purpose>(r.below(2)), random_bytes<PublicKey>(r),
+                   random_bytes<Nonce>(r),           random_bytes<Signature>(r)};
     case 1:
-      return Refusal{static_cast<RefusalReason>(r.below(11)), random_text(r, kTextBytesMax)};
+      return Refusal{static_cast<RefusalReason>(r.below(12)), random_text(r, kTextBytesMax)};
     case 2:
       return Ping{r.bits(), PeerId{r.bits()}, random_members(r)};
     case 3:
@@ -154,7 +155,7 @@ inline Message random_message(Random& r, std::size_t index) {
       return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r),
                            r.bits()};
     case 12:
-      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(11)), r.bits()};
+      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(12)), r.bits()};
     case 13:
       return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1)};
     case 14:

@@ -1,0 +1,71 @@
+// Members that this peer knows only from what others say. Each is pinged once, and becomes a member when it
+// has answered (MemberStates); until then it is no vertex of the topology, nobody copies or gossips with it,
+// and nobody is told about it. One that does not answer is forgotten. Lies about members that do not exist
+// cost a bounded amount: at most kPerTeller wait for each teller and kTotal in all, a few pings are under way
+// at a time, and for each of its members that did not answer a teller may name one less for a while.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "gossip/actions.h"
+#include "gossip/members.h"
+
+namespace starling::gossip {
+
+class Introductions {
+ public:
+  static constexpr std::size_t kPerTeller = 64;  // waiting
+  static constexpr std::size_t kTotal = 1024;
+  static constexpr std::size_t kAtOnce = 64;  // pings under way
+  static constexpr std::size_t kAtOncePerTeller = 16;
+  static constexpr std::size_t kAtOncePerHost = 4;
+
+  explicit Introductions(LocalView& view) : view_(view) {}
+
+  // A member says that another one lives, which this peer does not know. REQUIRES: the news are authentic.
+  void offer(Instant now, PeerId teller, const wire::Member& news);
+  bool is_waiting(PeerId id) const { return find(id) != nullptr; }
+  // Pings as many as may be. A teller whose members have all answered, and which knows more, is asked for
+  // them.
+  void tick(Instant now, Actions& out);
+  // This peer has heard it, or it is dead: no ping is necessary.
+  void drop(PeerId id);
+  // Sends there fail.
+  void unreachable(Instant now, const Endpoint& to);
+  // This peer woke `late` after its deadline.
+  void slept(Duration late) {
+    for (Candidate& candidate : candidates_)
+      if (candidate.deadline != kNever) candidate.deadline = candidate.deadline + late;
+  }
+  Instant next_deadline() const;
+  std::size_t size() const { return candidates_.size(); }
+
+ private:
+  struct Candidate {
+    wire::Member member;
+    PeerId teller;
+    Instant deadline = kNever;  // of the answer; kNever: not pinged yet
+  };
+  struct Teller {
+    std::size_t waiting = 0;  // candidates
+    double failures = 0;      // recent ones; each occupies a place
+    Instant counted;          // when failures was last brought up to date
+    bool knows_more = false;  // something was dropped because it had too many
+  };
+
+  const Candidate* find(PeerId id) const;
+  double failures(const Teller& teller, Instant now) const;
+  void fail(Instant now, std::size_t index);
+  void erase(std::size_t index);
+  void ping(Instant now, Actions& out);
+  void ask_tellers(Instant now, Actions& out);
+
+  LocalView& view_;
+  std::vector<Candidate> candidates_;  // the oldest first
+  std::size_t pinged_ = 0;             // of them
+  std::map<PeerId, Teller> tellers_;   // that have candidates or failures
+};
+
+}  // namespace starling::gossip

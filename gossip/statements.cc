@@ -1,0 +1,68 @@
+#include "gossip/statements.h"
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "base/bytes.h"
+
+namespace starling::gossip {
+namespace {
+
+enum class Kind : std::uint8_t { member = 1, rewire = 2 };
+
+// Appends values in little-endian order, and texts after their length.
+class Writer {
+ public:
+  explicit Writer(Kind kind, const PublicKey& key) {
+    put(static_cast<std::uint8_t>(kind));
+    put_bytes(key.bytes);
+  }
+  template <class T>
+  void put(T value) {
+    bytes_.resize(bytes_.size() + sizeof value);
+    store(bytes_.data() + bytes_.size() - sizeof value, value);
+  }
+  void put_text(std::string_view text) {
+    put(static_cast<std::uint32_t>(text.size()));
+    put_bytes(std::as_bytes(std::span(text)));
+  }
+  std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  void put_bytes(Bytes bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+std::vector<std::byte> statement_of(const wire::Member& member) {
+  Writer writer(Kind::member, member.key);
+  writer.put(member.incarnation);
+  writer.put(static_cast<std::uint8_t>(member.liveness == wire::Liveness::left));
+  writer.put(static_cast<std::uint8_t>(member.phase));
+  writer.put(member.address.port);
+  for (const std::string* text : {&member.address.host, &member.name, &member.http, &member.device})
+    writer.put_text(*text);
+  return writer.take();
+}
+
+std::vector<std::byte> statement_of(const wire::Rewire& rewire) {
+  Writer writer(Kind::rewire, rewire.key);
+  writer.put(rewire.revision.number);
+  writer.put_text(rewire.topology);
+  return writer.take();
+}
+
+bool is_authentic(const Identity& verifier, const wire::Member& member) {
+  return verifier.id_of(member.key) == member.id &&
+         verifier.verify(member.key, statement_of(member), member.signature);
+}
+
+bool is_authentic(const Identity& verifier, const wire::Rewire& rewire) {
+  return verifier.id_of(rewire.key) == rewire.revision.author &&
+         verifier.verify(rewire.key, statement_of(rewire), rewire.signature);
+}
+
+}  // namespace starling::gossip
