@@ -42,6 +42,8 @@ void Introductions::offer(Instant now, PeerId teller, const wire::Member& news) 
 void Introductions::tick(Instant now, Actions& out) {
   for (std::size_t k = candidates_.size(); k-- > 0;)
     if (candidates_[k].deadline <= now) fail(now, k);
+  for (Candidate& candidate : candidates_)
+    if (candidate.ask_teller <= now) ask_teller_of(candidate, out);
   if (pinged_ < std::min(kAtOnce, candidates_.size())) ping(now, out);
   if (!tellers_.empty()) ask_tellers(now, out);
 }
@@ -65,8 +67,26 @@ void Introductions::ping(Instant now, Actions& out) {
     ++others_at_host;
     ++pinged_;
     candidate.deadline = now + kAnswerIntervals * view_.options.probe_interval;
+    candidate.ask_teller = now + view_.options.probe_interval;
+    candidate.sequence = view_.last_sequence + 1;
     out.push_back(Send{endpoint_of(member), wire::Ping{++view_.last_sequence, member.id, {view_.self}}});
   }
+}
+
+void Introductions::ask_teller_of(Candidate& candidate, Actions& out) {
+  candidate.ask_teller = kNever;
+  const Record* const teller = view_.members.find(candidate.teller);
+  if (teller == nullptr) return;
+  const wire::Member& member = candidate.member;
+  out.push_back(Send{endpoint_of(teller->member),
+                     wire::PingRequest{candidate.sequence, member.id, member.address, {view_.self}}});
+}
+
+std::optional<wire::Member> Introductions::answered_for(const wire::Ack& ack) const {
+  const Candidate* const candidate = find(ack.on_behalf);
+  if (candidate == nullptr || candidate->sequence != ack.sequence) return std::nullopt;
+  if (!view_.has_answered(candidate->member.key, ack)) return std::nullopt;
+  return candidate->member;
 }
 
 void Introductions::ask_tellers(Instant now, Actions& out) {
@@ -86,9 +106,12 @@ void Introductions::drop(PeerId id) {
 
 void Introductions::unreachable(Instant now, const Endpoint& to) {
   for (std::size_t k = candidates_.size(); k-- > 0;) {
-    const Candidate& candidate = candidates_[k];
+    Candidate& candidate = candidates_[k];
     if (candidate.deadline == kNever || candidate.member.address != to.address) continue;
-    if (!to.id || to.id == candidate.member.id) fail(now, k);
+    if (to.id && to.id != candidate.member.id) continue;
+    // Its teller may reach it.
+    if (candidate.ask_teller != kNever) candidate.ask_teller = now;
+    candidate.deadline = std::min(candidate.deadline, now + view_.options.probe_interval);
   }
 }
 
@@ -107,7 +130,8 @@ void Introductions::erase(std::size_t index) {
 
 Instant Introductions::next_deadline() const {
   Instant next = kNever;
-  for (const Candidate& candidate : candidates_) next = std::min(next, candidate.deadline);
+  for (const Candidate& candidate : candidates_)
+    next = std::min({next, candidate.deadline, candidate.ask_teller});
   return next;
 }
 

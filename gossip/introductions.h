@@ -1,12 +1,14 @@
-// Members that this peer knows only from what others say. Each is pinged once, and becomes a member when it
-// has answered (MemberStates); until then it is no vertex of the topology, nobody copies or gossips with it,
-// and nobody is told about it. One that does not answer is forgotten. Lies about members that do not exist
-// cost a bounded amount: at most kPerTeller wait for each teller and kTotal in all, a few pings are under way
-// at a time, and for each of its members that did not answer a teller may name one less for a while.
+// Members that this peer knows only from what others say. Each is pinged once, if need be through the member
+// that named it, and becomes a member when it has answered (MemberStates). Until then it is no vertex of the
+// topology, nobody copies from it or gossips with it, and nobody is told about it. One that does not answer
+// is forgotten. Lies about members that do not exist have a bounded cost: at most kPerTeller wait for each
+// teller and kTotal in all, a few pings are under way at a time, and each of its members that did not answer
+// takes one place of a teller for a while.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "gossip/actions.h"
@@ -32,12 +34,16 @@ class Introductions {
   void tick(Instant now, Actions& out);
   // This peer has heard it, or it is dead: no ping is necessary.
   void drop(PeerId id);
+  // The member, if it has signed this answer to the request that this peer sent to its teller.
+  std::optional<wire::Member> answered_for(const wire::Ack& ack) const;
   // Sends there fail.
   void unreachable(Instant now, const Endpoint& to);
   // This peer woke `late` after its deadline.
   void slept(Duration late) {
-    for (Candidate& candidate : candidates_)
-      if (candidate.deadline != kNever) candidate.deadline = candidate.deadline + late;
+    for (Candidate& candidate : candidates_) {
+      for (Instant* const deadline : {&candidate.deadline, &candidate.ask_teller})
+        if (*deadline != kNever) *deadline = *deadline + late;
+    }
   }
   Instant next_deadline() const;
   std::size_t size() const { return candidates_.size(); }
@@ -47,6 +53,8 @@ class Introductions {
     wire::Member member;
     PeerId teller;
     Instant deadline = kNever;  // of the answer; kNever: not pinged yet
+    Instant ask_teller = kNever;
+    std::uint64_t sequence = 0;  // of the ping
   };
   struct Teller {
     std::size_t waiting = 0;  // candidates
@@ -60,6 +68,7 @@ class Introductions {
   void fail(Instant now, std::size_t index);
   void erase(std::size_t index);
   void ping(Instant now, Actions& out);
+  void ask_teller_of(Candidate& candidate, Actions& out);
   void ask_tellers(Instant now, Actions& out);
 
   LocalView& view_;

@@ -239,6 +239,11 @@ void MemberStates::report_conflict(Instant now, Record& record, Actions& out) {
   });
 }
 
+void MemberStates::answered_for(Instant now, const wire::Ack& ack, Actions& out) {
+  if (view_.members.find(ack.on_behalf) != nullptr) return;
+  if (const auto member = introductions_.answered_for(ack)) add_live(now, *member, out);
+}
+
 void MemberStates::address_taken(Instant now, PeerId teller, Actions& out) {
   const Record* const record = view_.members.find(teller);
   if (record == nullptr || conflict_noticed_ + kConflictInterval > now) return;

@@ -254,6 +254,11 @@ struct LocalView {
     change(self);
     self.signature = identity->sign(statement_of(self));
   }
+  // Whether the owner of the key has signed that it received this peer's request, of which this is the
+  // answer.
+  bool has_answered(const PublicKey& key, const wire::Ack& ack) const {
+    return identity->verify(key, answer_statement(key, self.id, ack.sequence), ack.signature);
+  }
   // Equal if two peers agree on who lives, in which incarnation and phase, themselves included.
   std::vector<std::uint64_t> digest() const;
   // A random live member; null if there is none.

@@ -101,7 +101,10 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
     out.push_back(Send{{from, address}, wire::Gossip{{view_.self}, false, {}}});
     return;
   }
-  out.push_back(Send{{from, address}, wire::Ack{ping.sequence, rumors_.take_with_self(now, from), {}}});
+  wire::Ack ack{ping.sequence, rumors_.take_with_self(now, from), {}, {}};
+  if (ping.requester)
+    ack.signature = view_.identity->sign(answer_statement(view_.self.key, ping.requester, ping.requested));
+  out.push_back(Send{{from, address}, std::move(ack)});
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::PingRequest& request,
@@ -109,7 +112,7 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   merge(now, from, request.members, out);
   heard(now, from, address, out);
   if (request.target == view_.self.id) {
-    out.push_back(Send{{from, address}, wire::Ack{request.sequence, {view_.self}, {}}});
+    out.push_back(Send{{from, address}, wire::Ack{request.sequence, {view_.self}, {}, {}}});
     return;
   }
   // A peer dials only members, and for members; otherwise anyone could make it dial any address at any rate.
@@ -123,6 +126,7 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Ack& ack, Actions& out) {
   merge(now, from, ack.members, out);
   prober_.answered(now, from, ack, out);
+  if (ack.on_behalf) states_.answered_for(now, ack, out);
   heard(now, from, address, out);
 }
 

@@ -68,6 +68,8 @@ class MemberStates {
   void unreachable(Instant now, const Endpoint& to, Actions& out);
   // A member says that another live one advertises the address of this peer.
   void address_taken(Instant now, PeerId teller, Actions& out);
+  // The answer to a PingRequest: a member that cannot be dialed becomes known by it.
+  void answered_for(Instant now, const wire::Ack& ack, Actions& out);
   // The accuser's probe was not answered. Returns false if that changes nothing.
   bool accuse(Instant now, Record& record, PeerId accuser, Actions& out);
 

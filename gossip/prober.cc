@@ -98,8 +98,13 @@ void Prober::ask_helpers(const Probe& probe, const Address& target, Actions& out
 
 void Prober::answered(Instant now, PeerId from, const wire::Ack& ack, Actions& out) {
   if (ack.on_behalf) {
-    for (Probe& probe : probes_)
-      if (probe.sequence == ack.sequence && probe.target == ack.on_behalf) probe.over = true;
+    const Record* const target = view_.members.find(ack.on_behalf);
+    const auto is_meant = [&](const Probe& it) {
+      return it.sequence == ack.sequence && it.target == ack.on_behalf && !it.over;
+    };
+    const auto probe = std::ranges::find_if(probes_, is_meant);
+    if (probe != probes_.end() && target != nullptr && view_.has_answered(target->member.key, ack))
+      probe->over = true;
     return;
   }
   const auto meant = [&](const auto& it) { return it.sequence == ack.sequence && it.target == from; };
@@ -111,7 +116,7 @@ void Prober::answered(Instant now, PeerId from, const wire::Ack& ack, Actions& o
   }
   const auto relay = std::ranges::find_if(relays_, meant);
   if (relay != relays_.end()) {
-    out.push_back(Send{relay->requester, wire::Ack{relay->requested, {}, from}});
+    out.push_back(Send{relay->requester, wire::Ack{relay->requested, {}, from, ack.signature}});
     relays_.erase(relay);
   }
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "gossip/actions.h"
@@ -58,8 +59,8 @@ class Prober {
     constexpr std::size_t kRelaysMax = 256;
     if (relays_.size() >= kRelaysMax) relays_.pop_front();
     relays_.push_back({++view_.last_sequence, request.target, requester, request.sequence});
-    out.push_back(Send{{request.target, request.address},
-                       wire::Ping{view_.last_sequence, request.target, {view_.self}}});
+    wire::Ping ping{view_.last_sequence, request.target, {view_.self}, requester.id, request.sequence};
+    out.push_back(Send{{request.target, request.address}, std::move(ping)});
   }
 
   Instant next_deadline() const;

@@ -1,15 +1,17 @@
 #include "gossip/statements.h"
 
 #include <cstdint>
-#include <cstring>
+#include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/bytes.h"
 
 namespace starling::gossip {
 namespace {
 
-enum class Kind : std::uint8_t { member = 1, rewire = 2 };
+enum class Kind : std::uint8_t { member = 1, rewire = 2, answer = 3 };
 
 // Appends values in little-endian order, and texts after their length.
 class Writer {
@@ -52,6 +54,13 @@ std::vector<std::byte> statement_of(const wire::Rewire& rewire) {
   Writer writer(Kind::rewire, rewire.key);
   writer.put(rewire.revision.number);
   writer.put_text(rewire.topology);
+  return writer.take();
+}
+
+std::vector<std::byte> answer_statement(const PublicKey& key, PeerId requester, std::uint64_t requested) {
+  Writer writer(Kind::answer, key);
+  writer.put(requester.value);
+  writer.put(requested);
   return writer.take();
 }
 

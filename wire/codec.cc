@@ -89,14 +89,17 @@ Offset<fb::Refusal> put(FlatBufferBuilder& b, const Refusal& m) {
   return fb::CreateRefusal(b, static_cast<std::uint8_t>(m.reason), b.CreateString(m.text));
 }
 Offset<fb::Ping> put(FlatBufferBuilder& b, const Ping& m) {
-  return fb::CreatePing(b, m.sequence, m.target.value, put(b, m.members));
+  return fb::CreatePing(b, m.sequence, m.target.value, put(b, m.members), m.requester.value, m.requested);
 }
 Offset<fb::PingRequest> put(FlatBufferBuilder& b, const PingRequest& m) {
   const auto host = b.CreateString(m.address.host);
   return fb::CreatePingRequest(b, m.sequence, m.target.value, host, m.address.port, put(b, m.members));
 }
 Offset<fb::Ack> put(FlatBufferBuilder& b, const Ack& m) {
-  return fb::CreateAck(b, m.sequence, put(b, m.members), m.on_behalf.value);
+  const auto members = put(b, m.members);
+  if (m.signature == Signature{}) return fb::CreateAck(b, m.sequence, members, m.on_behalf.value);
+  const auto signature = to_bytes<fb::Signature>(m.signature);
+  return fb::CreateAck(b, m.sequence, members, m.on_behalf.value, &signature);
 }
 Offset<fb::Gossip> put(FlatBufferBuilder& b, const Gossip& m) {
   const auto members = put(b, m.members);
@@ -335,11 +338,17 @@ Refusal get(Reader& r, const fb::Refusal& m) {
   const auto reason = r.enumerator(m.reason(), RefusalReason::address_taken, "reason");
   return {reason, r.text(m.text(), kTextBytesMax, "text")};
 }
-Ping get(Reader& r, const fb::Ping& m) { return {m.sequence(), PeerId{m.target()}, r.members(m.members())}; }
+Ping get(Reader& r, const fb::Ping& m) {
+  return {m.sequence(), PeerId{m.target()}, r.members(m.members()), PeerId{m.requester()}, m.requested()};
+}
 PingRequest get(Reader& r, const fb::PingRequest& m) {
   return {m.sequence(), r.id(m.target(), "target"), r.address(m.host(), m.port()), r.members(m.members())};
 }
-Ack get(Reader& r, const fb::Ack& m) { return {m.sequence(), r.members(m.members()), PeerId{m.on_behalf()}}; }
+Ack get(Reader& r, const fb::Ack& m) {
+  Ack out{m.sequence(), r.members(m.members()), PeerId{m.on_behalf()}, {}};
+  if (m.signature() != nullptr) out.signature = r.bytes<Signature>(m.signature(), "signature");
+  return out;
+}
 Gossip get(Reader& r, const fb::Gossip& m) {
   Gossip out{r.members(m.members()), m.reply_wanted(), {}};
   if (const auto* progress = m.progress()) {

@@ -154,6 +154,9 @@ struct Ping {  // answered by an Ack with the same sequence
   std::uint64_t sequence = 0;
   PeerId target;  // the expected receiver; 0: any. Another instance reports itself instead
   std::vector<Member> members{};
+  // Of the PingRequest that this Ping carries out; 0: none. The receiver signs these two numbers.
+  PeerId requester{};
+  std::uint64_t requested = 0;
   friend bool operator==(const Ping&, const Ping&) = default;
 };
 
@@ -169,6 +172,8 @@ struct Ack {
   std::uint64_t sequence = 0;
   std::vector<Member> members{};
   PeerId on_behalf{};  // the target of a PingRequest; 0: the sender itself
+  // The target's, if the Ping had a requester: it proves to the requester that the target lives.
+  Signature signature{};
   friend bool operator==(const Ack&, const Ack&) = default;
 };
 

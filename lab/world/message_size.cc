@@ -46,13 +46,17 @@ struct Size {
   }
   std::size_t operator()(const wire::Refusal& m) const { return vtable(2) + text(m.text) + 4; }
   std::size_t operator()(const wire::Ping& m) const {
-    return table(scalar(m.sequence) + scalar(m.target.value)) + vtable(3) + members(m.members);
+    return table(scalar(m.sequence) + scalar(m.target.value) + scalar(m.requester.value) +
+                 scalar(m.requested)) +
+           vtable(m.requester ? 5 : 3) + members(m.members);
   }
   std::size_t operator()(const wire::PingRequest& m) const {
     return table(18) + vtable(5) + text(m.address.host) + members(m.members);
   }
   std::size_t operator()(const wire::Ack& m) const {
-    return table(scalar(m.sequence) + scalar(m.on_behalf.value)) + vtable(3) + members(m.members);
+    const std::size_t signature = m.signature == Signature{} ? 0 : sizeof(Signature);
+    return table(scalar(m.sequence) + scalar(m.on_behalf.value) + signature) + vtable(signature > 0 ? 4 : 3) +
+           members(m.members);
   }
   std::size_t operator()(const wire::Gossip& m) const {
     const std::size_t vitals = m.vitals.empty() ? 0 : kReference + kVectorLength + 40 * m.vitals.size();

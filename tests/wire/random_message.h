@@ -123,11 +123,12 @@ inline Message random_message(Random& r, std::size_t index) {
     case 1:
       return Refusal{static_cast<RefusalReason>(r.below(12)), random_text(r, kTextBytesMax)};
     case 2:
-      return Ping{r.bits(), PeerId{r.bits()}, random_members(r)};
+      return Ping{r.bits(), PeerId{r.bits()}, random_members(r), PeerId{r.bits()}, r.bits()};
     case 3:
       return PingRequest{r.bits(), random_id(r), random_address(r), random_members(r)};
     case 4:
-      return Ack{r.bits(), random_members(r), PeerId{r.bits()}};
+      return Ack{r.bits(), random_members(r), PeerId{r.bits()},
+                 r.chance(0.5) ? random_bytes<Signature>(r) : Signature{}};
     case 5: {
       Gossip gossip{random_members(r), r.chance(0.5), {}};
       gossip.progress.resize(r.below(6));
