@@ -18,7 +18,7 @@ bool Credit::accept(Instant now, Record& record, std::uint64_t samples, bool by_
   const double most = by_itself
                           ? limit(now, record, std::max(speed, kSlowest), kOwnFactor)
                           : limit(now, record, std::max(speed, record.speed.per_second()), kOthersFactor);
-  if (static_cast<double>(samples) > most) return false;
+  if (view_.options.guards.samples && static_cast<double>(samples) > most) return false;
   if (by_itself) record.speed.add(now, samples);
   return true;
 }

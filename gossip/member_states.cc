@@ -70,7 +70,7 @@ bool MemberStates::merge_one(Instant now, PeerId teller, const Member& news, Act
 
 // What the member says about itself: it carries its signature, whoever passes it on.
 bool MemberStates::merge_statement(Instant now, Record& record, const Member& news, Actions& out) {
-  if (version_of(news) <= version_of(record.member) || !is_authentic(*view_.identity, news)) return false;
+  if (version_of(news) <= version_of(record.member) || !view_.is_authentic(news)) return false;
   const bool is_reborn = news.incarnation > record.member.incarnation;
   const bool leaves = news.liveness == Liveness::left;
   view_.members.change(record, [&](Record& r) {
@@ -104,10 +104,12 @@ bool MemberStates::merge_claim(Instant now, Record& record, PeerId teller, const
 // A member becomes known by its own word. What others say about an unknown one is a reason to ask it.
 bool MemberStates::meet(Instant now, PeerId teller, const Member& news, Actions& out) {
   if (news.liveness > Liveness::suspect) return false;  // unknown dead members are not news
-  if (teller == news.id) return is_authentic(*view_.identity, news) && add_live(now, news, out);
+  if (teller == news.id) return view_.is_authentic(news) && add_live(now, news, out);
   if (view_.members.find(teller) == nullptr || introductions_.is_waiting(news.id)) return false;
   if (news.address == view_.self.address) return false;  // an earlier instance of this peer, or a mistake
-  if (is_authentic(*view_.identity, news)) introductions_.offer(now, teller, news);
+  if (!view_.is_authentic(news)) return false;
+  if (!view_.options.guards.introductions) return add_live(now, news, out);
+  introductions_.offer(now, teller, news);
   return false;
 }
 
@@ -124,7 +126,7 @@ bool MemberStates::add_live(Instant now, const Member& news, Actions& out) {
 
 Record* MemberStates::add_dead(Instant now, const Member& dead, Liveness liveness) {
   if (!dead.id || dead.id == view_.self.id || view_.members.find(dead.id) != nullptr ||
-      view_.members.size() >= view_.options.members_max || !is_authentic(*view_.identity, dead))
+      view_.members.size() >= view_.options.members_max || !view_.is_authentic(dead))
     return nullptr;
   return &insert(now, dead, liveness);
 }
@@ -162,7 +164,7 @@ void MemberStates::hear_of_self(Instant now, PeerId teller, const Member& news, 
   if (news.incarnation < self.incarnation || view_.members.find(teller) == nullptr) return;
   if (news.incarnation == self.incarnation) {
     if (news.liveness != Liveness::alive) refute(now, news, out);
-  } else if (is_authentic(*view_.identity, news)) {
+  } else if (view_.is_authentic(news)) {
     refute(now, news, out);
   }
 }
@@ -282,7 +284,7 @@ bool MemberStates::accuse(Instant now, Record& record, PeerId accuser, Actions& 
       return false;
     }
     set_liveness(now, record, Liveness::suspect, out);
-    if (!is_own) prober_.probe(now, record, Prober::Helpers::none, out);
+    if (!is_own && view_.options.guards.own_probe) prober_.probe(now, record, Prober::Helpers::none, out);
   }
   record.unanswered |= is_own;
   if (!record.accuse(accuser)) return false;
@@ -295,7 +297,7 @@ bool MemberStates::accept_failure(Instant now, Record& record, PeerId teller, Ac
   if (!record.is_live()) return false;
   // A true failure has been a suspicion everywhere for some time.
   const Duration half_window = longest_suspicion(view_.options, view_.members.live() + 1) / 2;
-  const bool announced = record.unanswered && record.changed + half_window <= now;
+  const bool announced = has_not_answered(record) && record.changed + half_window <= now;
   if (!announced) return accuse(now, record, teller, out);
   set_liveness(now, record, Liveness::failed, out);
   return true;
@@ -339,7 +341,7 @@ void MemberStates::tick(Instant now, Actions& out) {
 
 // The window of a suspect has passed. It has failed if it did not answer this peer either.
 void MemberStates::settle_suspicion(Instant now, Record& suspect, Actions& out) {
-  set_liveness(now, suspect, suspect.unanswered ? Liveness::failed : Liveness::alive, out);
+  set_liveness(now, suspect, has_not_answered(suspect) ? Liveness::failed : Liveness::alive, out);
 }
 
 void MemberStates::slept(Duration late) {

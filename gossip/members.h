@@ -211,6 +211,14 @@ inline Duration varied(Random& random, Duration interval) {
   return from_seconds(to_seconds(interval) * random.uniform(0.75, 1.25));
 }
 
+// What keeps lies of members without effect. Tests switch a guard off to see that the hunt finds lies then.
+struct Guards {
+  bool signatures = true;     // what a member says about itself counts only with its signature
+  bool samples = true;        // Credit
+  bool introductions = true;  // hearsay makes no member
+  bool own_probe = true;      // a member fails only if it did not answer this peer
+};
+
 struct MembershipOptions {
   Duration probe_interval = std::chrono::seconds(1);  // between two probes
   std::size_t helpers = 3;                            // asked to probe a silent member
@@ -227,6 +235,7 @@ struct MembershipOptions {
   Duration tombstone_life = std::chrono::hours(2);  // members that left or were superseded are kept for this
   Duration quarantine = std::chrono::seconds(60);
   std::size_t members_max = 65536;  // in the table; the longest dead make room
+  Guards guards{};
 };
 
 // A peer's local view of the swarm: its own entry, the table of the others, and the random stream that all
@@ -253,6 +262,11 @@ struct LocalView {
   void change_self(Change change) {
     change(self);
     self.signature = identity->sign(statement_of(self));
+  }
+  // Whether the member, or the author of a topology, has signed this.
+  template <class Statement>
+  bool is_authentic(const Statement& statement) const {
+    return !options.guards.signatures || gossip::is_authentic(*identity, statement);
   }
   // Whether the owner of the key has signed that it received this peer's request, of which this is the
   // answer.

@@ -98,6 +98,10 @@ class MemberStates {
   void report_conflict(Instant now, Record& record, Actions& out);
   void settle_suspicion(Instant now, Record& suspect, Actions& out);
   Instant window_end(const Record& suspect) const;
+  bool has_not_answered(const Record& record) const {
+    const bool is_suspect = record.member.liveness == wire::Liveness::suspect;
+    return record.unanswered || (is_suspect && !view_.options.guards.own_probe);
+  }
 
   LocalView& view_;
   Rumors& rumors_;
@@ -136,6 +140,8 @@ class Membership {
   }
   void set_vitals(const wire::Vitals& vitals);
   const std::optional<wire::Vitals>& vitals() const { return view_.vitals; }
+  // Whether its author has signed it.
+  bool is_authentic(const wire::Rewire& rewire) const { return view_.is_authentic(rewire); }
   // The topology that this peer follows.
   void set_topology(const wire::Revision& revision) { view_.topology = revision; }
 

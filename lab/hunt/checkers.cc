@@ -448,17 +448,20 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
   if (member.incarnation > instance.incarnation)
     violate(8, "{} knows incarnation {} of {}, which never chose more than {}", name(viewer),
             member.incarnation, called(instance), instance.incarnation);
+  check_claims(viewer, instance, member);
   const char* const liveness = liveness_name(member.liveness);
   Seen& seen = seen_[viewer][index];
   if (seen.known && member.incarnation < seen.incarnation)
     violate(8, "in the view of {} the incarnation of {} decreases", name(viewer), called(instance));
-  if (seen.known && seen.liveness == wire::Liveness::left && member.liveness != wire::Liveness::left)
+  const bool is_reborn = member.incarnation > seen.incarnation;
+  if (seen.known && seen.liveness == wire::Liveness::left && member.liveness != wire::Liveness::left &&
+      !is_reborn)
     violate(8, "in the view of {}, {} has left and is {} again", name(viewer), called(instance), liveness);
   seen = {true, member.incarnation, member.liveness};
 
   const bool faults_end = setting_.faults_end != kNever;
   if (instance.ended) {
-    const Instant since = std::max(*instance.ended, setting_.faults_end);
+    const Instant since = setting_.calm ? *instance.ended : std::max(*instance.ended, setting_.faults_end);
     if (is_live(member.liveness) && faults_end && now - since > setting_.detection)
       violate(8, "{} ended at {} and is still {} in the view of {}", called(instance),
               seconds(instance.ended->since_start), liveness, name(viewer));
@@ -466,9 +469,28 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
     if (member.liveness == wire::Liveness::left)
       violate(8, "{} is up and did not leave, but has left in the view of {}", called(instance),
               name(viewer));
+    if (!is_live(member.liveness) && setting_.calm)
+      violate(8, "{} is up, and is {} in the view of {}", called(instance), liveness, name(viewer));
     if (!is_live(member.liveness) && faults_end && now - setting_.faults_end > setting_.recovery)
       violate(8, "{} is up and remains {} in the view of {}", called(instance), liveness, name(viewer));
   }
+}
+
+// No view has a fact about a member that the member did not state itself.
+void Checkers::check_claims(std::uint32_t viewer, const Instance& instance, const wire::Member& member) {
+  constexpr std::uint64_t kPossible = 1'000'000'000;  // samples, of machines that make some steps a second
+  const auto truth = world_->machine(instance.machine);
+  if (member.samples > truth.samples + kPossible)
+    violate(8, "{} counts {} samples of {}, which consumed {}", name(viewer), member.samples,
+            called(instance), truth.samples);
+  if (truth.membership == nullptr || instance.ended) return;
+  const wire::Member& self = truth.membership->self();
+  if (member.phase > self.phase && member.incarnation == self.incarnation)
+    violate(8, "{} is in phase {} in the view of {}, and in phase {} in truth", called(instance),
+            static_cast<int>(member.phase), name(viewer), static_cast<int>(self.phase));
+  if (member.address != self.address)
+    violate(8, "{} listens at {}, and at {} in the view of {}", called(instance), to_string(self.address),
+            to_string(member.address), name(viewer));
 }
 
 Duration Checkers::barrier() const {

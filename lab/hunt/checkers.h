@@ -42,7 +42,10 @@ struct CheckSetting {
   Instant faults_end = kNever;  // no fault happens from then on
   Duration detection{0};        // from then, or from a death, until all peers know of the death
   Duration recovery{0};         // from then until all peers know all live peers as live
-  double share = 0.9;           // of the steps that a peer could make at its own speed
+  // Nothing hinders messages between live peers: no live member fails in any view, and deaths are found at
+  // any time.
+  bool calm = false;
+  double share = 0.9;  // of the steps that a peer could make at its own speed
 };
 
 class Checkers : public Watcher {
@@ -143,6 +146,7 @@ class Checkers : public Watcher {
   void check_sum();
   void check_energy();
   void look_at(std::uint32_t viewer, Instance& instance, const wire::Member& member);
+  void check_claims(std::uint32_t viewer, const Instance& instance, const wire::Member& member);
   void check_final_view(std::uint32_t i, const std::vector<PeerId>& alive,
                         std::optional<std::uint32_t> first);
   void check_final_exchanges(std::uint32_t i, bool could_exchange);

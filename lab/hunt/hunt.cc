@@ -174,6 +174,14 @@ CheckSetting bounds_of(const WorldOptions& world) {
   return check;
 }
 
+// Whether no incident hinders messages between live peers.
+bool is_calm(const std::vector<Incident>& incidents) {
+  return std::ranges::all_of(incidents, [](const Incident& it) {
+    return std::holds_alternative<Crash>(it) || std::holds_alternative<Leave>(it) ||
+           std::holds_alternative<Lies>(it) || std::holds_alternative<Rewiring>(it);
+  });
+}
+
 Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   Random random = Random(seed).split(0x4a17);
   Scenario scenario;
@@ -206,6 +214,7 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   scenario.first_parameters.resize(world.arena_floats);
   for (float& x : scenario.first_parameters) x = static_cast<float>(random.normal());
   scenario.check = bounds_of(world);
+  scenario.check.calm = is_calm(world.incidents) && world.network.tail_chance == 0;
   const Duration exchange = world.peer.exchange_timeout + std::chrono::seconds(5);
   scenario.end = kFaultsEnd + std::max(scenario.check.recovery, exchange) + std::chrono::seconds(1);
   return scenario;
@@ -220,6 +229,7 @@ struct Counter {
   void operator()(const Slow&) const { ++totals.slownesses; }
   void operator()(const SlowDisk&) const { ++totals.slownesses; }
   void operator()(const Loss&) const { ++totals.losses; }
+  void operator()(const Lies&) const { ++totals.lies; }
   void operator()(const Rewiring&) const { ++totals.rewirings; }
   void operator()(const Cut&) const { ++totals.cuts; }
   void operator()(const Partition&) const { ++totals.partitions; }
@@ -236,7 +246,7 @@ struct Count {
   const char *key, *one, *many;
 };
 using T = HuntTotals;
-constexpr std::array<Count, 12> kFaults = {{
+constexpr std::array<Count, 13> kFaults = {{
     {&T::crashes, "crashes", "crash", "crashes"},
     {&T::leaves, "leaves", "leave", "leaves"},
     {&T::restarts, "restarts", "restart", "restarts"},
@@ -249,6 +259,7 @@ constexpr std::array<Count, 12> kFaults = {{
     {&T::half_opens, "half_opens", "half-open link", "half-open links"},
     {&T::rewirings, "rewirings", "change of topology", "changes of topology"},
     {&T::losses, "losses", "lost replica", "lost replicas"},
+    {&T::lies, "lies", "time of lies", "times of lies"},
 }};
 constexpr Count kSeeds{&T::seeds, "seeds", "seed", "seeds"};
 constexpr Count kBroken{&T::connections_broken, "connections_broken", "connection", "connections"};
@@ -302,6 +313,7 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
       story != nullptr ? make_story(scenario.check, *story) : std::make_unique<Checkers>(scenario.check);
   Checkers& checkers = *watcher;
   scenario.world.sabotage = sabotage.get();
+  if (sabotage) sabotage->before_start(scenario.world.peer.membership);
   scenario.world.watcher = &checkers;
 
   const Random learning = Random(seed).split(0x1ea4);

@@ -65,6 +65,10 @@ struct Teller {
     return fmt::format("{}{:.3g} % of the chunks that {} sends are poisoned ({})", span(p.from, p.to),
                        100 * p.chance, name(p.machine), lab::name(p.kind));
   }
+  std::string operator()(const Lies& l) const {
+    return fmt::format("{}{} lies every {:.3g} s ({})", span(l.from, l.to), name(l.machine),
+                       to_seconds(l.every), lab::name(l.kind));
+  }
   std::string operator()(const Loss& l) const {
     return fmt::format(
         fmt::runtime(l.device ? "At {} the device of {} is lost" : "At {} parameters of {} become NaN"),
@@ -239,6 +243,15 @@ class Drawer {
     for_machines(9, faults_.values.losses, [&](std::uint32_t i) {
       add(Loss{i, when(), random_.chance(0.15)});
     });
+    stream(10);
+    const std::uint32_t liar = machine();
+    for (int k = count(faults_.values.lies); k > 0 && setting_.machines > 1; --k) {
+      const Instant from = when();
+      const LieKind kind =
+          random_.chance(0.3) ? LieKind::any : static_cast<LieKind>(1 + random_.below(kLieKinds - 1));
+      add(Lies{liar, from, until(from, faults_.values.poison),
+               length({std::chrono::milliseconds(20), std::chrono::seconds(1)}), kind});
+    }
     for_swarm(8, faults_.values.mutations > 0 ? 2 : 0, [&] {
       const Instant from = when();
       add(Mutation{from, until(from, faults_.machines.slow), faults_.values.mutations});
@@ -297,12 +310,12 @@ struct NamedFaults {
   std::string_view name;
   Faults faults;
 };
-constexpr std::array<NamedFaults, 11> kNamed = {{
+constexpr std::array<NamedFaults, 12> kNamed = {{
     {"none", {}},
     {"all",
      {.instances = {.crashes = 0.7, .leaves = 0.5, .late_share = 0.25},
       .machines = {.pauses = 0.7, .slownesses = 0.5, .slow_disks = 0.4, .drift_most = 1e-2},
-      .values = {.poisonings = 0.4, .lie_share = 0.2, .losses = 0.15, .mutations = 0.005},
+      .values = {.poisonings = 0.4, .lie_share = 0.2, .losses = 0.15, .lies = 1.5, .mutations = 0.005},
       .links = {.partitions = 1.5,
                 .cuts = kUnreliable.cuts,
                 .clogs = kUnreliable.clogs,
@@ -319,6 +332,7 @@ constexpr std::array<NamedFaults, 11> kNamed = {{
     {"poison",
      {.instances = {.late_share = 0.3},
       .values = {.poisonings = 1.5, .lie_share = 0.25, .losses = 0.5, .mutations = 0.01}}},
+    {"lies", {.instances = {.crashes = 0.4, .late_share = 0.3}, .values = {.lies = 8}}},
     {"drift", {.machines = {.drift_most = 1e-2}}},
     {"rewire",
      {.instances = {.crashes = 0.5, .late_share = 0.3}, .links = {.partitions = 1}, .rewirings = 6}},
@@ -328,6 +342,13 @@ constexpr std::array<const char*, 7> kPoisonNames = {"any",   "nan",       "inf"
                                                      "noise", "sign-flip", "frozen"};
 
 }  // namespace
+
+const char* name(LieKind kind) {
+  static constexpr std::array<const char*, kLieKinds> kNames = {
+      "any",      "left",  "failed",    "suspect",  "moved",   "finished",
+      "progress", "boast", "strangers", "topology", "answers", "conflict"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
 
 const char* name(PoisonKind kind) { return kPoisonNames.at(static_cast<std::size_t>(kind)); }
 

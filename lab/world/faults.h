@@ -78,6 +78,30 @@ struct Poison {  // the machine sends wrong parameters
   double chance;  // of each chunk
   PoisonKind kind = PoisonKind::any;
 };
+// What a lying member says. All but `progress` of itself are lies that others must not believe.
+enum class LieKind : std::uint8_t {
+  any,        // one of the others, drawn for each lie
+  left,       // all others have left
+  failed,     // all others have failed
+  suspect,    // all others are suspect
+  moved,      // all others listen elsewhere
+  finished,   // all others have finished
+  progress,   // all others consumed an impossible number of samples
+  boast,      // it consumed an impossible number itself
+  strangers,  // members that do not exist
+  topology,   // topologies that others set, or of an impossible revision
+  answers,    // that others have answered
+  conflict,   // that another peer advertises the receiver's address
+};
+inline constexpr std::size_t kLieKinds = 12;
+const char* name(LieKind kind);
+
+struct Lies {  // a member sends lies
+  std::uint32_t machine;
+  Instant from, to;
+  Duration every;  // between two
+  LieKind kind = LieKind::any;
+};
 struct Loss {  // a few parameters of the machine become NaN, or the device that holds them is lost
   std::uint32_t machine;
   Instant at;
@@ -122,8 +146,8 @@ struct Mutation {  // a bit of a control frame is flipped in transit, on any lin
   double chance;  // of each frame
 };
 
-using Incident = std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Loss, Cut, Partition, Clog,
-                              PoorLinks, Reset, HalfOpen, Rewiring, Mutation>;
+using Incident = std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Lies, Loss, Cut, Partition,
+                              Clog, PoorLinks, Reset, HalfOpen, Rewiring, Mutation>;
 
 Instant beginning(const Incident& incident);
 // "At 12.304 s p3 loses its power; at 18.100 s it is back as a new instance, without a cache."
@@ -160,6 +184,7 @@ struct Faults {
     double lie_share = 0;  // of poisonings
     Range poison{std::chrono::seconds(2), std::chrono::seconds(15)};
     double losses = 0;
+    double lies = 0;       // of the swarm: at most one member lies, in several intervals
     double mutations = 0;  // chance of each control frame, during two intervals per minute of the swarm
   };
   struct Links {

@@ -31,6 +31,7 @@ struct LostMass : Sabotage {
 
 struct ResurrectedPeer : Sabotage {
   explicit ResurrectedPeer(std::uint64_t seed) : random(seed) {}
+  void before_start(gossip::MembershipOptions& options) override { options.guards.signatures = false; }
   void before(std::uint32_t, PeerId, gossip::Event& event) override {
     auto* members = members_of(event);
     if (members == nullptr) return;
@@ -66,11 +67,18 @@ struct ForgottenRefutation : Sabotage {
   }
 };
 
+struct MissingGuard : Sabotage {
+  explicit MissingGuard(bool gossip::Guards::*missing) : guard(missing) {}
+  void before_start(gossip::MembershipOptions& options) override { options.guards.*guard = false; }
+  bool gossip::Guards::*guard;
+};
+
 }  // namespace
 
 const char* name(PlantedBug bug) {
-  static constexpr std::array<const char*, 5> kNames = {"lost mass", "resurrected peer", "unbounded queue",
-                                                        "idle deadline", "forgotten refutation"};
+  static constexpr std::array<const char*, 9> kNames = {
+      "lost mass",     "resurrected peer",    "unbounded queue",  "idle deadline", "forgotten refutation",
+      "no signatures", "no bound of samples", "no introductions", "no own probe"};
   return kNames.at(static_cast<std::size_t>(bug));
 }
 
@@ -86,6 +94,14 @@ std::unique_ptr<Sabotage> plant(PlantedBug bug, std::uint64_t seed) {
       return std::make_unique<IdleDeadline>(seed);
     case PlantedBug::forgotten_refutation:
       return std::make_unique<ForgottenRefutation>();
+    case PlantedBug::no_signatures:
+      return std::make_unique<MissingGuard>(&gossip::Guards::signatures);
+    case PlantedBug::no_bound_of_samples:
+      return std::make_unique<MissingGuard>(&gossip::Guards::samples);
+    case PlantedBug::no_introductions:
+      return std::make_unique<MissingGuard>(&gossip::Guards::introductions);
+    case PlantedBug::no_own_probe:
+      return std::make_unique<MissingGuard>(&gossip::Guards::own_probe);
   }
   return nullptr;
 }

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "gossip/actions.h"
 #include "gossip/events.h"
+#include "gossip/members.h"
 
 namespace starling::lab {
 
@@ -15,6 +16,8 @@ class Sabotage {
  public:
   virtual ~Sabotage() = default;
 
+  // May change the options of the cores.
+  virtual void before_start(gossip::MembershipOptions&) {}
   // May change an event before the machine's core receives it.
   virtual void before(std::uint32_t /*machine*/, PeerId /*self*/, gossip::Event&) {}
   // The instant at which the core is woken, given its deadline.
@@ -27,10 +30,15 @@ class Sabotage {
 
 enum class PlantedBug : std::uint8_t {
   lost_mass,             // some chunks are mixed on one side only
-  resurrected_peer,      // some news of failed or departed members says that they are alive
+  resurrected_peer,      // some news of failed or departed members says that they are alive, and is believed
   unbounded_queue,       // arriving messages are queued and never removed
   idle_deadline,         // next_deadline() is sometimes now
   forgotten_refutation,  // a peer never receives news that it is suspected or failed
+  // One of the guards against lies (gossip::Guards) is missing.
+  no_signatures,
+  no_bound_of_samples,
+  no_introductions,
+  no_own_probe,
 };
 const char* name(PlantedBug bug);
 

@@ -4,10 +4,13 @@
 #include <array>
 #include <limits>
 
+#include "lab/world/liar.h"
+
 namespace starling::lab {
 namespace {
 
 constexpr std::size_t kJoinAddresses = 8;
+constexpr Duration kFalseAnswers = std::chrono::seconds(1);  // after each lie of that kind
 constexpr Duration kStillUpCheck = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -106,6 +109,17 @@ void VirtualPeer::write_cache() {
   later(now() + access + world_.options.cache_interval, [this] { write_cache(); });
 }
 
+void VirtualPeer::lie(LieKind kind) {
+  if (!up()) return;
+  later(now(), [this, kind] {
+    if (core_->view().over) return;
+    Random& random = world_.spoiling;
+    const auto told = kind == LieKind::any ? static_cast<LieKind>(1 + random.below(kLieKinds - 1)) : kind;
+    if (told == LieKind::answers) answers_falsely_until_ = now() + kFalseAnswers;
+    for (gossip::Send& send : lab::lie(told, core_->view().membership, *identity_, random)) act(send);
+  });
+}
+
 void VirtualPeer::lose_replica(bool device) {
   if (!up() || !replica_.present || !started_) return;
   later(now(), [this, device] {
@@ -193,6 +207,12 @@ void VirtualPeer::act(gossip::Send& send) {
 void VirtualPeer::arrived(VirtualPeer& from, Connection& connection, Packet& packet) {
   switch (packet.kind) {
     case Packet::Kind::message:
+      if (const auto* const request = std::get_if<wire::PingRequest>(&packet.message);
+          request != nullptr && now() < answers_falsely_until_) {
+        gossip::Send lie{{packet.sender, from.address()},
+                         wire::Ack{request->sequence, {}, request->target, identity_->sign({})}};
+        return act(lie);
+      }
       return step(gossip::Received{packet.sender, from.address(), std::move(packet.message)});
     case Packet::Kind::offer:
       return exchanges_.take_offer(from.exchanges_, connection, packet);

@@ -162,6 +162,8 @@ class VirtualPeer final : public VirtualMachine {
   void request(Request request) {
     if (up()) later(now(), [this, it = std::move(request)] { step(it); });
   }
+  // Sends lies to the members that it knows.
+  void lie(LieKind kind);
   // Loses the replica: its device fails, or some of its parameters become NaN.
   void lose_replica(bool device);
   // Takes these parameters as the machine that begins the run.
@@ -211,9 +213,10 @@ class VirtualPeer final : public VirtualMachine {
   VirtualCopies copies_;
   std::optional<VirtualIdentity> identity_;
   std::optional<gossip::Peer> core_;
-  Instant tick_at_ = kNever;    // when the next valid tick is due
-  bool started_ = false;        // the arena is this instance's replica
-  std::vector<Address> cache_;  // addresses of members, on disk
+  Instant tick_at_ = kNever;         // when the next valid tick is due
+  Instant answers_falsely_until_{};  // a liar: that targets of requests have answered
+  bool started_ = false;             // the arena is this instance's replica
+  std::vector<Address> cache_;       // addresses of members, on disk
   std::vector<float> before_settling_;
   gossip::ExchangeCounts earlier_exchanges_;  // of former instances
   training::MixCounters earlier_mixed_;       // of former instances, only the refused chunks

@@ -63,6 +63,14 @@ class IncidentPlayer {
     world_.queue.schedule(it.at,
                           [this, it] { peers_[it.machine]->request(gossip::RewireRequested{it.topology}); });
   }
+  void play_one(const Lies& it) {
+    world_.queue.schedule(it.from, [this, it] {
+      peers_[it.machine]->lie(it.kind);
+      Lies rest = it;
+      rest.from = it.from + it.every;
+      if (rest.from < it.to) play_one(rest);
+    });
+  }
   void play_one(const Loss& it) {
     world_.queue.schedule(it.at, [this, it] { peers_[it.machine]->lose_replica(it.device); });
   }
