@@ -32,7 +32,11 @@ struct InFlight {
 
 class Exchanges {
  public:
-  explicit Exchanges(RunState& run) : run_(run), patience_(run.options.exchange_timeout) {}
+  // Numbers of exchanges differ from those of earlier lives under the same id.
+  explicit Exchanges(RunState& run)
+      : run_(run),
+        patience_(run.options.exchange_timeout),
+        last_exchange_(std::uint64_t{run.options.incarnation} << 32) {}
 
   const ExchangeCounts& counts() const { return counts_; }
   const Patience& patience() const { return patience_; }
@@ -109,7 +113,7 @@ class Exchanges {
   RunState& run_;
   Patience patience_;
   ExchangeCounts counts_;
-  std::uint64_t last_exchange_ = 0;
+  std::uint64_t last_exchange_;
   std::vector<InFlight> in_flight_;
   std::vector<Answer> answers_;  // accepted and under way
 };

@@ -162,11 +162,9 @@ void MemberStates::progressed(Instant now, PeerId teller, Record& record, std::u
 void MemberStates::hear_of_self(Instant now, PeerId teller, const Member& news, Actions& out) {
   const Member& self = view_.self;
   if (news.incarnation < self.incarnation || view_.members.find(teller) == nullptr) return;
-  if (news.incarnation == self.incarnation) {
-    if (news.liveness != Liveness::alive) refute(now, news, out);
-  } else if (view_.is_authentic(news)) {
-    refute(now, news, out);
-  }
+  const bool is_accused = news.incarnation == self.incarnation && news.liveness != Liveness::alive;
+  const bool is_earlier_life = version_of(news) > version_of(self) && view_.is_authentic(news);
+  if (is_accused || is_earlier_life) refute(now, news, out);
 }
 
 void MemberStates::refute(Instant now, const Member& news, Actions& out) {

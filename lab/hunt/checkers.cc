@@ -78,9 +78,15 @@ Checkers::Open& Checkers::open(PeerId initiator, std::uint64_t exchange, std::si
 void Checkers::started(std::uint32_t machine) {
   current_[machine] = instances_.size();
   const PeerId id = world_->machine(machine).id;
+  const auto earlier = by_id_.find(id.value);
+  const std::uint32_t incarnation =
+      earlier == by_id_.end() ? 0 : instances_[earlier->second].incarnation;
   by_id_[id.value] = instances_.size();
   Instance& instance = instances_.emplace_back();
   instance.id = id;
+  instance.incarnation = incarnation;
+  instance.began = world_->now();
+  instance.first_exchange = std::uint64_t{world_->machine(machine).membership->self().incarnation} << 32;
   instance.machine = machine;
   seen_[machine].clear();
   shadows_[machine] = {};
@@ -466,10 +472,11 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
       violate(8, "{} ended at {} and is still {} in the view of {}", called(instance),
               seconds(instance.ended->since_start), liveness, name(viewer));
   } else if (!instance.leaving) {
-    if (member.liveness == wire::Liveness::left)
+    const bool is_of_this = member.incarnation >= instance.first_exchange >> 32;
+    if (member.liveness == wire::Liveness::left && is_of_this)
       violate(8, "{} is up and did not leave, but has left in the view of {}", called(instance),
               name(viewer));
-    if (!is_live(member.liveness) && setting_.calm)
+    if (!is_live(member.liveness) && setting_.calm && now - instance.began > setting_.detection)
       violate(8, "{} is up, and is {} in the view of {}", called(instance), liveness, name(viewer));
     if (!is_live(member.liveness) && faults_end && now - setting_.faults_end > setting_.recovery)
       violate(8, "{} is up and remains {} in the view of {}", called(instance), liveness, name(viewer));
@@ -606,7 +613,8 @@ void Checkers::check_counted() {
     const Instance& initiator = instances_[by_id_[open.initiator.value]];
     const auto& under_way = initiator.under_way;
     const bool continues = std::find(under_way.begin(), under_way.end(), open.exchange) != under_way.end();
-    if (open.answered && !open.counted && !initiator.ended && !continues)
+    const bool has_ended = initiator.ended || open.exchange < initiator.first_exchange;
+    if (open.answered && !open.counted && !has_ended && !continues)
       violate(2, "{} left exchange {} half applied and did not count it", called(initiator), open.exchange);
   }
 }

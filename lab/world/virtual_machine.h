@@ -142,9 +142,11 @@ class VirtualMachine {
   }
 
  protected:
-  void enter_life() {  // begins a new instance, which is not up yet
+  // Begins a new instance, which is not up yet. Its disk may have its identity.
+  enum class Identities : std::uint8_t { kept, lost };
+  void enter_life(Identities identity) {
     ++life_;
-    id_ = world_.new_id(index_);
+    if (identity == Identities::lost) id_ = world_.new_id(index_);
     silent_ = false;
   }
   void set_state(MachineState state, bool silent) {

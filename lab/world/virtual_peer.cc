@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kJoinAddresses = 8;
 constexpr Duration kFalseAnswers = std::chrono::seconds(1);  // after each lie of that kind
+constexpr std::uint32_t kIncarnationsOfLife = 64;  // more than a peer can use up by refutations
 constexpr Duration kStillUpCheck = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -31,7 +32,7 @@ void VirtualPeer::start() {
   core_.reset();
   identity_.emplace(id());
   peer.identity = &*identity_;
-  peer.incarnation = life();
+  peer.incarnation = life() * kIncarnationsOfLife;
   peer.name = options().name;
   peer.address = address();
   peer.seed = random().split(life()).bits();
@@ -72,7 +73,7 @@ void VirtualPeer::restart(Instant at, Cache cache, IfStillUp if_still_up) {
     if (up() && if_still_up == IfStillUp::wait) return restart(now() + kStillUpCheck, cache, if_still_up);
     if (up() || state() == MachineState::waiting || state() == MachineState::finished) return;
     ++world_.open;
-    enter_life();
+    enter_life(cache == Cache::kept ? Identities::kept : Identities::lost);
     world_.network.up_again(index());
     if (cache == Cache::lost) cache_.clear();
     keep_counts();
