@@ -1,7 +1,7 @@
 #include "training/replica/memory.h"
 
+#include <algorithm>
 #include <set>
-#include <variant>
 
 #include "models/network.h"
 #include "training/replica/evaluator.h"
@@ -120,12 +120,14 @@ std::size_t least_training_memory(const Experiment& experiment, const models::Pl
   memory.workers = experiment.training.workers;
   memory.layers.resize(plan.layers.size());
   add_parameters(memory, plan, state_vectors(make_optimizer(experiment)));
-  // The backward pass needs the inputs of these layers; with recomputation only one at a time.
+  // The backward pass needs the inputs of layers that multiply by weights; with recomputation only one at a
+  // time.
   std::set<int> read;
   std::size_t largest = 0, all = 0;
   for (const models::LayerInfo& layer : plan.layers) {
-    const bool multiplies = std::holds_alternative<models::Convolution>(layer.layer.kind) ||
-                            std::holds_alternative<models::Linear>(layer.layer.kind);
+    const bool multiplies = std::ranges::any_of(layer.tensors, [&](std::size_t tensor) {
+      return plan.layout.tensors()[tensor].shape.size() > 1;  // a weight: others have a number per channel
+    });
     if (!multiplies || layer.from == models::LayerInfo::kInput || !read.insert(layer.from).second) continue;
     const auto floats = static_cast<std::size_t>(layer.input.size());
     largest = std::max(largest, floats);
