@@ -22,7 +22,8 @@ std::string source_of(const std::string& host);
 struct AdmissionLimits {
   std::size_t total = 256;
   std::size_t per_source = 16;
-  // Peers of one machine share a loopback address, so it may have more.
+  // Peers of one machine share a loopback address. With 16 places, 64 peers with a key that started at once
+  // all joined, but some connections were refused and members suspected (on two processors).
   std::size_t per_loopback_source = 128;
   std::size_t reserved = 16;  // part of the total: only for sources that remember() has named
 };

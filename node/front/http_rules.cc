@@ -22,6 +22,16 @@ bool is_json(const std::string& content_type) {
   return same_word(type, kJsonType);
 }
 
+// Whether a page of another site sent this request. Browsers send Sec-Fetch-Site only to this machine and
+// over HTTPS, and the Origin of a GET only if the page has another one.
+bool is_foreign(const HttpHead& head) {
+  if (same_word(head.header("sec-fetch-site"), "cross-site")) return true;
+  const std::string origin = head.header("origin");
+  const bool same_origin = same_word(origin, "http://" + head.header("host")) ||
+                           same_word(origin, "https://" + head.header("host"));
+  return head.method == "GET" && !origin.empty() && !same_origin;
+}
+
 }  // namespace
 
 bool is_loopback(const std::string& host) {
@@ -59,7 +69,7 @@ std::optional<HttpAnswer> refusal_of(const HttpHead& head, const std::vector<Htt
     return http_refusal(403, "the request names another host than this one; use the peer's address");
   }
   // A link to the page works from anywhere.
-  if (same_word(head.header("sec-fetch-site"), "cross-site") && head.path != "/") {
+  if (is_foreign(head) && head.path != "/") {
     return http_refusal(403, "a page of another site sent this request; open the peer's own page");
   }
   bool takes_method = false;

@@ -123,6 +123,9 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text) {
     for (const json& setting : manifest.at("settings")) {
       cached.manifest.settings.push_back(
           {setting.at("key").get<std::string>(), setting.at("value").get<std::string>()});
+      // Version 0.2.0 wrote the path of the first peer's data here.
+      wire::Setting& last = cached.manifest.settings.back();
+      if (last.key == "data.source") last.value = cached.manifest.data;
     }
     const auto& members = object.at("members").get_ref<const json::array_t&>();
     if (members.size() > CachedSwarm::kMembersMax)

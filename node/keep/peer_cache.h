@@ -48,7 +48,8 @@ struct ReadSwarm {
 };
 // An Error for a text that a peer would not write. Unusable members are no Error: they are hints, and the
 // rest of the text is still good. What to_json() makes of a manifest and members that decode_message()
-// (wire/codec.h) accepts is read back without a change.
+// (wire/codec.h) accepts is read back without a change, except the setting data.source: it becomes the data's
+// name, because joiners get the manifest and older files have a path there.
 Result<ReadSwarm> parse_cached_swarm(std::string_view text);
 
 // Applies a run's shared settings.

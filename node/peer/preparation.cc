@@ -13,8 +13,7 @@
 namespace starling::node {
 namespace {
 
-// The result of work(). An allocation that fails on the builder's thread ends the preparation, not the
-// process.
+// The result of work(). An allocation that fails ends the preparation, not the process.
 template <class Work>
 std::invoke_result_t<Work&> within_memory(Work work) {
   try {
@@ -22,7 +21,7 @@ std::invoke_result_t<Work&> within_memory(Work work) {
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {  // more than any vector holds
   }
-  return Error{"this machine has too little memory to read the data and the parameters of the run"};
+  return Error{"this machine has too little memory for the data, the parameters and the workers of the run"};
 }
 
 }  // namespace
@@ -102,6 +101,11 @@ Preparation::Built Preparation::with_state(Built replica) {
 }
 
 Result<gossip::RunRules> Preparation::attach(const wire::Manifest& manifest, std::function<void()> stepped) {
+  return within_memory([&] { return make_parts(manifest, std::move(stepped)); });
+}
+
+Result<gossip::RunRules> Preparation::make_parts(const wire::Manifest& manifest,
+                                                 std::function<void()> stepped) {
   const training::Experiment& experiment = parts_.experiment;
   Replica& replica = *parts_.replica;
   auto rules = gossip::rules_from(manifest, replica.data.train.size());

@@ -45,6 +45,8 @@ class Preparation {
   Built make(Result<datasets::DataPair> data, const PlanCheck& check = {}) const;
   Built build_of(const wire::Manifest& manifest);
   Built with_state(Built replica);
+  // attach(), but an allocation that fails throws.
+  Result<gossip::RunRules> make_parts(const wire::Manifest& manifest, std::function<void()> stepped);
 
   PeerParts& parts_;
   std::optional<Result<datasets::DataPair>> own_data_;

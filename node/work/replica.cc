@@ -57,11 +57,12 @@ Status check_memory(const training::Experiment& experiment, const models::Plan& 
                     const kernels::Backend& backend) {
   const auto free = backend.memory().on_host() ? free_memory() : std::nullopt;
   if (!free) return Done{};
-  // Measuring takes time and memory. Without recomputation no common network needs more than this multiple of
-  // the bound.
-  constexpr std::size_t kMultiple = 8;
+  // Measuring takes time and memory, so it is left out where even the upper bound fits.
+  training::Experiment keeps_all = experiment;
+  keeps_all.training.recompute = false;
+  const std::size_t surely_fits = *free / training::kLeastMemoryMultiple;
   std::size_t need = training::least_training_memory(experiment, plan);
-  if (need <= *free && (experiment.training.recompute || need > *free / kMultiple))
+  if (need <= *free && training::least_training_memory(keeps_all, plan) > surely_fits)
     need = std::max(need, training::host_training_memory(experiment, plan, backend));
   if (need <= *free) return Done{};
   return Error{too_large("this machine has " + size_text(*free) + " of memory left", experiment, need)};

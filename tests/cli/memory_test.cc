@@ -1,5 +1,7 @@
 // The memory that `model show` predicts: it adds up, and real processes use as much.
 
+#include <sys/resource.h>
+
 #include <string>
 
 #include "tests/catch.h"
@@ -35,6 +37,22 @@ void write_images(const TemporaryFolder& folder) {
     folder.write(name, records);
   }
 }
+
+// While it exists, programs that are started may allocate this much.
+class DataLimit {
+ public:
+  explicit DataLimit(rlim_t bytes) {
+    REQUIRE(::getrlimit(RLIMIT_DATA, &before_) == 0);
+    const rlimit limit{bytes, before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_DATA, &limit) == 0);
+  }
+  ~DataLimit() { ::setrlimit(RLIMIT_DATA, &before_); }
+  DataLimit(const DataLimit&) = delete;
+  DataLimit& operator=(const DataLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
 
 // What the peer logs at its end. (The system's figure for a child starts at its parent's.)
 double most_megabytes(const Outcome& peer) {
@@ -129,6 +147,23 @@ TEST_CASE("a peer uses the predicted memory within 10 %") {
     REQUIRE(peer.exit_code == 0);
     CHECK(told / 1e6 == Approx(most_megabytes(peer)).epsilon(0.1));
   }
+}
+
+TEST_CASE("a rule whose own memory does not fit ends the peer with an error, not with a crash") {
+  if (!STARLING_OWN_MEMORY) return;
+  const TemporaryFolder folder;
+  folder.write("wide.toml", R"(layers = [{ type = "linear", features = 4000 },
+                                         { type = "linear", features = 4000 }, { type = "linear" }])");
+  // 19 million parameters: the replica takes 310 MB, noloco's copies of the parameters another 310 MB.
+  const DataLimit limit(rlim_t{450} << 20);
+  const Outcome peer =
+      run({"peer", "--listen", "127.0.0.1:0", "--device", "cpu", "--steps", "2", "--rule", "noloco",
+           "--batch-size", "1", "--data", "glyphs", "--model", folder.file("wide.toml")});
+  INFO(peer.err);
+  CHECK(peer.exit_code == 2);
+  CHECK(contains(peer.err,
+                 "starling peer: this machine has too little memory for the data, the parameters and "
+                 "the workers of the run\n"));
 }
 
 }  // namespace starling::cli_tests

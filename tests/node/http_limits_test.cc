@@ -186,10 +186,18 @@ TEST_CASE("a page of another site cannot request anything but the page, and cann
   CHECK(has_status(say(http.at, kRead + foreign + "\r\n"), 403));
   CHECK(has_status(say(http.at, "GET /follow HTTP/1.1\r\nHost: localhost\r\n" + foreign + "\r\n"), 403));
   CHECK(has_status(say(http.at, kWrite + foreign + "Content-Length: 2\r\n\r\n{}"), 403));
+  // Browsers do not send Sec-Fetch-Site to other machines over plain HTTP.
+  for (const std::string origin : {"http://evil.example", "http://localhost:1",
+                                   "http://localhost.evil.example", "http://10.0.0.1", "null", "localhost"}) {
+    INFO(origin);
+    CHECK(has_status(say(http.at, kRead + "Origin: " + origin + "\r\n\r\n"), 403));
+  }
   CHECK(http.reads == 0);
   CHECK(http.writes == 0);
   for (const std::string site : {"same-origin", "same-site", "none"})
     CHECK(has_status(say(http.at, kRead + "Sec-Fetch-Site: " + site + "\r\n\r\n"), 200));
+  for (const std::string origin : {"http://localhost", "https://LOCALHOST"})
+    CHECK(has_status(say(http.at, kRead + "Origin: " + origin + "\r\n\r\n"), 200));
   for (const std::string& answer :
        {say(http.at, "GET / HTTP/1.1\r\nHost: localhost\r\n" + foreign + "\r\n"),
         say(http.at, kRead + "\r\n"), say(http.at, "GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n"),

@@ -94,6 +94,16 @@ TEST_CASE("a written cache can be read in the same and in a later process") {
   CHECK(open_cache(folder)->load("starling").swarm == small_swarm());
 }
 
+TEST_CASE("a path of data that an older version wrote is replaced by the data's name, which joiners accept") {
+  CachedSwarm older = small_swarm(), now = older;
+  older.manifest.settings.push_back({"data.source", "/home/ada/glyphs"});
+  now.manifest.settings.push_back({"data.source", "glyphs"});
+  const auto read = parse_cached_swarm(to_json(older));
+  REQUIRE(read.ok());
+  CHECK(read->swarm == now);
+  CHECK(read->warning.empty());
+}
+
 TEST_CASE("the largest swarm that fits in the cache reads back") {
   const TemporaryFolder folder;
   const auto cache = open_cache(folder);

@@ -1,7 +1,7 @@
 #include "training/replica/memory.h"
 
+#include <algorithm>
 #include <set>
-#include <variant>
 
 #include "models/network.h"
 #include "training/replica/evaluator.h"
@@ -35,13 +35,53 @@ void add_parameters(TrainingMemory& memory, const models::Plan& plan, std::size_
   }
 }
 
+// training_memory() without kept_of_all.
+TrainingMemory memory_of_network(const Experiment& experiment, const models::Plan& plan,
+                                 const models::NetworkMemory& network) {
+  TrainingMemory memory;
+  const std::size_t states = state_vectors(make_optimizer(experiment));
+  memory.parameter = {sizeof(float), sizeof(float), states * sizeof(float)};
+  memory.batch_size = experiment.training.batch_size;
+  memory.workers = experiment.training.workers;
+  memory.layers.resize(plan.layers.size());
+  add_parameters(memory, plan, states);
+
+  const std::size_t workers = memory.workers;
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    memory.layers[i].counted_at = network.layers[i].counted_at;
+    memory.layers[i].activations = workers * network.layers[i].activations_bytes;
+    memory.layers[i].workspace = workers * network.layers[i].workspace_bytes;
+  }
+  memory.kept = workers * network.activations_bytes;
+  memory.batch = workers * batch_bytes(plan, experiment.training.batch_size);
+  memory.backward = workers * network.gradients_bytes;
+  memory.scratch = workers * network.scratch_bytes;
+  memory.workspace = workers * network.workspace_bytes;
+  return memory;
+}
+
+models::NetworkMemory network_memory(const Experiment& experiment, const models::Plan& plan,
+                                     const kernels::Backend& backend, bool recompute) {
+  return models::Network(plan, backend, static_cast<int>(experiment.training.batch_size),
+                         models::Purpose::train, {.recompute = recompute})
+      .memory();
+}
+
+// training_memory().total(). Builds only the network that trains; the one without recomputation may not fit.
+std::size_t total_memory(const Experiment& experiment, const models::Plan& plan,
+                         const kernels::Backend& backend) {
+  return memory_of_network(experiment, plan,
+                           network_memory(experiment, plan, backend, experiment.training.recompute))
+      .total();
+}
+
 // The total for the experiment's batch, from those for batches of `half` and of twice as many.
 std::size_t extrapolate(const Experiment& experiment, const models::Plan& plan,
                         const kernels::Backend& backend, std::uint32_t half) {
   const auto total = [&](std::uint32_t batch) {
     Experiment smaller = experiment;
     smaller.training.batch_size = batch;
-    return static_cast<double>(training_memory(smaller, plan, backend).total());
+    return static_cast<double>(total_memory(smaller, plan, backend));
   };
   const double at_half = total(half), a_sample = (total(2 * half) - at_half) / half;
   return static_cast<std::size_t>(at_half +
@@ -52,33 +92,12 @@ std::size_t extrapolate(const Experiment& experiment, const models::Plan& plan,
 
 TrainingMemory training_memory(const Experiment& experiment, const models::Plan& plan,
                                const kernels::Backend& backend) {
-  TrainingMemory memory;
-  const std::size_t states = state_vectors(make_optimizer(experiment));
-  memory.parameter = {sizeof(float), sizeof(float), states * sizeof(float)};
-  memory.batch_size = experiment.training.batch_size;
-  memory.workers = experiment.training.workers;
-  memory.layers.resize(plan.layers.size());
-  add_parameters(memory, plan, states);
-
-  const auto measure = [&](bool recompute) {
-    return models::Network(plan, backend, static_cast<int>(experiment.training.batch_size),
-                           models::Purpose::train, {.recompute = recompute})
-        .memory();
-  };
-  const models::NetworkMemory network = measure(experiment.training.recompute);
-  const std::size_t workers = memory.workers;
-  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
-    memory.layers[i].counted_at = network.layers[i].counted_at;
-    memory.layers[i].activations = workers * network.layers[i].activations_bytes;
-    memory.layers[i].workspace = workers * network.layers[i].workspace_bytes;
-  }
-  memory.kept = workers * network.activations_bytes;
+  const bool recompute = experiment.training.recompute;
+  TrainingMemory memory =
+      memory_of_network(experiment, plan, network_memory(experiment, plan, backend, recompute));
   memory.kept_of_all =
-      experiment.training.recompute ? workers * measure(false).activations_bytes : memory.kept;
-  memory.batch = workers * batch_bytes(plan, experiment.training.batch_size);
-  memory.backward = workers * network.gradients_bytes;
-  memory.scratch = workers * network.scratch_bytes;
-  memory.workspace = workers * network.workspace_bytes;
+      recompute ? memory.workers * network_memory(experiment, plan, backend, false).activations_bytes
+                : memory.kept;
   return memory;
 }
 
@@ -101,12 +120,14 @@ std::size_t least_training_memory(const Experiment& experiment, const models::Pl
   memory.workers = experiment.training.workers;
   memory.layers.resize(plan.layers.size());
   add_parameters(memory, plan, state_vectors(make_optimizer(experiment)));
-  // The backward pass needs the inputs of these layers; with recomputation only one at a time.
+  // The backward pass needs the inputs of layers that multiply by weights; with recomputation only one at a
+  // time.
   std::set<int> read;
   std::size_t largest = 0, all = 0;
   for (const models::LayerInfo& layer : plan.layers) {
-    const bool multiplies = std::holds_alternative<models::Convolution>(layer.layer.kind) ||
-                            std::holds_alternative<models::Linear>(layer.layer.kind);
+    const bool multiplies = std::ranges::any_of(layer.tensors, [&](std::size_t tensor) {
+      return plan.layout.tensors()[tensor].shape.size() > 1;  // a weight: others have a number per channel
+    });
     if (!multiplies || layer.from == models::LayerInfo::kInput || !read.insert(layer.from).second) continue;
     const auto floats = static_cast<std::size_t>(layer.input.size());
     largest = std::max(largest, floats);
@@ -122,7 +143,7 @@ std::size_t least_training_memory(const Experiment& experiment, const models::Pl
 std::size_t host_training_memory(const Experiment& experiment, const models::Plan& plan,
                                  const kernels::Backend& backend) {
   constexpr std::uint32_t kHalf = 64, kGroup = 16;  // back ends store images in groups of up to 16
-  if (experiment.training.batch_size <= 2 * kHalf) return training_memory(experiment, plan, backend).total();
+  if (experiment.training.batch_size <= 2 * kHalf) return total_memory(experiment, plan, backend);
   Experiment whole = experiment;
   whole.training.batch_size = (whole.training.batch_size + kGroup - 1) / kGroup * kGroup;
   return extrapolate(whole, plan, backend, kHalf);

@@ -72,6 +72,9 @@ PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
 // A lower bound of training_memory(), from the plan alone: the parameters with all that is as large as they,
 // the batch, and the inputs that convolutions and linear layers keep (with recomputation the largest one).
 std::size_t least_training_memory(const Experiment& experiment, const models::Plan& plan);
+// No network of the zoo needs more than this multiple of the bound without recomputation; most need 1 to 5
+// times as much. Small batches of ResNet-8 need 12 times as much, because of workspaces.
+inline constexpr std::size_t kLeastMemoryMultiple = 16;
 
 // training_memory().total() without the memory of a large batch: exact for batches of up to 128, beyond that
 // extrapolated from smaller ones. REQUIRES: the back end computes on the host.
