@@ -102,12 +102,12 @@ struct Notice {
     left,
     quarantined,  // no exchange with it for a while: it sent values that a replica must not take, several
                   // times
-    incredible,   // a member claims more samples than it can have consumed; they do not count
-    conflict,     // two live members advertise the same address
     refuted,      // others considered this peer suspect or failed
     waiting,
-    unwired,   // the swarm follows a topology that this program cannot follow; it keeps its own
-    diverged,  // this peer's own replica held values that are not finite; it is replaced by a copy
+    unwired,     // the swarm follows a topology that this program cannot follow; it keeps its own
+    diverged,    // this peer's own replica held values that are not finite; it is replaced by a copy
+    incredible,  // a member claims more samples than it can have consumed; they do not count
+    conflict,    // two live members advertise the same address
   };
   What what = What::joined;
   PeerId peer;       // 0 for waiting, unwired and diverged

@@ -23,7 +23,7 @@ const char* outcome_name(gossip::Outcome outcome) {
 }
 
 const char* notice_name(gossip::Notice::What what) {
-  static constexpr std::array<const char*, 10> kNames = {"knows of",
+  static constexpr std::array<const char*, 12> kNames = {"knows of",
                                                          "suspects",
                                                          "no longer suspects",
                                                          "considers failed",
@@ -32,7 +32,9 @@ const char* notice_name(gossip::Notice::What what) {
                                                          "refutes that it has failed",
                                                          "waits:",
                                                          "cannot follow the swarm's topology:",
-                                                         "has lost its own replica"};
+                                                         "has lost its own replica",
+                                                         "does not count the samples of",
+                                                         "finds one address of two members:"};
   return kNames.at(static_cast<std::size_t>(what));
 }
 

@@ -36,6 +36,7 @@ Connection& VirtualNetwork::connection(std::uint32_t dialer, std::uint32_t accep
 // ---- sending ----
 
 void VirtualNetwork::send(Connection& c, std::uint32_t from, PacketPtr packet) {
+  if (c.closed_by == from) replace_closed(c, from);
   if (c.deaf == from) return into_hole(c, from);
   if (c.deaf) {  // the end that knows dials again
     c.deaf.reset();
@@ -62,7 +63,15 @@ void VirtualNetwork::close(Connection& c, std::uint32_t epoch, std::uint32_t fro
     ++c.epoch;
   } else if (c.epoch == epoch) {
     send(c, from, std::move(last));
+    if (c.epoch == epoch) c.closed_by = from;
   }
+}
+
+// The program at this end uses a new connection instead of the one that it closed. What the other end had
+// under way is lost; it learns of the end when the last packet would have arrived.
+void VirtualNetwork::replace_closed(Connection& c, std::uint32_t from) {
+  const Instant last = std::max(c.way_from(from).last_arrival, queue_.now() + options_.latency);
+  sever(c, from, std::nullopt, last - queue_.now());
 }
 
 // The other end is gone; the sender notices it when its first write takes too long.
@@ -101,8 +110,8 @@ void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packe
   Way& way = c.way_from(from);
   const NetworkHost::Reach reach = host_.reach(to);
   if (reach == NetworkHost::Reach::refuses) {
-    way.waiting.clear();
-    tell(c, from, c.epoch++, true, now + 2 * options_.latency);
+    way.waiting.push_back(std::move(packet));  // undelivered
+    sever(c, from, 2 * options_.latency, std::nullopt);
     return;
   }
   Instant clear = reach == NetworkHost::Reach::silent ? kNever : clear_of_cuts(from, to);
@@ -356,6 +365,7 @@ void VirtualNetwork::sever(Connection& c, std::uint32_t end, std::optional<Durat
   if (c.stands) ++broken_;
   c.stands = false;
   c.deaf.reset();
+  c.closed_by.reset();
   for (const std::uint32_t it : {c.dialer, c.acceptor}) {
     Way& way = c.way_from(it);
     const bool undelivered = way.length() > 0;

@@ -60,10 +60,11 @@ struct Connection {
 
     std::size_t length() const { return waiting.size() + travelling; }  // packets sent and not yet arrived
   };
-  bool stands = false;                // after the handshake
-  bool hole_written = false;          // the deaf end has sent a packet
-  std::optional<std::uint32_t> deaf;  // the end that does not know the connection is gone
-  std::array<Way, 2> ways{};          // from the dialer, from the acceptor
+  bool stands = false;                     // after the handshake
+  bool hole_written = false;               // the deaf end has sent a packet
+  std::optional<std::uint32_t> deaf;       // the end that does not know the connection is gone
+  std::optional<std::uint32_t> closed_by;  // the end whose program has closed it, until it sends again
+  std::array<Way, 2> ways{};               // from the dialer, from the acceptor
 
   Way& way_from(std::uint32_t end) { return ways[end == dialer ? 0 : 1]; }
 };
@@ -164,6 +165,7 @@ class VirtualNetwork {
     return {&control(a, b), &bulk(a, b), &bulk(b, a)};
   }
   void into_hole(Connection& c, std::uint32_t from);
+  void replace_closed(Connection& c, std::uint32_t from);
   void transmit(Connection& c, std::uint32_t from, PacketPtr packet);
   void pump(Connection& c, std::uint32_t from);
   void stall(Connection& c, std::uint32_t from, PacketPtr packet, Instant clear);

@@ -18,7 +18,7 @@ struct NoticeText {
   bool of_member;              // the event is about the notice's peer
 };
 // By gossip::Notice::What.
-constexpr std::array<NoticeText, 10> kNoticeTexts = {{
+constexpr std::array<NoticeText, 12> kNoticeTexts = {{
     {"joined", spdlog::level::info, "member ", " has joined", true},
     {"suspected", spdlog::level::info, "member ", " is suspected to be down", true},
     {"recovered", spdlog::level::info, "member ", " is alive", true},
@@ -33,6 +33,9 @@ constexpr std::array<NoticeText, 10> kNoticeTexts = {{
      "the swarm changed to a topology that this version does not support: ", "", false},
     {"diverged", spdlog::level::warn,
      "this peer's own parameters are no longer finite; it copies those of another member", "", false},
+    {"incredible", spdlog::level::warn, "", ", more than it can have consumed; they do not count", true},
+    {"conflict", spdlog::level::warn,
+     "two peers advertise the same address: ", "; each needs an --advertise of its own", true},
 }};
 
 }  // namespace

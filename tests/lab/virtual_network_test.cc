@@ -480,6 +480,39 @@ TEST_CASE("a program that closes a half-open connection uses a new one at once")
   REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1, 4, 5});
 }
 
+TEST_CASE("what is under way on a closed connection does not delay the next one") {
+  SmallNetwork net;
+  Connection& c = net.network.bulk(0, 1);
+  net.send(c, 0, 1);
+  net.run_until(at(1s));
+  // A message of the acceptor that takes eight seconds.
+  net.send(c, 1, 2, 1'000'000'000);
+  net.network.close(c, c.epoch, 0, net.packet(3));
+  net.send(c, 0, 4);
+  net.run_until(at(2s));
+  REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1, 4});
+  REQUIRE(net.breaks.size() == 1);
+  REQUIRE(net.breaks[0].end == 1);
+  net.send(c, 1, 5);
+  net.run_until(at(3s));
+  REQUIRE(net.numbers(0) == std::vector<std::uint64_t>{5});
+}
+
+TEST_CASE("a connection that is refused keeps nothing of what was under way") {
+  SmallNetwork net;
+  Connection& c = net.network.bulk(0, 1);
+  net.send(c, 0, 1);
+  net.run_until(at(1s));
+  net.send(c, 1, 2, 1'000'000'000);  // eight seconds
+  net.reaches[1] = NetworkHost::Reach::refuses;
+  net.send(c, 0, 3);
+  net.run_until(at(2s));
+  net.reaches[1] = NetworkHost::Reach::up;
+  net.send(c, 1, 4);
+  net.run_until(at(3s));
+  REQUIRE(net.numbers(0) == std::vector<std::uint64_t>{4});
+}
+
 TEST_CASE("one end of a half-open connection sends in vain until its write limit or the other's dial") {
   for (const bool other_dials : {false, true}) {
     SmallNetwork net;
