@@ -30,6 +30,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "bench/bare_exchange.h"
+#include "lab/world/virtual_identity.h"
 #include "models/arena.h"
 #include "node/exchange/exchanger.h"
 #include "training/exchange/make.h"
@@ -135,13 +136,14 @@ transport::TcpOptions tcp_options(const Options& options) {
 
 struct Daemon {
   Daemon(std::uint64_t id, std::size_t floats, const Options& options)
-      : transport(io.get_executor(), tcp_options(options)), arena(floats) {
+      : identity(PeerId{id}), transport(io.get_executor(), tcp_options(options)), arena(floats) {
     fill(arena, id);
     transport.shapes().set_all(options.shape);
-    wire::Hello self;
-    self.swarm = "bench";
-    self.name = "bench";
-    self.id = PeerId{id};
+    transport::Self self;
+    self.hello.swarm = "bench";
+    self.hello.name = "bench";
+    self.hello.address = {"127.0.0.1", 0};
+    self.identity = &identity;
     transport::LinkTableEvents link_events;
     link_events.on_bulk = [this](transport::LinkPtr link, wire::Hello remote) {
       exchanger->serve(std::move(link), std::move(remote));
@@ -151,8 +153,8 @@ struct Daemon {
     const auto listening = links->listen({"127.0.0.1", 0});
     if (!listening) fail(listening.error().message);
     address = *listening;
-    self.address = address;
-    links->set_hello(self);
+    self.hello.address = address;
+    links->set_hello(self.hello);
 
     node::ExchangerOptions limits;
     limits.window = options.window;
@@ -179,6 +181,7 @@ struct Daemon {
     while (!ended) io.run_one();
   }
 
+  lab::VirtualIdentity identity;
   asio::io_context io{1};
   transport::TcpTransport transport;
   models::Arena arena;

@@ -62,8 +62,14 @@ int main(int argc, char** argv) {
   hello.name = "two";
   hello.id = PeerId{9};
   hello.address = {"there", 2};
-  for (const std::uint8_t side : {2, 3})
-    write(folder / "handshakes", side, with_first(side, wire::encode_frame(hello).value()));
+  hello.key.bytes[0] = std::byte{9};
+  for (const std::uint8_t side : {2, 3}) {
+    Buffer frames = wire::encode_frame(hello).value();
+    write(folder / "handshakes", side, with_first(side, frames));
+    const Buffer proof = wire::encode_frame(wire::Proof{}).value();
+    frames.insert(frames.end(), proof.begin(), proof.end());
+    write(folder / "handshakes", 10 + side, with_first(side, frames));
+  }
 
   int number = 100;
   for (const auto payload : {Payload::f32, Payload::bf16, Payload::int8, Payload::top_k, Payload::none}) {

@@ -131,7 +131,8 @@ void Daemon::begin_run() {
 void Daemon::start_core(std::optional<wire::Manifest> begun) {
   const wire::Hello& self = parts_.self;
   gossip::PeerOptions peer;
-  peer.id = self.id;
+  peer.identity = parts_.identity.get();
+  peer.incarnation = seconds_since_2020();
   peer.name = self.name;
   peer.address = self.address;
   peer.http = teller_.http_address();

@@ -1,4 +1,4 @@
-// Says Hello to a peer as a member of its swarm would, with this machine's key or without one, and
+// Says Hello to a peer as a new member of its swarm would, with this machine's key or without one, and
 // disconnects.
 #pragma once
 

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -89,6 +90,10 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // Whether its key is not one of the swarm's any more: it should end after the present exchange or message.
   virtual bool is_outdated() const { return false; }
+
+  // Bytes that only the two ends of this connection know and that no other connection has. Empty if it is not
+  // encrypted. REQUIRES: a frame has been read or written.
+  virtual std::vector<std::byte> channel_binding() const { return {}; }
 
   bool is_open() const { return !failure_ && !read_failure_; }
   // The connection's remote end; a dialer does not listen at this port.

@@ -22,20 +22,24 @@ enum class LinkErrorKind : std::uint8_t {
   oversize,
   malformed,
   wrong_swarm,
-  same_peer,   // this peer dialed itself
-  refused,     // the remote sent a Refusal in the handshake
-  wrong_key,   // the remote's key differs, or this peer has none
-  no_key,      // the remote has no key, and this peer has one
-  busy,        // a dialed remote ended the connection before it sent a byte: it may have too many
-  over_limit,  // inbound, closed by this end because too many handshakes were under way
+  same_peer,       // this peer dialed itself
+  refused,         // the remote sent a Refusal in the handshake
+  wrong_key,       // the remote's key differs, or this peer has none
+  no_key,          // the remote has no key, and this peer has one
+  busy,            // a dialed remote ended the connection before it sent a byte: it may have too many
+  over_limit,      // inbound, closed by this end because too many handshakes were under way
+  false_identity,  // one of the two did not prove to the other that it has the key of its id
+  not_allowed,     // the list of peers of one of the two does not name the other
+  other_peer,      // another peer than the expected one listens at the address
 };
-inline constexpr std::size_t kLinkErrorKinds = 17;
+inline constexpr std::size_t kLinkErrorKinds = 20;
 // "bad checksum", for people and labels.
 constexpr std::string_view name(LinkErrorKind kind) {
   constexpr std::array<std::string_view, kLinkErrorKinds> kNames = {
-      "closed",      "closed by peer", "broken",   "unreachable", "timed out",   "bad magic",
-      "bad version", "bad checksum",   "oversize", "malformed",   "wrong swarm", "same peer",
-      "refused",     "wrong key",      "no key",   "busy",        "over limit"};
+      "closed",      "closed by peer", "broken",         "unreachable", "timed out",
+      "bad magic",   "bad version",    "bad checksum",   "oversize",    "malformed",
+      "wrong swarm", "same peer",      "refused",        "wrong key",   "no key",
+      "busy",        "over limit",     "false identity", "not allowed", "other peer"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

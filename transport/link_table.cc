@@ -4,7 +4,9 @@
 #include <chrono>
 #include <deque>
 #include <iterator>
+#include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <variant>
@@ -31,6 +33,19 @@ bool travels_on_control(const wire::Message& message) {
                 wire::View, wire::Join, wire::Welcome, wire::Leave, wire::Rewire>(message);
 }
 
+// Why a message ends a control link; nullopt if it does not.
+std::optional<LinkError> fault_of(const wire::Message& message) {
+  if (!travels_on_control(message)) {
+    return LinkError{{"a " + std::string(wire::name(message)) + " on a control link"},
+                     LinkErrorKind::malformed};
+  }
+  // The accepter's answer to a Proof that is false.
+  const auto* refusal = std::get_if<wire::Refusal>(&message);
+  if (refusal != nullptr && refusal->reason == wire::RefusalReason::false_identity)
+    return LinkError{{refusal->text}, LinkErrorKind::false_identity};
+  return std::nullopt;
+}
+
 // Where the remote can be dialed: at its connection's host if it listens on all interfaces.
 Address listening_address(const wire::Hello& remote, const Link& link) {
   const bool anywhere = remote.address.host == "0.0.0.0" || remote.address.host == "::";
@@ -41,21 +56,23 @@ Address listening_address(const wire::Hello& remote, const Link& link) {
 
 // Shared by the table and every coroutine that it has started, which may outlive it.
 //
-// A *route* leads to an address and holds the messages that wait for it; a *connection* is a control link
-// after its handshake. Invariants:
-//  1. by_id_ holds at most one connection per remote, the one that is written to; routes point only to those.
-//  2. A route with a queue has exactly one drain() under way (busy), which dials if the route has no
-//     connection.
+// A *route* leads to a receiver and holds the messages that wait for it; a *connection* is a control link
+// after its handshake. Routes of receivers with an id are kept by this id, the others by their address.
+// Invariants:
+//  1. by_id_ holds at most one connection per remote, the one that is written to; it is the connection of the
+//     route with this id. The routes of addresses lead only to connections in by_id_.
+//  2. A route with a queue is dialing, writing or waiting (stage); each of the first two is one coroutine. It
+//     waits only if dials_max routes are dialing.
 //  3. A retired connection has ended its own direction and is read until the remote ends the other one, so
 //     nothing that was written is lost.
 //  4. There is one write at a time on a connection (writing).
 class LinkTable::State : public std::enable_shared_from_this<State> {
  public:
-  State(asio::any_io_executor executor, Transport& transport, wire::Hello self, LinkTableEvents events,
+  State(asio::any_io_executor executor, Transport& transport, Self self, LinkTableEvents events,
         LinkTableOptions options)
       : executor_(std::move(executor)),
         transport_(transport),
-        hello_(std::move(self)),
+        self_(std::move(self)),
         events_(std::move(events)),
         options_(options),
         admission_({.total = options.handshakes_max,
@@ -63,8 +80,16 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
                     .per_loopback_source = options.handshakes_per_loopback_max,
                     .reserved = options.handshakes_max / 16}),
         sweep_(executor_),
-        dial_ended_(executor_),
-        changed_(executor_) {}
+        changed_(executor_) {
+    STARLING_CHECK(self_.identity != nullptr && options_.unlinked_max > options_.dials_max);
+    set_hello(std::move(self_.hello));
+  }
+
+  void set_hello(wire::Hello hello) {
+    self_.hello = std::move(hello);
+    self_.hello.key = self_.identity->key();
+    self_.hello.id = self_.identity->id();
+  }
 
   Result<Address> listen(const Address& at) {
     auto listener = transport_.listen(at, [weak = weak_from_this()](LinkPtr link) {
@@ -75,7 +100,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     return listener_->address();
   }
 
-  void send(const Address& to, const wire::Message& message) {
+  void send(const Endpoint& to, const wire::Message& message) {
     STARLING_CHECK(travels_on_control(message));
     if (closed_) return;
     auto frame = wire::encode_frame(message);
@@ -90,16 +115,19 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
            (route->bytes > options_.queue_bytes_max && route->queue.size() > 1)) {
       drop_oldest(*route);
     }
-    if (!route->busy) {
-      route->busy = true;
-      spawn(executor_, drain(shared_from_this(), route));
-    }
+    if (route->stage == Stage::idle) advance(route);
   }
 
   // Static coroutines keep the State alive by a parameter.
-  static asio::awaitable<LinkResult<BulkLink>> dial_bulk(std::shared_ptr<State> self, Address to) {
-    auto dialed = co_await self->connect(to, wire::Purpose::bulk);
-    if (dialed.ok()) ++self->counters_.bulk_dialed;
+  static asio::awaitable<LinkResult<BulkLink>> dial_bulk(std::shared_ptr<State> self, Endpoint to) {
+    auto dialed = co_await self->connect(to.address, wire::Purpose::bulk);
+    if (!dialed.ok()) co_return dialed;
+    if (to.id && dialed->remote.id != to.id) {
+      dialed->link->close();
+      self->note(LinkErrorKind::other_peer);
+      co_return other_peer(to, dialed->remote);
+    }
+    ++self->counters_.bulk_dialed;
     co_return dialed;
   }
 
@@ -125,15 +153,15 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       connection->link->close();
       connection->changed.raise();
     }
-    for (const auto& [address, route] : routes_) {
+    for (const auto& [key, route] : routes_) {
       counters_.messages_dropped += route->queue.size();
       route->queue.clear();
       route->connection.reset();
     }
     routes_.clear();
+    waiting_.clear();
     by_id_.clear();
     open_.clear();
-    dial_ended_.raise();
     changed_.raise();
   }
 
@@ -156,8 +184,9 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     LinkPtr link;
     wire::Hello remote;
     Address listens_at;
-    bool dialed;                  // by this end
-    std::set<Address> addresses;  // the addresses whose routes lead here
+    bool dialed;  // by this end
+    // The addresses whose routes may lead here: where this end has dialed the remote, and listens_at.
+    std::set<Address> dialed_at;
     SteadyClock::time_point since = SteadyClock::now();
     SteadyClock::time_point used = since, received = since;
     bool writing = false;
@@ -171,22 +200,29 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     std::vector<std::byte> frame;
     bool tried = false;  // once, on a link that broke
   };
+  enum class Stage : std::uint8_t { idle, waiting, dialing, writing };
   struct Route {
-    Address to;
+    Endpoint to;  // with the latest address
     std::deque<Waiting> queue;
     std::size_t bytes = 0;  // in the queue
-    bool busy = false;
-    ConnectionPtr connection;
+    Stage stage = Stage::idle;
+    ConnectionPtr connection;  // of a receiver without an id; see connection_of()
   };
   using RoutePtr = std::shared_ptr<Route>;
 
-  RoutePtr route_to(const Address& to) {
-    RoutePtr& route = routes_[to];
-    if (!route) {
-      route = std::make_shared<Route>();
-      route->to = to;
-    }
+  static Endpoint key_of(const Endpoint& to) { return to.id ? Endpoint{to.id, {}} : to; }
+
+  RoutePtr route_to(const Endpoint& to) {
+    RoutePtr& route = routes_[key_of(to)];
+    if (!route) route = std::make_shared<Route>();
+    route->to = to;
     return route;
+  }
+
+  ConnectionPtr connection_of(const Route& route) const {
+    if (!route.to.id) return route.connection;
+    const auto found = by_id_.find(route.to.id);
+    return found == by_id_.end() ? nullptr : found->second;
   }
 
   void drop_oldest(Route& route) {
@@ -195,62 +231,131 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     ++counters_.messages_dropped;
   }
 
-  void forget_if_unused(const Address& to) {
-    const auto found = routes_.find(to);
+  void forget_if_unused(const Endpoint& to) {
+    const auto found = routes_.find(key_of(to));
     if (found == routes_.end()) return;
     const Route& route = *found->second;
-    if (!route.busy && route.queue.empty() && !route.connection) routes_.erase(found);
+    if (route.stage == Stage::idle && route.queue.empty() && !route.connection) routes_.erase(found);
   }
 
   bool any_busy() const {
-    return std::ranges::any_of(routes_, [](const auto& entry) { return entry.second->busy; });
+    return std::ranges::any_of(routes_, [](const auto& entry) { return entry.second->stage != Stage::idle; });
   }
 
-  void report(const Address& address, LinkErrorKind kind, const std::string& sentence) {
-    if (!closed_ && events_.on_unreachable) events_.on_unreachable(address, kind, sentence);
+  void report(const Endpoint& to, LinkErrorKind kind, const std::string& sentence) {
+    if (!closed_ && events_.on_unreachable) events_.on_unreachable(to, kind, sentence);
+  }
+
+  static LinkError other_peer(const Endpoint& expected, const wire::Hello& remote) {
+    return {{to_string(expected.address) + " is now " + remote.name + " (" + to_string(remote.id) +
+             "), not " + to_string(expected.id)},
+            LinkErrorKind::other_peer};
   }
 
   // ---- sending ----
 
-  // Writes a route's messages until its queue is empty.
-  static asio::awaitable<void> drain(std::shared_ptr<State> self, RoutePtr route) {
+  // Begins what a route needs next. REQUIRES: its stage is idle.
+  void advance(const RoutePtr& route) {
+    if (closed_) return;
+    if (route->queue.empty()) {
+      forget_if_unused(route->to);
+      trim(nullptr);
+      changed_.raise();
+    } else if (connection_of(*route)) {
+      route->stage = Stage::writing;
+      spawn(executor_, write(shared_from_this(), route));
+    } else if (dialing_ < options_.dials_max) {
+      route->stage = Stage::dialing;
+      ++dialing_;
+      spawn(executor_, dial(shared_from_this(), route));
+    } else {
+      route->stage = Stage::waiting;
+      waiting_.push_back(route);
+      if (unlinked() > options_.unlinked_max) give_up_longest_waiting();
+    }
+  }
+
+  std::size_t unlinked() const { return dialing_ + waiting_.size(); }
+
+  void give_up_longest_waiting() {
+    const RoutePtr route = waiting_.front();
+    waiting_.pop_front();
+    route->stage = Stage::idle;
+    while (!route->queue.empty()) drop_oldest(*route);
+    forget_if_unused(route->to);
+  }
+
+  // Dials for the routes that wait, as far as the limit permits.
+  void dial_waiting() {
+    while (!closed_ && !waiting_.empty() && dialing_ < options_.dials_max) {
+      const RoutePtr route = waiting_.front();
+      waiting_.pop_front();
+      route->stage = Stage::idle;
+      advance(route);
+    }
+  }
+
+  // Begins to write the messages that waited for a dial and now have this connection.
+  void serve_waiting(const ConnectionPtr& connection) {
+    for (auto next = waiting_.begin(); next != waiting_.end();) {
+      const RoutePtr route = *next;
+      if (connection_of(*route) != connection) {
+        ++next;
+        continue;
+      }
+      next = waiting_.erase(next);
+      route->stage = Stage::idle;
+      advance(route);
+    }
+  }
+
+  // Writes a route's messages until its queue is empty or it has no connection.
+  static asio::awaitable<void> write(std::shared_ptr<State> self, RoutePtr route) {
     while (!self->closed_ && !route->queue.empty()) {
-      const ConnectionPtr connection = route->connection;
-      if (!connection) {
-        co_await self->dial_for(route);
-      } else if (connection->writing) {
+      const ConnectionPtr connection = self->connection_of(*route);
+      if (!connection) break;
+      if (connection->writing) {
         co_await connection->changed.wait();
       } else {
         co_await self->write_next(route, connection);
       }
     }
-    route->busy = false;
-    if (!self->closed_) {
-      self->forget_if_unused(route->to);
-      self->trim(nullptr);
-    }
+    route->stage = Stage::idle;
+    self->advance(route);
     self->changed_.raise();
   }
 
-  // Connects the route, or empties its queue.
-  asio::awaitable<void> dial_for(RoutePtr route) {
-    while (dialing_ >= options_.dials_max && !closed_) co_await dial_ended_.wait();
-    if (closed_ || route->connection) co_return;
-    ++dialing_;
-    auto dialed = co_await connect(route->to, wire::Purpose::control);
-    --dialing_;
-    dial_ended_.raise();
-    if (closed_) co_return;
-    if (dialed.ok()) {
-      ++counters_.links_dialed;
-      auto connection =
-          std::make_shared<Connection>(executor_, std::move(dialed->link), std::move(dialed->remote), true);
-      connection->addresses.insert(route->to);
-      adopt(connection);
-    } else if (!route->connection) {  // the remote may have dialed us meanwhile
-      while (!route->queue.empty()) drop_oldest(*route);
-      report(route->to, dialed.error().kind, dialed.error().message);
+  // Connects a route and writes its messages, or empties its queue.
+  static asio::awaitable<void> dial(std::shared_ptr<State> self, RoutePtr route) {
+    const Endpoint to = route->to;
+    auto dialed = co_await self->connect(to.address, wire::Purpose::control);
+    --self->dialing_;
+    if (self->closed_) co_return;
+    if (const auto error = self->take_dialed(to, std::move(dialed))) {
+      if (!self->connection_of(*route)) {  // the receiver may have dialed this peer meanwhile
+        while (!route->queue.empty()) self->drop_oldest(*route);
+        self->report(to, error->kind, error->message);
+      }
     }
+    self->dial_waiting();
+    route->stage = Stage::writing;
+    co_await write(self, route);  // at once, so that the link can make room for others
+  }
+
+  // Uses the link that a dial has made, or returns why the receiver is not reached.
+  std::optional<LinkError> take_dialed(const Endpoint& to, LinkResult<BulkLink> dialed) {
+    if (!dialed.ok()) return dialed.error();
+    ++counters_.links_dialed;
+    std::optional<LinkError> error;
+    if (to.id && dialed->remote.id != to.id) {
+      error = other_peer(to, dialed->remote);
+      note(error->kind);
+    }
+    const auto connection =
+        std::make_shared<Connection>(executor_, std::move(dialed->link), std::move(dialed->remote), true);
+    connection->dialed_at.insert(to.address);
+    adopt(connection);
+    return error;
   }
 
   asio::awaitable<void> write_next(RoutePtr route, ConnectionPtr connection) {
@@ -292,11 +397,11 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     }
     const LinkPtr link = *dialed;
     link->travel_as(transport_.shapes().to(to));
-    wire::Hello mine = hello_;
-    mine.purpose = purpose;
+    Self self = self_;
+    self.hello.purpose = purpose;
     handshaking_.insert(link);
     if (closed_) link->close();
-    auto remote = co_await introduce(*link, mine, options_.handshake_limit);
+    auto remote = co_await introduce(*link, std::move(self), options_.handshake_limit);
     handshaking_.erase(link);
     if (!remote.ok()) {
       note(remote.error().kind);
@@ -324,10 +429,10 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   }
 
   static asio::awaitable<void> welcome(std::shared_ptr<State> self, LinkPtr link) {
-    const wire::Hello mine = self->hello_;
+    Self mine = self->self_;
     self->handshaking_.insert(link);
     if (self->closed_) link->close();
-    auto remote = co_await admit(*link, mine, self->options_.handshake_limit);
+    auto remote = co_await admit(*link, std::move(mine), self->options_.handshake_limit);
     self->handshaking_.erase(link);
     const bool had_place = self->admission_.leave(link);
     if (self->closed_ || !had_place) {
@@ -358,39 +463,40 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     const bool simultaneous = fresh.dialed != old.dialed &&
                               fresh.since - old.since < options_.dial_limit + options_.handshake_limit;
     if (!simultaneous) return true;
-    return fresh.dialed ? hello_.id < fresh.remote.id : fresh.remote.id < hello_.id;
+    const PeerId mine = self_.hello.id;
+    return fresh.dialed ? mine < fresh.remote.id : fresh.remote.id < mine;
   }
 
   void adopt(ConnectionPtr fresh) {
-    fresh->addresses.insert(fresh->listens_at);
     open_.insert(fresh);
     spawn(executor_, read(shared_from_this(), fresh));
 
     const auto found = by_id_.find(fresh->remote.id);
     const ConnectionPtr old = found == by_id_.end() ? nullptr : found->second;
     if (old && !better(*fresh, *old)) {
-      old->addresses.merge(fresh->addresses);
+      old->dialed_at.merge(fresh->dialed_at);
       lead_routes_to(old);
       retire(fresh);
       return;
     }
     if (old) {
-      fresh->addresses.insert(old->addresses.begin(), old->addresses.end());
+      fresh->dialed_at.merge(old->dialed_at);
       retire(old);
     }
     by_id_[fresh->remote.id] = fresh;
     lead_routes_to(fresh);
+    serve_waiting(fresh);
     trim(fresh.get());
     arm_sweep();
   }
 
+  // The routes of addresses where this end has dialed the remote lead to it; another peer that did so before
+  // keeps its connection, but not the route. The remote's own word is good for an address that no other
+  // connection was dialed at.
   void lead_routes_to(const ConnectionPtr& connection) {
-    for (const Address& address : connection->addresses) {
-      const RoutePtr route = route_to(address);
-      const ConnectionPtr before = std::exchange(route->connection, connection);
-      // An earlier instance of the peer that listens there.
-      if (before && before != connection) retire(before);
-    }
+    for (const Address& address : connection->dialed_at) route_to({{}, address})->connection = connection;
+    ConnectionPtr& claimed = route_to({{}, connection->listens_at})->connection;
+    if (!claimed || !claimed->dialed_at.contains(connection->listens_at)) claimed = connection;
   }
 
   // Takes a connection out of use; what was written on it still arrives.
@@ -408,12 +514,19 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   void detach(const ConnectionPtr& connection) {
     const auto found = by_id_.find(connection->remote.id);
     if (found != by_id_.end() && found->second == connection) by_id_.erase(found);
-    for (const Address& address : connection->addresses) {
-      const auto route = routes_.find(address);
+    for (const Endpoint& to : receivers(*connection)) {
+      const auto route = routes_.find(to);
       if (route == routes_.end() || route->second->connection != connection) continue;
       route->second->connection.reset();
-      forget_if_unused(address);
+      forget_if_unused(to);
     }
+  }
+
+  // The keys of the routes that may lead to the connection.
+  static std::vector<Endpoint> receivers(const Connection& connection) {
+    std::vector<Endpoint> keys = {{connection.remote.id, {}}, {{}, connection.listens_at}};
+    for (const Address& address : connection.dialed_at) keys.push_back({{}, address});
+    return keys;
   }
 
   // Handles the end of a connection; only the first call counts.
@@ -429,7 +542,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     if (connection->retired && error.kind == Kind::timed_out) return;
     note(error.kind);
     if (connection->retired) return;
-    report(connection->listens_at, error.kind,
+    report({connection->remote.id, connection->listens_at}, error.kind,
            "the link to " + to_string(connection->listens_at) + " is lost: " + error.message);
   }
 
@@ -437,9 +550,8 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     for (;;) {
       auto message = co_await read_message(*connection->link);
       if (self->closed_) co_return;
-      if (message.ok() && !travels_on_control(*message)) {
-        message = LinkError{{"a " + std::string(wire::name(*message)) + " on a control link"},
-                            LinkErrorKind::malformed};
+      if (message.ok()) {
+        if (auto fault = fault_of(*message)) message = std::move(*fault);
       }
       if (!message.ok()) {
         self->lose(connection, message.error());
@@ -458,9 +570,10 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
   // Whether a message is being written on it or waits for it.
   bool is_wanted(const Connection& connection) const {
-    return connection.writing || std::ranges::any_of(connection.addresses, [&](const Address& address) {
-             const auto route = routes_.find(address);
-             return route != routes_.end() && !route->second->queue.empty();
+    return connection.writing || std::ranges::any_of(receivers(connection), [&](const Endpoint& to) {
+             const auto route = routes_.find(to);
+             return route != routes_.end() && !route->second->queue.empty() &&
+                    connection_of(*route->second).get() == &connection;
            });
   }
 
@@ -516,38 +629,38 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
   asio::any_io_executor executor_;
   Transport& transport_;
-  wire::Hello hello_;
+  Self self_;  // its Hello has the id and the key
   LinkTableEvents events_;
   LinkTableOptions options_;
   Admission admission_;  // of inbound handshakes
   LinkCounters counters_;
   std::unique_ptr<Listener> listener_;
 
-  std::map<Address, RoutePtr> routes_;
+  std::map<Endpoint, RoutePtr> routes_;  // by key_of()
+  std::list<RoutePtr> waiting_;          // for a dial; the one that has waited longest first
   std::map<PeerId, ConnectionPtr> by_id_;
   std::set<ConnectionPtr> open_;  // those of by_id_, and retired ones that are still read
   std::set<LinkPtr> handshaking_;
-  std::size_t dialing_ = 0;  // control links
+  std::size_t dialing_ = 0;  // control links; dial() is under way or has been started
 
   asio::steady_timer sweep_;
   bool sweeping_ = false;
-  Signal dial_ended_;
   Signal changed_;  // a route has drained, or a connection has ended
   bool closed_ = false;
 };
 
-LinkTable::LinkTable(asio::any_io_executor executor, Transport& transport, wire::Hello self,
-                     LinkTableEvents events, LinkTableOptions options)
+LinkTable::LinkTable(asio::any_io_executor executor, Transport& transport, Self self, LinkTableEvents events,
+                     LinkTableOptions options)
     : state_(std::make_shared<State>(std::move(executor), transport, std::move(self), std::move(events),
                                      options)) {}
 
 LinkTable::~LinkTable() { state_->close(); }
 
 Result<Address> LinkTable::listen(const Address& at) { return state_->listen(at); }
-void LinkTable::set_hello(wire::Hello self) { state_->hello_ = std::move(self); }
-const wire::Hello& LinkTable::hello() const { return state_->hello_; }
-void LinkTable::send(const Address& to, const wire::Message& message) { state_->send(to, message); }
-asio::awaitable<LinkResult<BulkLink>> LinkTable::dial_bulk(Address to) {
+void LinkTable::set_hello(wire::Hello self) { state_->set_hello(std::move(self)); }
+const wire::Hello& LinkTable::hello() const { return state_->self_.hello; }
+void LinkTable::send(const Endpoint& to, const wire::Message& message) { state_->send(to, message); }
+asio::awaitable<LinkResult<BulkLink>> LinkTable::dial_bulk(Endpoint to) {
   return State::dial_bulk(state_, std::move(to));
 }
 void LinkTable::note(const LinkError& error) { state_->note(error.kind); }
@@ -556,5 +669,6 @@ void LinkTable::close() { state_->close(); }
 LinkCounters LinkTable::counters() const { return state_->counters(); }
 std::size_t LinkTable::links() const { return state_->by_id_.size(); }
 std::size_t LinkTable::handshakes() const { return state_->admission_.size(); }
+std::size_t LinkTable::unlinked() const { return state_->unlinked(); }
 
 }  // namespace starling::transport

@@ -1,6 +1,12 @@
-// The owner of the daemon's control connections. The daemon sends messages to addresses; the table dials,
-// does the handshakes, and queues, reuses and closes links by itself. Callbacks deliver what arrives. Bulk
+// The owner of the daemon's control connections. The daemon sends messages to peers; the table dials, does
+// the handshakes, and queues, reuses and closes links by itself. Callbacks deliver what arrives. Bulk
 // connections are also dialed and accepted here, and then belong to the daemon.
+//
+// A receiver is an Endpoint. With an id it is the peer that proves to have this id, whatever its address: a
+// link with it is used if there is one, otherwise the address is dialed, and if another peer answers there,
+// that one does not get the messages. Without an id it is whoever listens at the address: a link that was
+// dialed there, or else the one whose remote said last that it listens there, or else the address is dialed.
+// So a peer that claims another one's address receives nothing that is meant for the other one's id.
 //
 // Everything happens on one single-threaded executor, without locks; no callback comes from inside a call. A
 // message is delivered once, or not at all (queue full, remote gone: reported or counted), or perhaps twice
@@ -21,6 +27,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "transport/admission.h"
+#include "transport/handshake.h"
 #include "transport/link.h"
 #include "transport/transport.h"
 #include "wire/messages.h"
@@ -43,18 +50,22 @@ struct LinkTableOptions {
   std::size_t handshakes_max = 256;
   std::size_t handshakes_per_source_max = 16;     // IPv4 address or IPv6 /64
   std::size_t handshakes_per_loopback_max = 128;  // instead, for a loopback address
-  std::size_t queue_messages_max = 256;           // waiting per remote; the oldest is dropped first
+  std::size_t queue_messages_max = 256;           // waiting per receiver; the oldest is dropped first
   std::size_t queue_bytes_max = std::size_t{4} << 20;
+  // Receivers with waiting messages and without a link. Beyond that the messages for the one that has waited
+  // longest for its dial are dropped. REQUIRES: more than dials_max.
+  std::size_t unlinked_max = 1024;
 };
 
 struct LinkTableEvents {
-  // A control message. `listens_at` is the address in the sender's Hello, with the connection's host in place
-  // of 0.0.0.0 or ::. A message to this address uses the same link.
+  // A control message. `from` is proved; `listens_at` is the address in the sender's Hello, with the
+  // connection's host in place of 0.0.0.0 or ::. A message to this id uses the same link.
   std::function<void(PeerId from, const Address& listens_at, wire::Message message)> on_message;
-  // A dial failed, or a link broke, timed out or received invalid bytes: once each. A remote that closes
-  // between frames is not a failure. Messages that waited for a failed dial are dropped; those of a broken
-  // link get one new dial.
-  std::function<void(const Address& address, LinkErrorKind kind, std::string sentence)> on_unreachable;
+  // A dial failed, or a link broke, timed out or received invalid bytes: once each. `to` is the receiver as
+  // in send(), or the remote of the link. A remote that closes between frames is not a failure. Messages that
+  // waited for a failed dial are dropped; those of a broken link get one new dial. other_peer: another peer
+  // answered the dial; the link with it stays.
+  std::function<void(const Endpoint& to, LinkErrorKind kind, std::string sentence)> on_unreachable;
   // An inbound bulk connection after its handshake.
   std::function<void(LinkPtr link, wire::Hello remote)> on_bulk;
   // Optional: an inbound connection that was refused, for the log. `source` is source_of() its address.
@@ -84,9 +95,9 @@ struct BulkLink {
 
 class LinkTable {
  public:
-  // `self` is this peer's Hello in every handshake; its purpose is ignored. REQUIRES: `transport` outlives
-  // the executor's last work for this table (simplest: the io_context).
-  LinkTable(asio::any_io_executor executor, Transport& transport, wire::Hello self, LinkTableEvents events,
+  // `self` is this peer in every handshake; the purpose of its Hello is ignored. REQUIRES: `transport` and
+  // the identity outlive the executor's last work for this table (simplest: the io_context).
+  LinkTable(asio::any_io_executor executor, Transport& transport, Self self, LinkTableEvents events,
             LinkTableOptions options = {});
   ~LinkTable();  // closes
   LinkTable(const LinkTable&) = delete;
@@ -95,16 +106,15 @@ class LinkTable {
   // Begins to accept. Returns the address with the actual port. The Hello keeps its address until
   // set_hello().
   Result<Address> listen(const Address& at);
-  void set_hello(wire::Hello self);  // for handshakes from now on
+  void set_hello(wire::Hello self);  // for handshakes from now on; its id and key stay the identity's
   const wire::Hello& hello() const;
 
-  // Queues a message to the peer that listens at `to`. Returns at once. REQUIRES: it is a control message
-  // other than a Hello.
-  void send(const Address& to, const wire::Message& message);
+  // Queues a message. Returns at once. REQUIRES: it is a control message other than a Hello or a Proof.
+  void send(const Endpoint& to, const wire::Message& message);
 
-  // Dials and does the handshake; the caller owns the link. Errors as in handshake.h and Transport::dial are
-  // counted, and not reported through on_unreachable.
-  asio::awaitable<LinkResult<BulkLink>> dial_bulk(Address to);
+  // Dials and does the handshake; the caller owns the link. Errors as in handshake.h and Transport::dial, and
+  // other_peer, are counted, and not reported through on_unreachable.
+  asio::awaitable<LinkResult<BulkLink>> dial_bulk(Endpoint to);
 
   // Counts a failure of a bulk link.
   void note(const LinkError& error);
@@ -117,6 +127,7 @@ class LinkTable {
   LinkCounters counters() const;
   std::size_t links() const;       // control links in use
   std::size_t handshakes() const;  // inbound handshakes under way
+  std::size_t unlinked() const;    // receivers with waiting messages and without a link
 
  private:
   class State;

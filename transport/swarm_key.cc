@@ -19,6 +19,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "transport/private_file.h"
 
 namespace starling::transport {
 namespace {
@@ -26,16 +27,6 @@ namespace {
 constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::size_t kFileBytesMax = 4096;
 constexpr const char* kAdvice = "; `starling key new FILE` makes one";
-
-struct File {
-  explicit File(int descriptor) : fd(descriptor) {}
-  ~File() {
-    if (fd >= 0) ::close(fd);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd;
-};
 
 std::string to_base64(Bytes bytes) {
   std::string text;
@@ -100,36 +91,6 @@ Result<SwarmKeys::Entry> parse_entry(std::string_view line) {
   return entry;
 }
 
-// Writes the whole text and syncs it to the disk.
-bool write_whole(const File& file, const std::string& text) {
-  return ::write(file.fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-         ::fsync(file.fd) == 0;
-}
-
-Error unwritable(const std::string& path) {
-  return Error{path + " cannot be written: " + std::strerror(errno)};
-}
-
-// Reads the start of a private regular file. The Error continues a sentence that names the file.
-Result<std::string> read_private(const std::string& path) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat about {};
-  if (file.fd < 0 || ::fstat(file.fd, &about) != 0)
-    return Error{std::string("cannot be read: ") + std::strerror(errno)};
-  if (!S_ISREG(about.st_mode)) return Error{"is not a regular file"};
-  if ((about.st_mode & 077) != 0) {
-    char mode[8];
-    std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(about.st_mode & 07777));
-    return Error{"can be read or written by others than its owner (its mode is " + std::string(mode) +
-                 "): chmod 600 " + path};
-  }
-  std::string text(kFileBytesMax, '\0');
-  const ssize_t size = ::read(file.fd, text.data(), text.size());
-  if (size < 0) return Error{std::string("cannot be read: ") + std::strerror(errno)};
-  text.resize(static_cast<std::size_t>(size));
-  return text;
-}
-
 }  // namespace
 
 Result<SwarmKey> SwarmKey::draw() {
@@ -141,7 +102,9 @@ Result<SwarmKey> SwarmKey::draw() {
 
 Result<SwarmKeys> SwarmKeys::read(const std::string& path) {
   const auto refuse = [&](const std::string& why) { return Error{"the key file " + path + " " + why}; };
-  const auto text = read_private(path);
+  const auto file = PrivateFile::open(path);
+  if (!file) return refuse(file.error().message);
+  const auto text = file->read(kFileBytesMax);
   if (!text) return refuse(text.error().message);
   SwarmKeys keys;
   std::string_view rest = *text;
@@ -175,12 +138,9 @@ std::string SwarmKeys::text() const {
 }
 
 Status SwarmKeys::create(const std::string& path) const {
-  const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (file.fd < 0) {
-    if (errno == EEXIST) return Error{path + " already exists; a key never replaces a file"};
-    return unwritable(path);
-  }
-  if (write_whole(file, text())) return Done{};
+  const auto file = PrivateFile::create(path);
+  if (!file) return file.error();
+  if (file->write(text())) return Done{};
   const Error error = unwritable(path);
   ::unlink(path.c_str());
   return error;
@@ -191,9 +151,9 @@ Status SwarmKeys::replace(const std::string& path) const {
   const std::unique_ptr<char, decltype(&std::free)> target(::realpath(path.c_str(), nullptr), &std::free);
   if (!target || ::stat(target.get(), &about) != 0) return unwritable(path);
   std::string temporary = std::string(target.get()) + ".XXXXXX";
-  const File file(::mkostemp(temporary.data(), O_CLOEXEC));  // of mode 0600
-  if (file.fd < 0) return unwritable(path);
-  if (::fchown(file.fd, about.st_uid, about.st_gid) == 0 && write_whole(file, text()) &&
+  const PrivateFile file(::mkostemp(temporary.data(), O_CLOEXEC));  // of mode 0600
+  if (file.fd() < 0) return unwritable(path);
+  if (::fchown(file.fd(), about.st_uid, about.st_gid) == 0 && file.write(text()) &&
       ::rename(temporary.c_str(), target.get()) == 0)
     return Done{};
   const Error error = unwritable(path);

@@ -27,6 +27,7 @@ struct FreedBy {
 };
 
 constexpr std::size_t kPskBytes = 32;
+constexpr std::size_t kBindingBytes = 32;
 constexpr std::size_t kIdentityBytes = 16;
 // Both with SHA-256, the hash that the key is for.
 constexpr const char* kCiphers = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
@@ -315,6 +316,16 @@ LinkError TlsEngine::Own::fail_handshake() {
 
 bool TlsEngine::is_outdated() const {
   return own_->shaken && !own_->context->own_->has(own_->credential.get());
+}
+
+std::vector<std::byte> TlsEngine::channel_binding() const {
+  STARLING_CHECK(own_->shaken);
+  constexpr std::string_view kLabel = "EXPORTER-starling identity";
+  std::vector<std::byte> binding(kBindingBytes);
+  STARLING_CHECK(SSL_export_keying_material(own_->ssl.get(), reinterpret_cast<unsigned char*>(binding.data()),
+                                            binding.size(), kLabel.data(), kLabel.size(), nullptr, 0,
+                                            0) == 1);
+  return binding;
 }
 
 LinkResult<std::size_t> TlsEngine::open(MutableBytes into) {

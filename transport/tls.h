@@ -1,6 +1,6 @@
 // TLS 1.3 as a state machine without a socket: ciphertext and plaintext in and out. In the handshake both
 // ends prove that they have a key of the swarm (a pre-shared key; there are no certificates). A fresh
-// Diffie-Hellman exchange per connection gives forward secrecy. Only tls.cc includes OpenSSL.
+// Diffie-Hellman exchange per connection gives forward secrecy. Only tls.cc and identity.cc include OpenSSL.
 // docs/PROTOCOL.md describes the messages and the security properties.
 #pragma once
 
@@ -63,6 +63,10 @@ class TlsEngine {
 
   // Whether the key of the handshake has been removed from the context since.
   bool is_outdated() const;
+
+  // The same bytes at both ends of this connection, and others in every other one (an exporter of RFC 8446,
+  // 7.5). REQUIRES: the handshake is complete.
+  std::vector<std::byte> channel_binding() const;
 
   // Plaintext that has arrived, at most one record; 0: feed more, or ended(). Errors: bad_checksum if bytes
   // were changed in transit, else malformed.

@@ -104,6 +104,9 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   bool remote_ended() const { return ended_ || transport::remote_ended(socket_); }
   bool is_outdated() const { return engine_ && engine_->is_outdated(); }
   bool has_received() const { return received_ || has_unread(socket_); }
+  std::vector<std::byte> channel_binding() const {
+    return is_shaken_ && !failure_ ? engine_->channel_binding() : std::vector<std::byte>{};
+  }
   void close() { shut(socket_); }
 
  private:
@@ -246,6 +249,7 @@ class TlsLink final : public Link {
   ~TlsLink() override { stream_->close(); }
 
   bool is_outdated() const override { return stream_->is_outdated(); }
+  std::vector<std::byte> channel_binding() const override { return stream_->channel_binding(); }
 
  protected:
   asio::awaitable<LinkResult<std::size_t>> receive(MutableBytes wanted, MutableBytes spare) override {

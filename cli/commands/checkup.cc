@@ -134,6 +134,8 @@ void check_key_of(const Address& gossip, const node::PeerStatus& status, const W
     checks.bad("key", its + " has no key, and this machine has one: they cannot connect",
                "start this peer without --key and STARLING_KEY, or restart the whole swarm with a copy of "
                "the key's file");
+  } else if (problem->kind == Kind::not_allowed) {  // it has checked the key before
+    checks.good("key", its + " accepts it, and admits only the peers of its list (--allow)");
   } else if (problem->kind == Kind::wrong_key && !wanted.key) {
     checks.bad("key", its + " belongs to a swarm with a key, and this machine has none",
                "copy the swarm's key file to this machine, and name it with --key or STARLING_KEY");

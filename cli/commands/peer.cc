@@ -40,13 +40,15 @@ std::vector<Flag> own_flags() {
       {"--name", "NAME", "this peer's name (default: host name and port)"},
       {"--swarm", "NAME", "name of the swarm; peers of other swarms are rejected (default starling)"},
       key_flag(),
+      {"--allow", "FILE", "connect only with the peers whose ids are in this file, one on each line"},
       {"--config", "FILE", "an experiment file with the training flags"},
       {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
       {"--http", "ADDR:PORT", "serve a live page, metrics, and `starling status` and others (default: off)"},
       {"--tensorboard", "DIR", "write event files for TensorBoard to this folder"},
       {"--token-file", "FILE", "accept HTTP commands from other machines that send this file's token"},
       {"--token-always", "", "HTTP commands from this machine need the token of --token-file too"},
-      {"--state", "DIR", "store the swarm's addresses in this folder, to rejoin after a crash"},
+      {"--state", "DIR",
+       "store this peer's identity and the swarm's addresses here, to rejoin after a crash"},
       {"--checkpoints", "DIR", "write checkpoints to this folder, as NAME.STEPS.safetensors"},
       {"--checkpoint-every", "WHEN", "interval: a time such as 30s, or '1000 steps' (default 5m)"},
       {"--keep", "N", "number of checkpoints to keep (default 3)"},
@@ -151,6 +153,15 @@ Status read_paths(const Arguments& arguments, node::PeerOptions& options) {
   return Done{};
 }
 
+Status read_allowed(const Arguments& arguments, node::PeerOptions& options) {
+  const auto file = arguments.get("--allow");
+  if (!file) return Done{};
+  auto list = transport::AllowList::read(*file);
+  if (!list) return Error{"--allow: " + list.error().message};
+  options.allow = std::move(*list);
+  return Done{};
+}
+
 Status read_durations(const Arguments& arguments,
                       std::initializer_list<std::pair<const char*, Duration*>> durations) {
   for (const auto& [flag, duration] : durations) {
@@ -194,8 +205,8 @@ Status read_command_token(const Arguments& arguments, node::PeerOptions& options
 
 // Everything but the experiment.
 Status read_own_flags(const Arguments& arguments, node::PeerOptions& options) {
-  for (const auto read :
-       {read_addresses, read_names, read_slot, read_paths, read_checkpoint_pace, read_command_token})
+  for (const auto read : {read_addresses, read_names, read_slot, read_paths, read_allowed,
+                          read_checkpoint_pace, read_command_token})
     if (Status done = read(arguments, options); !done) return done;
   auto tls = read_key(arguments, options.swarm);
   if (!tls) return tls.error();

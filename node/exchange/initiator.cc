@@ -117,17 +117,15 @@ asio::awaitable<void> Initiator::run(OwnPtr own, Address address) {
     }
   }
   if (!own->line) {
-    auto dialed = co_await plane_.links.dial_bulk(address);
+    auto dialed = co_await plane_.links.dial_bulk({own->partner, address});
     if (own->abandoned) {
       if (dialed) dialed->link->close();
       co_return;
     }
-    if (dialed && dialed->remote.id == own->partner) {
+    if (dialed) {
       own->line = std::make_shared<Line>(plane_.executor, own->partner, dialed->link);
       co_await attempt(own);
       if (own->abandoned) co_return;
-    } else if (dialed) {
-      dialed->link->close();  // another instance listens there now
     }
   }
   finish(*own);

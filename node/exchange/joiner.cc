@@ -64,11 +64,10 @@ asio::awaitable<void> Joiner::run(FetchPtr fetch, Address address) {
 
 asio::awaitable<Status> Joiner::copy(FetchPtr fetch, Address address) {
   const Error given_up{"given up"};  // not reported
-  auto dialed = co_await plane_.links.dial_bulk(address);
+  auto dialed = co_await plane_.links.dial_bulk({fetch->donor, address});
   if (!dialed) co_return dialed.error();
   const transport::LinkPtr link = fetch->link = dialed->link;
   if (fetch->abandoned) co_return given_up;
-  if (dialed->remote.id != fetch->donor) co_return Error{"another peer listens there now"};
   const auto chunks = grid();
   const std::size_t first = in_place_;
   const wire::StateRequest request{plane_.fingerprint, static_cast<std::uint32_t>(chunks.cell_floats), first};

@@ -8,7 +8,6 @@
 #include <spdlog/spdlog.h>
 
 #include "node/front/http_rules.h"
-#include "node/peer/entropy.h"
 #include "training/experiment/control.h"
 #include "training/replica/recipe.h"
 
@@ -33,19 +32,30 @@ Connections::Connections(PeerParts& parts, Teller& teller, Preparation& preparat
       preparation_(preparation),
       transport_(parts.io.get_executor(), {.tls = parts.options.tls}) {}
 
+Status Connections::find_identity() {
+  const PeerOptions& options = parts_.options;
+  auto identity = options.state.empty() ? transport::Ed25519Identity::make_new(options.swarm)
+                                        : transport::Ed25519Identity::read_or_create(
+                                              options.state + "/identity", options.swarm);
+  if (!identity) return identity.error();
+  parts_.identity = std::move(*identity);
+  parts_.self.id = parts_.identity->id();
+  parts_.self.key = parts_.identity->key();
+  return Done{};
+}
+
 void Connections::make_links() {
   const PeerOptions& options = parts_.options;
   transport_.shapes().set_all({options.experiment.network.latency.value_or(Duration{0}),
                                options.experiment.network.bandwidth.value_or(0), 0});
   parts_.self.swarm = options.swarm;
-  parts_.self.id = PeerId{entropy()};
 
   transport::LinkTableEvents events;
   events.on_message = [this](PeerId from, const Address& at, wire::Message message) {
     parts_.drive(gossip::Received{from, at, std::move(message)});
   };
-  events.on_unreachable = [this](const Address& address, transport::LinkErrorKind kind, std::string why) {
-    take_failure(address, kind, std::move(why));
+  events.on_unreachable = [this](const Endpoint& to, transport::LinkErrorKind kind, std::string why) {
+    take_failure(to, kind, std::move(why));
   };
   events.on_bulk = [this](transport::LinkPtr link, wire::Hello remote) {
     parts_.exchanger->serve(std::move(link), std::move(remote));
@@ -55,26 +65,29 @@ void Connections::make_links() {
     const auto unlogged = refusals_.count(LogLimiter::Clock::now(), std::string(name(kind)), source);
     if (unlogged) spdlog::warn("refused a connection: {}", with_unlogged(why, *unlogged));
   };
+  transport::Self self{parts_.self, parts_.identity.get()};
+  if (const auto& list = options.allow) self.allowed = [&list](PeerId peer) { return list->allows(peer); };
   parts_.links = std::make_unique<transport::LinkTable>(
-      parts_.io.get_executor(), transport_, parts_.self, std::move(events),
+      parts_.io.get_executor(), transport_, std::move(self), std::move(events),
       transport::LinkTableOptions{.handshake_limit = kHandshakeLimit});
 }
 
 // A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its own
 // key file again.
-void Connections::take_failure(const Address& address, transport::LinkErrorKind kind, std::string why) {
+void Connections::take_failure(const Endpoint& to, transport::LinkErrorKind kind, std::string why) {
   using Kind = transport::LinkErrorKind;
-  const bool hopeless = is_hopeless(address, kind);
-  if (hopeless && silent_dials_.contains(address)) why += "; it does not seem to be a Starling peer";
+  const bool hopeless = is_hopeless(to.address, kind);
+  if (hopeless && silent_dials_.contains(to.address)) why += "; it does not seem to be a Starling peer";
   const bool locked_out = kind == Kind::wrong_key || kind == Kind::no_key;
   if (locked_out && parts_.options.join.empty()) parts_.restart_may_help = true;
-  parts_.drive(gossip::Unreachable{address, hopeless, std::move(why), locked_out});
+  parts_.drive(gossip::Unreachable{to.address, hopeless, std::move(why), locked_out, to.id});
 }
 
 // Counts a failed connection to an address that the peer was asked to join. True if no retry can succeed: no
-// Starling peer listens there, one of another version, swarm or key does, or, repeatedly, something that
-// accepts the connection and stays silent. A remote that ends the connection before its first byte may be
-// busy and is retried. Never true for other addresses, which may be out of date.
+// Starling peer listens there; one of another version, swarm or key does, one that does not prove its
+// identity, or one that is not allowed or does not allow this peer; or, repeatedly, something that accepts
+// the connection and stays silent. A remote that ends the connection before its first byte may be busy and is
+// retried. Never true for other addresses, which may be out of date.
 bool Connections::is_hopeless(const Address& address, transport::LinkErrorKind kind) {
   using Kind = transport::LinkErrorKind;
   if (std::ranges::count(parts_.options.join, address) == 0) return false;
@@ -86,6 +99,8 @@ bool Connections::is_hopeless(const Address& address, transport::LinkErrorKind k
     case Kind::no_key:
     case Kind::refused:
     case Kind::same_peer:
+    case Kind::false_identity:
+    case Kind::not_allowed:
       return true;
     case Kind::timed_out:
     case Kind::closed_by_peer:
@@ -97,6 +112,7 @@ bool Connections::is_hopeless(const Address& address, transport::LinkErrorKind k
 }
 
 Status Connections::listen() {
+  if (Status found = find_identity(); !found) return found;
   make_links();
   const PeerOptions& options = parts_.options;
   const bool anywhere = options.listen.host == "0.0.0.0" || options.listen.host == "::";

@@ -27,16 +27,17 @@ class Connections {
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
 
-  // Makes the links and listens; then the peer has its name and address.
+  // Finds or makes the identity, makes the links, and listens; then the peer has its id, name and address.
   Status listen();
   void make_exchanger();
   // The launcher's command (training::LinkOrder) to slow down the links to an address, for studies.
   void obey(const std::string& link_order);
 
  private:
+  Status find_identity();
   void make_links();
   void take(gossip::Event event);
-  void take_failure(const Address& address, transport::LinkErrorKind kind, std::string why);
+  void take_failure(const Endpoint& to, transport::LinkErrorKind kind, std::string why);
   bool is_hopeless(const Address& address, transport::LinkErrorKind kind);
 
   PeerParts& parts_;

@@ -13,6 +13,7 @@
 #include "node/keep/checkpointer.h"
 #include "node/launch/process_options.h"
 #include "training/experiment/experiment.h"
+#include "transport/allow_list.h"
 
 namespace starling::transport {
 class TlsContext;  // transport/tls.h
@@ -30,6 +31,8 @@ struct PeerOptions {
   // rejected too. Null: no key, and no encryption.
   std::shared_ptr<transport::TlsContext> tls;
   std::string key_file;
+  // The only peers that may connect and that are dialed; unset: all of the swarm.
+  std::optional<transport::AllowList> allow;
 
   // A peer that begins a run decides all of it. A joiner takes the shared settings from the swarm and only
   // its own (workers, pace, device, ...) from here.
@@ -45,7 +48,8 @@ struct PeerOptions {
   // Where the peer serves HTTP (node/front/http.h); port 0 takes any.
   std::optional<Address> http;
 
-  // The folder of the peer cache (node/keep/peer_cache.h); empty: no cache. A peer without `join` whose cache
+  // The folder of the peer's identity and of the peer cache (node/keep/peer_cache.h); empty: the peer has a
+  // new identity and no cache. A peer without `join` whose cache
   // names other addresses joins through them. If no member has welcomed it after `begin_after`, or up to half
   // as long again, it begins the cached run again; if a member rejected its key, it ends with exit code 1
   // instead. The run is always the cached one, even if `experiment` differs: peers that come back from a

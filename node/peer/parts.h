@@ -23,6 +23,7 @@
 #include "node/work/replica.h"
 #include "node/work/trainer.h"
 #include "training/exchange/mixer.h"
+#include "transport/identity.h"
 #include "transport/link_table.h"
 
 namespace starling::node {
@@ -51,9 +52,10 @@ struct PeerParts {
   bool restart_may_help = false;  // a failure from now on has exit code 1, as another start may succeed
 
   wire::Hello self{};
-  std::optional<Address> http{};                         // where the front listens
-  training::Experiment experiment = options.experiment;  // the run's; a joiner's own until Prepare
-  std::optional<wire::Manifest> manifest{};              // the run's, from Prepare on
+  std::shared_ptr<const transport::Ed25519Identity> identity{};  // from Connections::listen() on
+  std::optional<Address> http{};                                 // where the front listens
+  training::Experiment experiment = options.experiment;          // the run's; a joiner's own until Prepare
+  std::optional<wire::Manifest> manifest{};                      // the run's, from Prepare on
   std::optional<Resumption> resumed{};
   EventLog events{};
 

@@ -7,11 +7,13 @@
 #include <functional>
 
 #include "base/ids.h"
+#include "gossip/statements.h"
 #include "node/front/answers.h"
 #include "node/front/http_client.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 #include "tests/transport/world.h"
+#include "transport/identity.h"
 #include "transport/link_table.h"
 
 namespace starling::cli_tests {
@@ -275,17 +277,22 @@ TEST_CASE("a topology that the swarm cannot use is rejected") {
   check_fails({"topology", "set", "directed-exponential", "--at", asked.http}, 1, {"is directed", "d-psgd"});
   CHECK(asked.ask("status").at("topology") == "exponential");
 
-  // A stranger claims the greatest possible revision.
+  // A stranger states the greatest possible revision.
   transport::testing::World world;
   const auto transport = world.make_transport();
+  const auto identity = *transport::Ed25519Identity::make_new("starling");
   wire::Hello stranger;
   stranger.swarm = "starling";
-  stranger.id = PeerId{1};
   stranger.name = "stranger";
   stranger.address = {"127.0.0.1", 1};
-  transport::LinkTable links(world.executor(), *transport, stranger, {});
-  links.send(*Address::parse(asked.address), wire::Rewire{{wire::kRevisionMax, PeerId{1}}, "ring"});
-  links.send(*Address::parse(asked.address), wire::Rewire{{1, PeerId{1}}, "hypercube"});
+  transport::LinkTable links(world.executor(), *transport, {stranger, identity.get()}, {});
+  const auto propose = [&](std::uint64_t revision, const std::string& topology) {
+    wire::Rewire rewire{{revision, identity->id()}, topology, identity->key(), {}};
+    rewire.signature = identity->sign(gossip::statement_of(rewire));
+    links.send({{}, *Address::parse(asked.address)}, rewire);
+  };
+  propose(wire::kRevisionMax, "ring");
+  propose(1, "hypercube");
   REQUIRE(world.until([&] { return links.counters().messages_sent == 2; }));
   REQUIRE(asked.program.wait_for_error_text("the swarm's topology is hypercube from now on"));
   CHECK(run({"topology", "set", "complete", "--at", asked.http}).exit_code == 0);

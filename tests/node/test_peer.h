@@ -73,10 +73,8 @@ class TestPeer : public Reports {
  public:
   TestPeer(World& world, std::uint64_t number, ExchangerOptions options = steady(),
            const Address& at = transport::testing::anywhere()) {
-    wire::Hello self;
-    self.swarm = "test";
-    self.id = id = PeerId{number};
-    self.name = "peer";
+    id = PeerId{number};
+    transport::Self self = transport::testing::self(number, at);
     transport::LinkTableEvents link_events;
     link_events.on_bulk = [this](LinkPtr link, wire::Hello remote) {
       exchanger->serve(std::move(link), std::move(remote));
@@ -86,8 +84,8 @@ class TestPeer : public Reports {
     auto listening = links->listen(at);
     REQUIRE(listening.ok());
     address = *listening;
-    self.address = address;
-    links->set_hello(self);
+    self.hello.address = address;
+    links->set_hello(self.hello);
 
     exchanger = std::make_unique<Exchanger>(
         world.executor(), *links,
@@ -192,22 +190,20 @@ inline gossip::Outcome exchange(World& world, TestPeer& a, const TestPeer& b) {
 class Stranger {
  public:
   Stranger(World& w, std::uint64_t number) : world(w) {
-    wire::Hello self;
-    self.swarm = "test";
-    self.id = id = PeerId{number};
-    self.name = "stranger";
+    id = PeerId{number};
+    transport::Self self = transport::testing::self(number, transport::testing::anywhere());
     transport::LinkTableEvents events;
     events.on_bulk = [this](LinkPtr arrived, const wire::Hello&) { link = std::move(arrived); };
     links = std::make_unique<transport::LinkTable>(w.executor(), w.transport(), self, std::move(events));
     auto listening = links->listen(transport::testing::anywhere());
     REQUIRE(listening.ok());
     address = *listening;
-    self.address = address;
-    links->set_hello(self);
+    self.hello.address = address;
+    links->set_hello(self.hello);
   }
 
   void dial(const TestPeer& peer) {
-    auto dialed = world.run(links->dial_bulk(peer.address));
+    auto dialed = world.run(links->dial_bulk({peer.id, peer.address}));
     REQUIRE(dialed.ok());
     link = dialed->link;
   }

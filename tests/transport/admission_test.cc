@@ -138,7 +138,7 @@ TEST_CASE("a dialer that is turned away learns that the peer is busy") {
     talking.back()->say(world.kind == Kind::tls ? "\x16" : "S");
   }
   REQUIRE(eventually(world, [&] { return peer.table->handshakes() == 2; }));
-  joiner.table->send(peer.address, ping(1));
+  joiner.send(peer.address, ping(1));
   REQUIRE(world.until([&] { return !joiner.failures.empty(); }));
   CHECK(joiner.failures[0].at == peer.address);
   CHECK(joiner.failures[0].kind == LinkErrorKind::busy);
@@ -147,7 +147,7 @@ TEST_CASE("a dialer that is turned away learns that the peer is busy") {
   CHECK(over_limit(peer) == 1);
   talking.clear();
   REQUIRE(eventually(world, [&] { return peer.table->handshakes() == 0; }));
-  joiner.table->send(peer.address, ping(2));
+  joiner.send(peer.address, ping(2));
   CHECK(world.until([&] { return peer.pings.size() == 1; }));
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("a remote that closes at once is busy, and one that sends something fi
     }(link));
   });
   REQUIRE(listener.ok());
-  joiner.table->send((*listener)->address(), ping(1));
+  joiner.send((*listener)->address(), ping(1));
   REQUIRE(world.until([&] { return !joiner.failures.empty(); }));
   CHECK((joiner.failures[0].kind == LinkErrorKind::busy) == silent);
 }
@@ -176,7 +176,7 @@ TEST_CASE("a remote that closes at once is busy, and one that sends something fi
 TEST_CASE("addresses of members have reserved places") {
   World world(GENERATE(Kind::tcp, Kind::tls));
   TablePeer peer(world, 1, limits(16, 16)), member(world, 2);  // one of them is reserved
-  member.table->send(peer.address, ping(1));
+  member.send(peer.address, ping(1));
   REQUIRE(world.until([&] { return peer.pings.size() == 1; }));
   std::vector<std::unique_ptr<Stranger>> strangers;
   for (int i = 2; i < 20; ++i) {
@@ -187,7 +187,7 @@ TEST_CASE("addresses of members have reserved places") {
   }
   CHECK(peer.table->handshakes() == 15);
   CHECK(over_limit(peer) == 3);
-  CHECK(world.run(member.table->dial_bulk(peer.address)).ok());
+  CHECK(world.run(member.table->dial_bulk({{}, peer.address})).ok());
   CHECK(over_limit(peer) == 3);
 }
 

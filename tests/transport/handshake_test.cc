@@ -10,19 +10,15 @@ namespace {
 
 using namespace testing;
 
-wire::Hello hello_of(std::uint64_t id, const std::string& swarm = "test") {
-  return {swarm,
-          PeerId{id},
-          "p" + std::to_string(id),
-          {"127.0.0.1", static_cast<std::uint16_t>(7000 + id)},
-          wire::Purpose::control};
+Self peer(std::uint64_t id, const std::string& swarm = "test") {
+  return self(id, {"127.0.0.1", static_cast<std::uint16_t>(7000 + id)}, swarm);
 }
 
 struct Both {
   LinkResult<wire::Hello> dialer, accepter;
 };
 
-Both shake(World& world, Ends& ends, const wire::Hello& dialer, const wire::Hello& accepter) {
+Both shake(World& world, Ends& ends, const Self& dialer, const Self& accepter) {
   const auto near = world.begin(introduce(*ends.near, dialer, kLong));
   const auto far = world.begin(admit(*ends.far, accepter, kLong));
   REQUIRE(world.until([&] { return near->has_value() && far->has_value(); }));
@@ -34,12 +30,15 @@ Both shake(World& world, Ends& ends, const wire::Hello& dialer, const wire::Hell
 TEST_CASE("two peers of one swarm learn each other's identity and the purpose of the connection") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  wire::Hello mine = hello_of(1);
-  mine.purpose = wire::Purpose::bulk;
-  const Both both = shake(world, ends, mine, hello_of(2));
+  Self mine = peer(1);
+  mine.hello.purpose = wire::Purpose::bulk;
+  const Both both = shake(world, ends, mine, peer(2));
   REQUIRE(both.dialer.ok());
   REQUIRE(both.accepter.ok());
-  CHECK(*both.accepter == mine);
+  CHECK(both.accepter->id == PeerId{1});
+  CHECK(both.accepter->name == mine.hello.name);
+  CHECK(both.accepter->address == mine.hello.address);
+  CHECK(both.accepter->purpose == wire::Purpose::bulk);
   CHECK(both.dialer->id == PeerId{2});
   CHECK(both.dialer->purpose == wire::Purpose::bulk);
   CHECK(ends.near->is_open());
@@ -49,7 +48,7 @@ TEST_CASE("two peers of one swarm learn each other's identity and the purpose of
 TEST_CASE("a peer of another swarm is rejected with a reason") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const Both both = shake(world, ends, hello_of(1, "a"), hello_of(2, "b"));
+  const Both both = shake(world, ends, peer(1, "a"), peer(2, "b"));
   REQUIRE_FALSE(both.dialer.ok());
   REQUIRE_FALSE(both.accepter.ok());
   CHECK(both.accepter.error().kind == LinkErrorKind::wrong_swarm);
@@ -62,7 +61,7 @@ TEST_CASE("a peer of another swarm is rejected with a reason") {
 TEST_CASE("a peer that dials itself is rejected") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const Both both = shake(world, ends, hello_of(1), hello_of(1));
+  const Both both = shake(world, ends, peer(1), peer(1));
   CHECK(both.accepter.error().kind == LinkErrorKind::same_peer);
   CHECK(both.dialer.error().kind == LinkErrorKind::refused);
 }
@@ -70,8 +69,8 @@ TEST_CASE("a peer that dials itself is rejected") {
 TEST_CASE("a dialer with another protocol version receives the version used here") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const auto far = world.begin(admit(*ends.far, hello_of(2), kLong));
-  const auto greeting = damaged(message_frame(hello_of(1)), 4, std::byte{7});
+  const auto far = world.begin(admit(*ends.far, peer(2), kLong));
+  const auto greeting = damaged(message_frame(dialer_hello(peer(1))), 4, std::byte{7});
   REQUIRE(world.run(ends.near->write(greeting)).ok());
   const auto answer = world.run(read_message(*ends.near));
   REQUIRE(answer.ok());
@@ -87,7 +86,7 @@ TEST_CASE("a dialer with another protocol version receives the version used here
 TEST_CASE("a remote that answers a Hello with other data is not a Starling peer") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const auto near = world.begin(introduce(*ends.near, hello_of(1), kLong));
+  const auto near = world.begin(introduce(*ends.near, peer(1), kLong));
   REQUIRE(world.run(ends.far->write(bytes_of("HTTP/1.1 400 Bad Request\r\n\r\n"))).ok());
   REQUIRE(world.until([&] { return near->has_value(); }));
   CHECK((*near)->error().kind == LinkErrorKind::bad_magic);
@@ -97,7 +96,7 @@ TEST_CASE("a remote that answers a Hello with other data is not a Starling peer"
 TEST_CASE("a handshake with a silent remote times out") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const auto accepted = world.run(admit(*ends.far, hello_of(2), std::chrono::milliseconds(10)));
+  const auto accepted = world.run(admit(*ends.far, peer(2), std::chrono::milliseconds(10)));
   REQUIRE_FALSE(accepted.ok());
   CHECK(accepted.error().kind == LinkErrorKind::timed_out);
 }
@@ -105,7 +104,7 @@ TEST_CASE("a handshake with a silent remote times out") {
 TEST_CASE("a large first frame is rejected unread") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const auto far = world.begin(admit(*ends.far, hello_of(2), kLong));
+  const auto far = world.begin(admit(*ends.far, peer(2), kLong));
   REQUIRE(world.run(ends.near->write(Bytes(chunk_frame(5000)).first(100))).ok());
   REQUIRE(world.until([&] { return far->has_value(); }));
   CHECK((*far)->error().kind == LinkErrorKind::oversize);
@@ -114,7 +113,7 @@ TEST_CASE("a large first frame is rejected unread") {
 TEST_CASE("a first message other than a Hello is rejected") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
-  const auto far = world.begin(admit(*ends.far, hello_of(2), kLong));
+  const auto far = world.begin(admit(*ends.far, peer(2), kLong));
   REQUIRE(world.run(ends.near->write(message_frame(wire::Ping{1, PeerId{2}, {}}))).ok());
   REQUIRE(world.until([&] { return far->has_value(); }));
   CHECK((*far)->error().kind == LinkErrorKind::malformed);

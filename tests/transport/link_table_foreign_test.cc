@@ -19,7 +19,7 @@ TEST_CASE("foreign traffic is rejected and counted by reason, and the peer keeps
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   TablePeer peer(world, 1);
   const auto stranger = world.make_transport();
-  const auto greeting = message_frame(hello(2, {"127.0.0.1", 7002}));
+  const auto greeting = message_frame(dialer_hello(self(2, {"127.0.0.1", 7002})));
   auto oversize = greeting;
   store(oversize.data() + 8, std::uint32_t{0x7fffffff});
   const Bytes http = bytes_of("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -35,7 +35,7 @@ TEST_CASE("foreign traffic is rejected and counted by reason, and the peer keeps
   };
   throw_at({http.begin(), http.end()}, LinkErrorKind::bad_magic);
   throw_at(oversize, LinkErrorKind::oversize);
-  throw_at(damaged(greeting, 4, std::byte{2}), LinkErrorKind::bad_version);
+  throw_at(damaged(greeting, 4, std::byte{1}), LinkErrorKind::bad_version);
   throw_at(damaged(greeting, 30, greeting[30] ^ std::byte{1}), LinkErrorKind::bad_checksum);
   throw_at({greeting.begin(), greeting.end() - 5}, LinkErrorKind::broken);
   throw_at(message_frame(ping(1)), LinkErrorKind::malformed);
@@ -58,7 +58,7 @@ TEST_CASE("foreign traffic is rejected and counted by reason, and the peer keeps
 TEST_CASE("invalid data on an established link ends and counts that link only") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   TablePeer peer(world, 1), friendly(world, 2);
-  friendly.table->send(peer.address, ping(1));
+  friendly.send(peer.address, ping(1));
   REQUIRE(world.until([&] { return peer.pings.size() == 1; }));
 
   const auto stranger = world.make_transport();
@@ -71,7 +71,7 @@ TEST_CASE("invalid data on an established link ends and counts that link only") 
   const std::vector<std::pair<std::vector<std::byte>, LinkErrorKind>> cases = {
       {garbled, LinkErrorKind::malformed},
       {damaged(good, good.size() - 1, good.back() ^ std::byte{1}), LinkErrorKind::bad_checksum},
-      {message_frame(hello(50, {"127.0.0.1", 7050})), LinkErrorKind::malformed},
+      {message_frame(dialer_hello(self(50, {"127.0.0.1", 7050}))), LinkErrorKind::malformed},
       {message_frame(wire::StateHead{1, 1}), LinkErrorKind::malformed},
       {chunk_frame(3), LinkErrorKind::malformed},
       {{good.begin(), good.begin() + 30}, LinkErrorKind::broken},
@@ -80,7 +80,7 @@ TEST_CASE("invalid data on an established link ends and counts that link only") 
   for (const auto& [bytes, kind] : cases) {
     const Address claimed{"127.0.0.1", static_cast<std::uint16_t>(7000 + id)};
     const LinkPtr link = raw_dial(world, *stranger, peer.address);
-    REQUIRE(world.run(introduce(*link, hello(id++, claimed), kLong)).ok());
+    REQUIRE(world.run(introduce(*link, self(id++, claimed), kLong)).ok());
     REQUIRE(world.until([&] { return peer.table->links() == 2; }));
     const std::size_t before = peer.failures.size();
     REQUIRE(world.run(link->write(bytes)).ok());
@@ -92,7 +92,7 @@ TEST_CASE("invalid data on an established link ends and counts that link only") 
     CHECK(peer.table->links() == 1);
   }
   CHECK(peer.table->counters()[LinkErrorKind::malformed] == 4);
-  friendly.table->send(peer.address, ping(3));
+  friendly.send(peer.address, ping(3));
   CHECK(world.until([&] { return peer.pings.size() == 2; }));
   CHECK(friendly.table->counters().links_dialed == 1);
   CHECK(friendly.failures.empty());
@@ -101,13 +101,13 @@ TEST_CASE("invalid data on an established link ends and counts that link only") 
 TEST_CASE("another swarm and the peer itself are rejected with a clear error") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   TablePeer a(world, 1, {}, "a"), b(world, 2, {}, "b");
-  a.table->send(b.address, ping(1));
+  a.send(b.address, ping(1));
   REQUIRE(world.until([&] { return !a.failures.empty(); }));
   CHECK(a.failures[0].kind == LinkErrorKind::refused);
   CHECK(contains(a.failures[0].sentence, "swarm 'a' refused: this peer belongs to swarm 'b'"));
   CHECK(world.until([&] { return b.table->counters()[LinkErrorKind::wrong_swarm] == 1; }));
 
-  a.table->send(a.address, ping(2));
+  a.send(a.address, ping(2));
   REQUIRE(world.until([&] { return a.failures.size() == 2; }));
   CHECK(contains(a.failures[1].sentence, "itself"));
   CHECK(world.until([&] { return a.table->counters()[LinkErrorKind::same_peer] == 1; }));
@@ -127,7 +127,7 @@ TEST_CASE("an address with a foreign server is reported as not a Starling peer")
   });
   REQUIRE(listener.ok());
   const Address at = (*listener)->address();
-  a.table->send(at, ping(1));
+  a.send(at, ping(1));
   REQUIRE(world.until([&] { return !a.failures.empty(); }));
   CHECK(a.failures[0].at == at);
   CHECK(a.failures[0].kind == LinkErrorKind::bad_magic);

@@ -20,10 +20,10 @@ TEST_CASE("idle links are closed silently and reopened when needed") {
   LinkTableOptions options;
   options.idle_limit = std::chrono::milliseconds(20);
   TablePeer a(world, 1, options), b(world, 2);
-  a.table->send(b.address, ping(1));
+  a.send(b.address, ping(1));
   REQUIRE(world.until([&] { return b.pings.size() == 1; }));
   REQUIRE(world.until([&] { return a.table->links() == 0 && b.table->links() == 0; }));
-  b.table->send(a.address, ping(2));
+  b.send(a.address, ping(2));
   REQUIRE(world.until([&] { return a.pings.size() == 1; }));
   CHECK(a.failures.empty());
   CHECK(b.failures.empty());
@@ -34,18 +34,18 @@ TEST_CASE("the number of links is limited, and the least recently used is closed
   LinkTableOptions options;
   options.links_max = 2;
   TablePeer hub(world, 1, options), x(world, 2), y(world, 3), z(world, 4);
-  hub.table->send(x.address, ping(1));
+  hub.send(x.address, ping(1));
   REQUIRE(world.until([&] { return x.pings.size() == 1; }));
-  hub.table->send(y.address, ping(1));
+  hub.send(y.address, ping(1));
   REQUIRE(world.until([&] { return y.pings.size() == 1; }));
-  hub.table->send(x.address, ping(2));
+  hub.send(x.address, ping(2));
   REQUIRE(world.until([&] { return x.pings.size() == 2; }));
-  hub.table->send(z.address, ping(1));
+  hub.send(z.address, ping(1));
   REQUIRE(world.until([&] { return z.pings.size() == 1 && y.table->links() == 0; }));
   CHECK(hub.table->links() == 2);
   CHECK(x.table->links() == 1);
   CHECK(z.table->links() == 1);
-  hub.table->send(y.address, ping(2));
+  hub.send(y.address, ping(2));
   REQUIRE(world.until([&] { return y.pings.size() == 2; }));
   CHECK(hub.table->links() == 2);
   CHECK(hub.failures.empty());
@@ -76,19 +76,19 @@ TEST_CASE("a hub with hundreds of peers keeps few links, loses no message and re
   for (std::uint64_t round = 1; round <= 3; ++round) {
     const std::size_t n = round;
     // All dial at once: each link that is done makes room for the next one.
-    for (auto& o : others) o->table->send(hub.address, ping(round));
+    for (auto& o : others) o->send(hub.address, ping(round));
     CHECK(all([&](const TablePeer& o) { return o.acks.size() == n; }) <= 2 * options.links_max);
     // The hub dials them, a dozen at a time.
     for (std::size_t i = 0; i < others.size(); ++i) {
-      hub.table->send(others[i]->address, ping(round));
+      hub.send(others[i]->address, ping(round));
       if (i % 12 == 11) REQUIRE(world.until([&] { return others[i]->pings.size() == n; }));
       REQUIRE(hub.table->links() <= options.links_max);
     }
     all([&](const TablePeer& o) { return o.pings.size() == n; });
     // Both directions at once.
     if (round == 3) {
-      for (auto& o : others) o->table->send(hub.address, ping(9));
-      for (auto& o : others) hub.table->send(o->address, ping(9));
+      for (auto& o : others) o->send(hub.address, ping(9));
+      for (auto& o : others) hub.send(o->address, ping(9));
       all([&](const TablePeer& o) { return o.acks.size() == 4 && o.pings.size() == 4; });
     }
   }
@@ -110,17 +110,17 @@ TEST_CASE("a link with pending writes is not closed to make room") {
   const auto stranger = world.make_transport();
   const LinkPtr slow = raw_dial(world, *stranger, hub.address);
   const Address claimed{"127.0.0.1", 1};
-  REQUIRE(world.run(introduce(*slow, hello(5, claimed), kLong)).ok());
+  REQUIRE(world.run(introduce(*slow, self(5, claimed), kLong)).ok());
   REQUIRE(world.until([&] { return hub.table->links() == 1; }));
   wire::Ack large;  // a few of these fill the connection
   large.members.assign(2000, {PeerId{1}, "name", {"127.0.0.1", 1}, 0, {}, {}, 0, 0, {}});
   constexpr std::size_t kMessages = 10;
-  for (std::size_t i = 0; i < kMessages; ++i) hub.table->send(claimed, large);
-  hub.table->send(y.address, ping(1));
+  for (std::size_t i = 0; i < kMessages; ++i) hub.send(claimed, large);
+  hub.send(y.address, ping(1));
   REQUIRE(world.until([&] { return y.pings.size() == 1; }));
   CHECK(hub.table->counters().messages_sent < kMessages);
   for (std::size_t i = 0; i < kMessages; ++i) REQUIRE(world.run(read_message(*slow)).ok());
-  hub.table->send(claimed, ping(2));
+  hub.send(claimed, ping(2));
   const auto heard = world.run(read_message(*slow));
   REQUIRE(heard.ok());
   CHECK(*heard == ping(2));
@@ -136,13 +136,13 @@ TEST_CASE("a link whose remote vanished silently is eventually abandoned") {
   TablePeer a(world, 1, options);
   TablePeer b(world, 2);  // the other end keeps its dead link
   b.answers = true;
-  a.table->send(b.address, ping(1));
+  a.send(b.address, ping(1));
   REQUIRE(world.until([&] { return a.acks.size() == 1; }));
   world.network.swallow(b.address);
   // Messages are still sent although none is answered.
   SECTION("the remote is back: it is reached over a new link") {
     REQUIRE(world.until([&] {
-      a.table->send(b.address, ping(2));
+      a.send(b.address, ping(2));
       return a.acks.size() > 1;
     }));
     CHECK(a.failures.empty());
@@ -152,7 +152,7 @@ TEST_CASE("a link whose remote vanished silently is eventually abandoned") {
   SECTION("the remote is gone: it is reported unreachable") {
     b.table->close();
     REQUIRE(world.until([&] {
-      a.table->send(b.address, ping(2));
+      a.send(b.address, ping(2));
       return !a.failures.empty();
     }));
     CHECK(a.failures[0].at == b.address);
@@ -169,14 +169,14 @@ TEST_CASE("hanging dials do not delay others and are limited in number") {
     for (std::uint16_t i = 1; i <= n; ++i) {
       const Address nobody{"far", i};
       world.network.swallow_dials(nobody, true);
-      peer.table->send(nobody, ping(i));
+      peer.send(nobody, ping(i));
     }
   };
   SECTION("a hundred in parallel") {
     options.dial_limit = std::chrono::seconds(30);
     TablePeer a(world, 1, options);
     hang(a, 100);
-    a.table->send(b.address, ping(1));
+    a.send(b.address, ping(1));
     REQUIRE(world.until([&] { return b.pings.size() == 1; }));
     CHECK(a.failures.empty());
   }
@@ -184,12 +184,59 @@ TEST_CASE("hanging dials do not delay others and are limited in number") {
     options.dials_max = 4;
     TablePeer a(world, 1, options);
     hang(a, 10);
-    a.table->send(b.address, ping(1));
+    a.send(b.address, ping(1));
     REQUIRE(world.until([&] { return b.pings.size() == 1; }));
     CHECK(a.failures.size() >= 8);
     REQUIRE(world.until([&] { return a.failures.size() == 10; }));
     CHECK(a.table->counters().messages_dropped == 10);
   }
+}
+
+TEST_CASE("receivers without a link are limited, and those that waited longest are given up") {
+  World world(Kind::memory);
+  LinkTableOptions options;
+  options.dials_max = 4;
+  options.unlinked_max = 20;
+  TablePeer a(world, 1, options), b(world, 2);
+  const bool by_id = GENERATE(true, false);
+  for (std::uint16_t i = 1; i <= 1000; ++i) {
+    const Address nobody{"far", i};
+    world.network.swallow_dials(nobody, true);
+    a.table->send({PeerId{by_id ? 1000U + i : 0U}, nobody}, ping(i));
+    REQUIRE(a.table->unlinked() <= 20);
+  }
+  CHECK(a.table->unlinked() == 20);
+  CHECK(a.table->counters().messages_dropped == 980);
+  a.send(b, ping(1));  // in place of the oldest that waits
+  CHECK(a.table->unlinked() == 20);
+  CHECK(a.table->counters().messages_dropped == 981);
+  // A peer that dials in gets the message at once, although its dial waits.
+  b.send(a, ping(2));
+  REQUIRE(world.until([&] { return b.pings.size() == 1; }));
+  CHECK(a.table->unlinked() == 19);
+  CHECK(a.failures.empty());
+  CHECK(a.table->counters().links_dialed == 0);
+}
+
+TEST_CASE("many stated addresses of one peer do not add up") {
+  World world(Kind::memory);
+  TablePeer hub(world, 1);
+  const auto stranger = world.make_transport();
+  LinkPtr last;
+  for (std::uint16_t port = 1; port <= 50; ++port) {
+    const LinkPtr link = raw_dial(world, *stranger, hub.address);
+    REQUIRE(world.run(introduce(*link, self(5, {"127.0.0.1", port}), kLong)).ok());
+    REQUIRE(world.until([&] { return hub.table->counters().links_accepted == port; }));
+    last = link;
+  }
+  CHECK(hub.table->links() == 1);
+  // A former address of the peer leads nowhere.
+  hub.send({"127.0.0.1", 1}, ping(1));
+  CHECK(world.until([&] { return hub.failures.size() == 1; }));
+  hub.send({"127.0.0.1", 50}, ping(2));
+  const auto heard = world.run(read_message(*last));
+  REQUIRE(heard.ok());
+  CHECK(*heard == ping(2));
 }
 
 TEST_CASE("a remote that does not read is abandoned after the time limit for one message") {
@@ -202,11 +249,11 @@ TEST_CASE("a remote that does not read is abandoned after the time limit for one
   const auto stranger = world.make_transport();
   const LinkPtr deaf = raw_dial(world, *stranger, a.address);
   const Address claimed{"127.0.0.1", 1};
-  REQUIRE(world.run(introduce(*deaf, hello(5, claimed), kLong)).ok());
+  REQUIRE(world.run(introduce(*deaf, self(5, claimed), kLong)).ok());
   REQUIRE(world.until([&] { return a.table->links() == 1; }));
   wire::Ack large;
   large.members.assign(2000, {PeerId{1}, "name", {"127.0.0.1", 1}, 0, {}, {}, 0, 0, {}});
-  for (std::uint64_t i = 0; i < 100; ++i) a.table->send(claimed, large);
+  for (std::uint64_t i = 0; i < 100; ++i) a.send(claimed, large);
   REQUIRE(world.until([&] { return !a.failures.empty(); }));
   CHECK(a.failures[0].kind == LinkErrorKind::timed_out);
   CHECK(a.failures[0].at == claimed);

@@ -159,15 +159,12 @@ TEST_CASE("bytes stay in order while a link's shape changes, from unshaped to sl
 TEST_CASE("a link table shapes the links to one remote at either end, and no others") {
   struct TestPeer {
     TestPeer(World& world, std::uint64_t number) : transport(world.make_transport()) {
-      wire::Hello self;
-      self.swarm = "test";
-      self.id = PeerId{number};
-      self.name = "peer";
+      Self self = testing::self(number, anywhere());
       LinkTableEvents events;
       events.on_bulk = [this](LinkPtr link, const wire::Hello&) { accepted = std::move(link); };
       links = std::make_unique<LinkTable>(world.executor(), *transport, self, std::move(events));
-      self.address = address = *links->listen(anywhere());
-      links->set_hello(self);
+      self.hello.address = address = *links->listen(anywhere());
+      links->set_hello(self.hello);
     }
     std::unique_ptr<Transport> transport;
     std::unique_ptr<LinkTable> links;
@@ -184,7 +181,7 @@ TEST_CASE("a link table shapes the links to one remote at either end, and no oth
       return std::chrono::duration<double>(Clock::now() - begun).count();
     };
     const auto connect = [&](TestPeer& from, TestPeer& to) {
-      auto dialed = world.run(from.links->dial_bulk(to.address));
+      auto dialed = world.run(from.links->dial_bulk({{}, to.address}));
       REQUIRE(dialed.ok());
       REQUIRE(world.until([&] { return to.accepted != nullptr; }));
       return std::pair{dialed->link, std::exchange(to.accepted, nullptr)};

@@ -14,24 +14,29 @@
 
 namespace starling::transport::testing {
 
-inline wire::Hello hello(std::uint64_t id, const Address& address, const std::string& swarm = "test") {
-  return {swarm, PeerId{id}, "p" + std::to_string(id), address, wire::Purpose::control};
-}
-
 inline wire::Message ping(std::uint64_t sequence) { return wire::Ping{sequence, PeerId{9}, {}}; }
 
 // A table that listens, and the messages it received.
 struct TablePeer {
-  TablePeer(World& world, std::uint64_t id, LinkTableOptions options = {}, const std::string& swarm = "test",
-            Address at = anywhere())
-      : transport(world.make_transport()),
-        table(std::make_unique<LinkTable>(world.executor(), *transport, hello(id, at, swarm), events(),
-                                          options)) {
-    const auto listening = table->listen(at);
+  TablePeer(World& world, std::uint64_t number, LinkTableOptions options = {},
+            const std::string& swarm = "test", Address at = anywhere())
+      : TablePeer(world, self(number, at, swarm), options) {}
+
+  TablePeer(World& world, const Self& who, LinkTableOptions options = {})
+      : id(who.identity->id()),
+        transport(world.make_transport()),
+        table(std::make_unique<LinkTable>(world.executor(), *transport, who, events(), options)) {
+    const auto listening = table->listen(who.hello.address);
     REQUIRE(listening.ok());
     address = *listening;
-    table->set_hello(hello(id, address, swarm));
+    wire::Hello hello = who.hello;
+    hello.address = address;
+    table->set_hello(hello);
   }
+
+  // Sends to whoever listens at the address, or to one peer.
+  void send(const Address& to, const wire::Message& message) { table->send({{}, to}, message); }
+  void send(const TablePeer& to, const wire::Message& message) { table->send({to.id, to.address}, message); }
 
   LinkTableEvents events() {
     LinkTableEvents e;
@@ -40,12 +45,12 @@ struct TablePeer {
       last_address = at;
       if (const auto* p = std::get_if<wire::Ping>(&message)) {
         pings.push_back(p->sequence);
-        if (answers) table->send(at, wire::Ack{p->sequence, {}});
+        if (answers) table->send({from, at}, wire::Ack{p->sequence, {}});
       }
       if (const auto* a = std::get_if<wire::Ack>(&message)) acks.push_back(a->sequence);
     };
-    e.on_unreachable = [this](const Address& at, LinkErrorKind kind, std::string sentence) {
-      failures.push_back({at, kind, std::move(sentence)});
+    e.on_unreachable = [this](const Endpoint& to, LinkErrorKind kind, std::string sentence) {
+      failures.push_back({to.address, kind, std::move(sentence), to.id});
     };
     e.on_bulk = [this](LinkPtr link, wire::Hello remote) {
       bulk.push_back({std::move(link), std::move(remote)});
@@ -58,8 +63,10 @@ struct TablePeer {
     Address at;
     LinkErrorKind kind;
     std::string sentence;
+    PeerId id{};
   };
 
+  PeerId id;
   std::unique_ptr<Transport> transport;
   Address address;
   std::vector<std::uint64_t> pings, acks;
@@ -82,7 +89,7 @@ inline std::vector<std::uint64_t> numbers(std::uint64_t from, std::uint64_t to) 
 inline void check_still_serves(World& world, TablePeer& peer) {
   peer.answers = true;
   TablePeer probe(world, 1000);
-  probe.table->send(peer.address, ping(77));
+  probe.send(peer.address, ping(77));
   CHECK(world.until([&] { return probe.acks == std::vector<std::uint64_t>{77}; }));
   peer.answers = false;
 }

@@ -19,20 +19,16 @@ namespace {
 
 using namespace testing;
 
-wire::Hello hello_at(std::uint64_t id, const Address& address, const std::string& swarm = "test") {
-  return {swarm, PeerId{id}, "p" + std::to_string(id), address, wire::Purpose::control};
-}
-
 // A table that listens over TCP, with or without a key.
 struct Peer {
   Peer(World& world, std::uint64_t id, std::shared_ptr<const TlsContext> tls, LinkTableOptions options = {})
       : transport(world.executor(), with(std::move(tls))),
-        table(std::make_unique<LinkTable>(world.executor(), transport, hello_at(id, anywhere()), events(),
+        table(std::make_unique<LinkTable>(world.executor(), transport, self(id, anywhere()), events(),
                                           options)) {
     const auto listening = table->listen(anywhere());
     REQUIRE(listening.ok());
     address = *listening;
-    table->set_hello(hello_at(id, address));
+    table->set_hello(self(id, address).hello);
   }
 
   static TcpOptions with(std::shared_ptr<const TlsContext> tls) {
@@ -43,12 +39,12 @@ struct Peer {
 
   LinkTableEvents events() {
     LinkTableEvents e;
-    e.on_message = [this](PeerId, const Address& at, wire::Message message) {
+    e.on_message = [this](PeerId from, const Address& at, wire::Message message) {
       if (const auto* ping = std::get_if<wire::Ping>(&message))
-        table->send(at, wire::Ack{ping->sequence, {}});
+        table->send({from, at}, wire::Ack{ping->sequence, {}});
       if (std::holds_alternative<wire::Ack>(message)) ++acks;
     };
-    e.on_unreachable = [this](const Address&, LinkErrorKind kind, std::string sentence) {
+    e.on_unreachable = [this](const Endpoint&, LinkErrorKind kind, std::string sentence) {
       failures.push_back(kind);
       said = std::move(sentence);
     };
@@ -59,7 +55,7 @@ struct Peer {
     return e;
   }
 
-  void ping(const Peer& other) { table->send(other.address, wire::Ping{1, PeerId{9}, {}}); }
+  void ping(const Peer& other) { table->send({{}, other.address}, wire::Ping{1, PeerId{9}, {}}); }
 
   TcpTransport transport;
   Address address;
@@ -330,7 +326,7 @@ TEST_CASE("the right key is accepted, for messages and for bulk") {
   REQUIRE(world.until([&] { return a.acks == 1; }));
   CHECK(a.failures.empty());
   CHECK(b.refused.empty());
-  CHECK(world.run(a.table->dial_bulk(b.address)).ok());
+  CHECK(world.run(a.table->dial_bulk({{}, b.address})).ok());
 }
 
 TEST_CASE("another key is rejected on both sides and counted") {
@@ -402,7 +398,7 @@ TEST_CASE("a stalled handshake times out, also at the dialer") {
   std::vector<LinkPtr> taken;
   const auto silent = plain.listen(anywhere(), [&](LinkPtr link) { taken.push_back(std::move(link)); });
   REQUIRE(silent.ok());
-  const auto dialed = world.run(peer.table->dial_bulk((*silent)->address()));
+  const auto dialed = world.run(peer.table->dial_bulk({{}, (*silent)->address()}));
   REQUIRE_FALSE(dialed.ok());
   CHECK(dialed.error().kind == LinkErrorKind::timed_out);
 }
@@ -414,7 +410,7 @@ TEST_CASE("a dialer with a key rejects other TLS servers") {
   LinkPtr taken;
   const auto server = plain.listen(anywhere(), [&](LinkPtr link) { taken = std::move(link); });
   REQUIRE(server.ok());
-  const auto dialing = world.begin(peer.table->dial_bulk((*server)->address()));
+  const auto dialing = world.begin(peer.table->dial_bulk({{}, (*server)->address()}));
   REQUIRE(world.until([&] { return taken != nullptr; }));
   // A web server's answer to a ClientHello that it does not support.
   const std::string alert("\x15\x03\x03\x00\x02\x02\x28", 7);

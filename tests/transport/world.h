@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,9 +17,11 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
+#include "lab/world/virtual_identity.h"
 #include "tests/catch.h"
 #include "tests/transport/memory.h"
 #include "transport/coroutines.h"
+#include "transport/handshake.h"
 #include "transport/tcp.h"
 #include "transport/tls.h"
 #include "transport/transport.h"
@@ -36,6 +40,29 @@ inline std::shared_ptr<TlsContext> context(unsigned char byte = 7, const std::st
   auto made = TlsContext::make(key, swarm, records_per_key);
   REQUIRE(made.ok());
   return *made;
+}
+
+// The identity with this id.
+inline const Identity& identity(std::uint64_t id) {
+  static std::map<std::uint64_t, lab::VirtualIdentity> all;
+  return all.try_emplace(id, PeerId{id}).first->second;
+}
+
+// The peer with this id in a handshake.
+inline Self self(std::uint64_t id, const Address& address, const std::string& swarm = "test") {
+  wire::Hello hello;
+  hello.swarm = swarm;
+  hello.name = "p" + std::to_string(id);
+  hello.address = address;
+  return {hello, &identity(id)};
+}
+
+// Its Hello as a dialer, with a nonce that is not fresh.
+inline wire::Hello dialer_hello(const Self& self) {
+  wire::Hello hello = self.hello;
+  hello.key = self.identity->key();
+  hello.id = self.identity->id();
+  return hello;
 }
 
 inline constexpr Duration kLong = std::chrono::seconds(20);
