@@ -117,7 +117,8 @@ asio::awaitable<void> Initiator::run(OwnPtr own, Address address) {
     }
   }
   if (!own->line) {
-    auto dialed = co_await plane_.links.dial_bulk({own->partner, address});
+    const Endpoint partner{own->partner, address};  // GCC 12 destroys a temporary in a co_await twice
+    auto dialed = co_await plane_.links.dial_bulk(partner);
     if (own->abandoned) {
       if (dialed) dialed->link->close();
       co_return;
