@@ -109,6 +109,7 @@ double measure(bool tls, bool pin) {
           out = *dialed;
         }(transport, {"127.0.0.1", port}, link));
     while (!link) io.run_one();
+    io.restart();  // it may have run out of work
     transport::spawn(io.get_executor(), write_chunks(link));
     transport::spawn(io.get_executor(), read_chunks(link, &bytes));
     io.run_for(kRound / 5);
