@@ -240,15 +240,15 @@ asio::awaitable<LinkStatus> write_message(Link& link, wire::Message message) {
   co_return co_await link.write(*frame);
 }
 
-void write_chunk_prefix(const Link& link, const wire::ChunkHead& head, Bytes values,
-                        std::span<std::byte, wire::kChunkPrefixBytes> prefix) {
+void write_prefix(const Link& link, const wire::ChunkHead& head, Bytes values,
+                  std::span<std::byte, wire::kChunkPrefixBytes> prefix) {
   const auto checksum = link.authenticates() ? wire::Checksum::none : wire::Checksum::computed;
   wire::write_chunk_prefix(head, values, prefix, checksum);
 }
 
 asio::awaitable<LinkStatus> write_chunk(Link& link, wire::ChunkHead head, Bytes floats) {
   std::array<std::byte, wire::kChunkPrefixBytes> prefix;
-  write_chunk_prefix(link, head, floats, prefix);
+  write_prefix(link, head, floats, prefix);
   co_return co_await link.write(prefix, floats);
 }
 

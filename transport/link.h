@@ -167,8 +167,8 @@ using LinkPtr = std::shared_ptr<Link>;
 asio::awaitable<LinkStatus> write_message(Link& link, wire::Message message);
 
 // The frame header and the head of a chunk on this link, like wire::write_chunk_prefix.
-void write_chunk_prefix(const Link& link, const wire::ChunkHead& head, Bytes values,
-                        std::span<std::byte, wire::kChunkPrefixBytes> prefix);
+void write_prefix(const Link& link, const wire::ChunkHead& head, Bytes values,
+                  std::span<std::byte, wire::kChunkPrefixBytes> prefix);
 
 // `floats` must stay valid until it returns. REQUIRES: head.floats * 4 == floats.size() <= 1 MiB.
 asio::awaitable<LinkStatus> write_chunk(Link& link, wire::ChunkHead head, Bytes floats);

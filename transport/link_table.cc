@@ -16,41 +16,13 @@
 
 #include "transport/coroutines.h"
 #include "transport/handshake.h"
+#include "transport/routes.h"
 #include "wire/codec.h"
 
 namespace starling::transport {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-template <class... Types>
-bool is_any(const wire::Message& message) {
-  return (std::holds_alternative<Types>(message) || ...);
-}
-
-bool travels_on_control(const wire::Message& message) {
-  return is_any<wire::Refusal, wire::Ping, wire::PingRequest, wire::Ack, wire::Gossip, wire::Digest,
-                wire::View, wire::Join, wire::Welcome, wire::Leave, wire::Rewire>(message);
-}
-
-// Why a message ends a control link; nullopt if it does not.
-std::optional<LinkError> fault_of(const wire::Message& message) {
-  if (!travels_on_control(message)) {
-    return LinkError{{"a " + std::string(wire::name(message)) + " on a control link"},
-                     LinkErrorKind::malformed};
-  }
-  // The accepter's answer to a Proof that is false.
-  const auto* refusal = std::get_if<wire::Refusal>(&message);
-  if (refusal != nullptr && refusal->reason == wire::RefusalReason::false_identity)
-    return LinkError{{refusal->text}, LinkErrorKind::false_identity};
-  return std::nullopt;
-}
-
-// Where the remote can be dialed: at its connection's host if it listens on all interfaces.
-Address listening_address(const wire::Hello& remote, const Link& link) {
-  const bool anywhere = remote.address.host == "0.0.0.0" || remote.address.host == "::";
-  return {anywhere ? link.remote().host : remote.address.host, remote.address.port};
-}
 
 }  // namespace
 
@@ -173,45 +145,6 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
  private:
   friend LinkTable;
-  struct Connection {
-    Connection(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello, bool by_us)
-        : link(std::move(l)),
-          remote(std::move(hello)),
-          listens_at(listening_address(remote, *link)),
-          dialed(by_us),
-          changed(executor) {}
-
-    LinkPtr link;
-    wire::Hello remote;
-    Address listens_at;
-    bool dialed;  // by this end
-    // The addresses whose routes may lead here: where this end has dialed the remote, and listens_at.
-    std::set<Address> dialed_at;
-    SteadyClock::time_point since = SteadyClock::now();
-    SteadyClock::time_point used = since, received = since;
-    bool writing = false;
-    bool retired = false;
-    bool lost = false;
-    Signal changed;  // a write has ended
-  };
-  using ConnectionPtr = std::shared_ptr<Connection>;
-
-  struct Waiting {
-    std::vector<std::byte> frame;
-    bool tried = false;  // once, on a link that broke
-  };
-  enum class Stage : std::uint8_t { idle, waiting, dialing, writing };
-  struct Route {
-    Endpoint to;  // with the latest address
-    std::deque<Waiting> queue;
-    std::size_t bytes = 0;  // in the queue
-    Stage stage = Stage::idle;
-    ConnectionPtr connection;  // of a receiver without an id; see connection_of()
-  };
-  using RoutePtr = std::shared_ptr<Route>;
-
-  static Endpoint key_of(const Endpoint& to) { return to.id ? Endpoint{to.id, {}} : to; }
-
   RoutePtr route_to(const Endpoint& to) {
     RoutePtr& route = routes_[key_of(to)];
     if (!route) route = std::make_shared<Route>();
@@ -244,12 +177,6 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
   void report(const Endpoint& to, LinkErrorKind kind, const std::string& sentence) {
     if (!closed_ && events_.on_unreachable) events_.on_unreachable(to, kind, sentence);
-  }
-
-  static LinkError other_peer(const Endpoint& expected, const wire::Hello& remote) {
-    return {{to_string(expected.address) + " is now " + remote.name + " (" + to_string(remote.id) +
-             "), not " + to_string(expected.id)},
-            LinkErrorKind::other_peer};
   }
 
   // ---- sending ----
@@ -520,13 +447,6 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       route->second->connection.reset();
       forget_if_unused(to);
     }
-  }
-
-  // The keys of the routes that may lead to the connection.
-  static std::vector<Endpoint> receivers(const Connection& connection) {
-    std::vector<Endpoint> keys = {{connection.remote.id, {}}, {{}, connection.listens_at}};
-    for (const Address& address : connection.dialed_at) keys.push_back({{}, address});
-    return keys;
   }
 
   // Handles the end of a connection; only the first call counts.

@@ -190,8 +190,8 @@ asio::awaitable<void> Initiator::write(OwnPtr own) {
     }
     own->sent.push_back(
         {std::move(room), flow.sent(Plane::now(), sizeof(float) * parcel->floats), plane_.steps()});
-    transport::write_chunk_prefix(
-        *link, head_of(*parcel, offering.session().exchange, wire::ChunkKind::offer), parcel->values, prefix);
+    transport::write_prefix(*link, head_of(*parcel, offering.session().exchange, wire::ChunkKind::offer),
+                            parcel->values, prefix);
     own->write_pending = true;
     good = (co_await link->write(prefix, parcel->values)).ok();
     own->write_pending = false;
