@@ -117,7 +117,9 @@ asio::awaitable<void> Initiator::run(OwnPtr own, Address address) {
     }
   }
   if (!own->line) {
-    auto dialed = co_await plane_.links.dial_bulk({own->partner, address});
+    // Not in the call: GCC 12 destroys such a temporary twice.
+    const Endpoint partner{own->partner, address};
+    auto dialed = co_await plane_.links.dial_bulk(partner);
     if (own->abandoned) {
       if (dialed) dialed->link->close();
       co_return;
