@@ -87,7 +87,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
            (route->bytes > options_.queue_bytes_max && route->queue.size() > 1)) {
       drop_oldest(*route);
     }
-    if (route->stage == Stage::idle) advance(route);
+    if (route->stage == RouteStage::idle) advance(route);
   }
 
   // Static coroutines keep the State alive by a parameter.
@@ -168,11 +168,12 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     const auto found = routes_.find(key_of(to));
     if (found == routes_.end()) return;
     const Route& route = *found->second;
-    if (route.stage == Stage::idle && route.queue.empty() && !route.connection) routes_.erase(found);
+    if (route.stage == RouteStage::idle && route.queue.empty() && !route.connection) routes_.erase(found);
   }
 
   bool any_busy() const {
-    return std::ranges::any_of(routes_, [](const auto& entry) { return entry.second->stage != Stage::idle; });
+    return std::ranges::any_of(routes_,
+                               [](const auto& entry) { return entry.second->stage != RouteStage::idle; });
   }
 
   void report(const Endpoint& to, LinkErrorKind kind, const std::string& sentence) {
@@ -189,14 +190,14 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       trim(nullptr);
       changed_.raise();
     } else if (connection_of(*route)) {
-      route->stage = Stage::writing;
+      route->stage = RouteStage::writing;
       spawn(executor_, write(shared_from_this(), route));
     } else if (dialing_ < options_.dials_max) {
-      route->stage = Stage::dialing;
+      route->stage = RouteStage::dialing;
       ++dialing_;
       spawn(executor_, dial(shared_from_this(), route));
     } else {
-      route->stage = Stage::waiting;
+      route->stage = RouteStage::waiting;
       waiting_.push_back(route);
       if (unlinked() > options_.unlinked_max) give_up_longest_waiting();
     }
@@ -207,7 +208,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   void give_up_longest_waiting() {
     const RoutePtr route = waiting_.front();
     waiting_.pop_front();
-    route->stage = Stage::idle;
+    route->stage = RouteStage::idle;
     while (!route->queue.empty()) drop_oldest(*route);
     forget_if_unused(route->to);
   }
@@ -217,7 +218,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     while (!closed_ && !waiting_.empty() && dialing_ < options_.dials_max) {
       const RoutePtr route = waiting_.front();
       waiting_.pop_front();
-      route->stage = Stage::idle;
+      route->stage = RouteStage::idle;
       advance(route);
     }
   }
@@ -231,7 +232,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
         continue;
       }
       next = waiting_.erase(next);
-      route->stage = Stage::idle;
+      route->stage = RouteStage::idle;
       advance(route);
     }
   }
@@ -247,7 +248,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
         co_await self->write_next(route, connection);
       }
     }
-    route->stage = Stage::idle;
+    route->stage = RouteStage::idle;
     self->advance(route);
     self->changed_.raise();
   }
@@ -265,7 +266,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       }
     }
     self->dial_waiting();
-    route->stage = Stage::writing;
+    route->stage = RouteStage::writing;
     co_await write(self, route);  // at once, so that the link can make room for others
   }
 
@@ -279,7 +280,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       note(error->kind);
     }
     const auto connection =
-        std::make_shared<Connection>(executor_, std::move(dialed->link), std::move(dialed->remote), true);
+        std::make_shared<ControlLink>(executor_, std::move(dialed->link), std::move(dialed->remote), true);
     connection->dialed_at.insert(to.address);
     adopt(connection);
     return error;
@@ -379,14 +380,14 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       co_return;
     }
     ++self->counters_.links_accepted;
-    self->adopt(std::make_shared<Connection>(self->executor_, std::move(link), std::move(*remote), false));
+    self->adopt(std::make_shared<ControlLink>(self->executor_, std::move(link), std::move(*remote), false));
   }
 
   // ---- connections ----
 
   // If both ends have dialed at about the same time, both keep the link that the lower id dialed. Otherwise
   // the newer link is better: the remote must have given up the older one.
-  bool better(const Connection& fresh, const Connection& old) const {
+  bool better(const ControlLink& fresh, const ControlLink& old) const {
     const bool simultaneous = fresh.dialed != old.dialed &&
                               fresh.since - old.since < options_.dial_limit + options_.handshake_limit;
     if (!simultaneous) return true;
@@ -433,7 +434,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     if (!connection->writing) end_writing(*connection);
   }
 
-  void end_writing(Connection& connection) {
+  void end_writing(ControlLink& connection) {
     connection.link->expires_after(options_.handshake_limit);
     connection.link->finish();
   }
@@ -489,7 +490,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   // ---- bounds ----
 
   // Whether a message is being written on it or waits for it.
-  bool is_wanted(const Connection& connection) const {
+  bool is_wanted(const ControlLink& connection) const {
     return connection.writing || std::ranges::any_of(receivers(connection), [&](const Endpoint& to) {
              const auto route = routes_.find(to);
              return route != routes_.end() && !route->second->queue.empty() &&
@@ -500,7 +501,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   static bool used_before(const ConnectionPtr& a, const ConnectionPtr& b) { return a->used < b->used; }
 
   // Retires links beyond links_max. Those with messages to write are retired after that.
-  void trim(const Connection* spared) {
+  void trim(const ControlLink* spared) {
     while (by_id_.size() > options_.links_max) {
       ConnectionPtr victim;
       for (const auto& [id, connection] : by_id_) {

@@ -53,8 +53,8 @@ inline Address listening_address(const wire::Hello& remote, const Link& link) {
 }
 
 // A control link after its handshake.
-struct Connection {
-  Connection(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello, bool by_us)
+struct ControlLink {
+  ControlLink(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello, bool by_us)
       : link(std::move(l)),
         remote(std::move(hello)),
         listens_at(listening_address(remote, *link)),
@@ -74,18 +74,18 @@ struct Connection {
   bool lost = false;
   Signal changed;  // a write has ended
 };
-using ConnectionPtr = std::shared_ptr<Connection>;
+using ConnectionPtr = std::shared_ptr<ControlLink>;
 
 struct Waiting {
   std::vector<std::byte> frame;
   bool tried = false;  // once, on a link that broke
 };
-enum class Stage : std::uint8_t { idle, waiting, dialing, writing };
+enum class RouteStage : std::uint8_t { idle, waiting, dialing, writing };
 struct Route {
   Endpoint to;  // with the latest address
   std::deque<Waiting> queue;
   std::size_t bytes = 0;  // in the queue
-  Stage stage = Stage::idle;
+  RouteStage stage = RouteStage::idle;
   ConnectionPtr connection;  // of a receiver without an id; see connection_of()
 };
 using RoutePtr = std::shared_ptr<Route>;
@@ -94,7 +94,7 @@ using RoutePtr = std::shared_ptr<Route>;
 inline Endpoint key_of(const Endpoint& to) { return to.id ? Endpoint{to.id, {}} : to; }
 
 // The keys of the routes that may lead to the connection.
-inline std::vector<Endpoint> receivers(const Connection& connection) {
+inline std::vector<Endpoint> receivers(const ControlLink& connection) {
   std::vector<Endpoint> keys = {{connection.remote.id, {}}, {{}, connection.listens_at}};
   for (const Address& address : connection.dialed_at) keys.push_back({{}, address});
   return keys;
