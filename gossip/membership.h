@@ -154,7 +154,7 @@ class Membership {
     return view_.members.version() + static_cast<std::uint64_t>(view_.self.phase);  // both only grow
   }
   std::vector<std::uint64_t> digest() const { return view_.digest(); }
-  // Entries in internal queues, which other peers can fill: at most two for every member, and a thousand.
+  // Entries in internal queues, which other peers can fill: at most two for every member, and 1,500.
   std::size_t queued() const {
     return rumors_.members_queued() + rumors_.progress_queued() + prober_.queued() + view_.circle.size() +
            states_.queued();

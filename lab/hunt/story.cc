@@ -23,12 +23,14 @@ const char* outcome_name(gossip::Outcome outcome) {
 }
 
 const char* notice_name(gossip::Notice::What what) {
-  static constexpr std::array<const char*, 10> kNames = {"knows of",
+  static constexpr std::array<const char*, 12> kNames = {"knows of",
                                                          "suspects",
                                                          "no longer suspects",
                                                          "considers failed",
                                                          "learns of the departure of",
                                                          "quarantines",
+                                                         "does not believe the samples of",
+                                                         "sees two peers at the address of",
                                                          "refutes that it has failed",
                                                          "waits:",
                                                          "cannot follow the swarm's topology:",
