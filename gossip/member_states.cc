@@ -203,9 +203,10 @@ void MemberStates::correct(PeerId teller, std::span<const Member> news, Actions&
 void MemberStates::heard(Instant now, Record& record, Actions& out) {
   if (record.superseded) {
     report_conflict(now, record, out);
-  } else if (!record.last_heard) {
+  } else if (!record.met) {  // not each time that it is heard again after it was unreachable
     supersede(now, record, out);
   }
+  record.met = true;
   record.superseded = false;
   record.unanswered = false;
   record.last_heard = now;
