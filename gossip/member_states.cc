@@ -336,6 +336,9 @@ void MemberStates::tick(Instant now, Actions& out) {
       settle_suspicion(now, record, out);  // may remove it from suspects_
   }
   introductions_.tick(now, out);
+  for (const Member& silent : introductions_.take_silent()) {
+    if (add_dead(now, silent, Liveness::failed) != nullptr) retries_.restart(now);
+  }
 }
 
 // The window of a suspect has passed. It has failed if it did not answer this peer either.
