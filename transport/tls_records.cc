@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "transport/gcm_avx512.h"
+#include "transport/gcm.h"
 
 namespace starling::transport {
 namespace {
@@ -102,7 +102,7 @@ class OpenSslAead {
 struct TlsRecords::Own {
   Own(TlsCipher which, const TlsSecret& traffic_secret, bool with_wide)
       : cipher(which),
-        wide(with_wide && which == TlsCipher::aes_128_gcm && Avx512Gcm::is_available()),
+        wide(with_wide && which == TlsCipher::aes_128_gcm && Gcm::is_available()),
         secret(traffic_secret) {
     set_keys();
   }
@@ -116,11 +116,11 @@ struct TlsRecords::Own {
   void set_keys() {
     std::array<std::byte, kKeyBytesMax> space{};
     const bool aes = cipher == TlsCipher::aes_128_gcm;
-    const std::span key = std::span(space).first(aes ? Avx512Gcm::kKeyBytes : kKeyBytesMax);
+    const std::span key = std::span(space).first(aes ? Gcm::kKeyBytes : kKeyBytesMax);
     expand_label(secret, "key", key);
     expand_label(secret, "iv", iv);
     if (wide)
-      gcm.emplace(std::span(space).first<Avx512Gcm::kKeyBytes>());
+      gcm.emplace(std::span(space).first<Gcm::kKeyBytes>());
     else
       openssl.emplace(aes ? EVP_aes_128_gcm() : EVP_chacha20_poly1305(), key.data());
     OPENSSL_cleanse(space.data(), space.size());
@@ -141,7 +141,7 @@ struct TlsRecords::Own {
   Nonce iv{};
   std::uint64_t sequence = 0;  // of the next record
   // One of the two.
-  std::optional<Avx512Gcm> gcm;
+  std::optional<Gcm> gcm;
   std::optional<OpenSslAead> openssl;
 };
 

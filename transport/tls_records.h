@@ -1,6 +1,6 @@
 // The records of TLS 1.3 after its handshake (RFC 8446, 5), one direction of one connection. OpenSSL only
 // makes the handshake: its record layer copies every byte twice more, and OpenSSL 3.0 encrypts at half the
-// speed of the processor's wide instructions (transport/gcm_avx512.h). Here a record is encrypted from the
+// speed of the processor's wide instructions (transport/gcm.h). Here a record is encrypted from the
 // sender's bytes into those that are sent, and decrypted from those that arrived into the receiver's.
 #pragma once
 
@@ -28,7 +28,7 @@ class TlsRecords {
 
   enum class Type : std::uint8_t { alert = 21, handshake = 22, data = 23 };
 
-  // The first keys of a direction follow from its traffic secret. `wide` permits AVX-512.
+  // The first keys of a direction follow from its traffic secret. `wide` permits IPsec-MB.
   TlsRecords(TlsCipher cipher, const TlsSecret& traffic_secret, bool wide = true);
   ~TlsRecords();
   TlsRecords(const TlsRecords&) = delete;

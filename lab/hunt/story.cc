@@ -29,8 +29,6 @@ const char* notice_name(gossip::Notice::What what) {
                                                          "considers failed",
                                                          "learns of the departure of",
                                                          "quarantines",
-                                                         "does not believe the samples of",
-                                                         "sees two peers at the address of",
                                                          "refutes that it has failed",
                                                          "waits:",
                                                          "cannot follow the swarm's topology:",
