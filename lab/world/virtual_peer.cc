@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kJoinAddresses = 8;
 constexpr Duration kFalseAnswers = std::chrono::seconds(1);  // after each lie of that kind
-constexpr std::uint32_t kIncarnationsOfLife = 64;  // more than a peer can use up by refutations
+constexpr std::uint32_t kIncarnationsOfLife = 64;            // more than a peer can use up by refutations
 constexpr Duration kStillUpCheck = std::chrono::milliseconds(100);
 
 }  // namespace

@@ -146,6 +146,8 @@ bool shifted_within(const Pair& pair, const Case& of, std::size_t from, std::siz
   return true;
 }
 
+constexpr std::size_t kUpwardsBefore = 3;  // frames before the first chunk: Hello, Proof, offer
+
 struct Break {
   std::size_t replies = 0, offers = 0;       // chunks: r and u
   std::size_t up_bytes = 0, down_bytes = 0;  // of the next frame, offer or reply
@@ -182,15 +184,16 @@ void breaks(Kind kind, const Case& of, const Break& at) {
   auto& [world, a, b, cable] = pair;
   const bool all = at.replies == kBrokenCells;
   const std::size_t sent = std::min(at.replies + kWindow, kBrokenCells);
-  // Upwards the handshake and the offer precede the chunks; downwards only the handshake does.
-  cable.limit_next({{2 + at.offers, at.up_bytes}, {1 + at.replies, at.down_bytes}});
+  // Upwards the handshake and the offer precede the chunks; downwards only a Hello does.
+  cable.limit_next({{kUpwardsBefore + at.offers, at.up_bytes}, {1 + at.replies, at.down_bytes}});
   const std::size_t ended = a.ended.size(), told = a.advanced.size();
   const int offered = b.offered, completed = b.answers_completed;
   pair.begin();
   REQUIRE(world.until([&] {
-    return b.offered == offered + 1 && cable.came_up() == 2 + sent && cable.came_down() == 1 + at.offers &&
-           a.advanced.size() == told + at.replies && cable.broken_up() == (at.up_bytes > 0) &&
-           cable.broken_down() == (at.down_bytes > 0) && (!all || a.ended.size() > ended);
+    return b.offered == offered + 1 && cable.came_up() == kUpwardsBefore + sent &&
+           cable.came_down() == 1 + at.offers && a.advanced.size() == told + at.replies &&
+           cable.broken_up() == (at.up_bytes > 0) && cable.broken_down() == (at.down_bytes > 0) &&
+           (!all || a.ended.size() > ended);
   }));
   cable.cut(at.first);
   if (at.first == End::dialer) {
@@ -270,18 +273,22 @@ TEST_CASE("a connection cut in a chunk or a reply leaves no trace of that frame"
 TEST_CASE("a connection cut in its handshake or in the offer mixes nothing") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const std::size_t bytes : {1, 23, 24, 30, 1'000'000}) {
-      enum class In { hello, welcome, offer };
-      for (const In in : {In::hello, In::welcome, In::offer}) {
+      enum class In { hello, welcome, proof, offer };
+      for (const In in : {In::hello, In::welcome, In::proof, In::offer}) {
         CAPTURE(kind == Kind::tcp ? "tcp" : "memory", bytes, static_cast<int>(in));
         Pair pair(kind, kCases[0]);
         auto& [world, a, b, cable] = pair;
         Cable::Limits limits;
-        (in == In::welcome ? limits.down : limits.up) = {in == In::offer ? 1U : 0U, bytes};
+        (in == In::welcome ? limits.down : limits.up) = {in == In::offer   ? 2U
+                                                         : in == In::proof ? 1U
+                                                                           : 0U,
+                                                         bytes};
         cable.limit_next(limits);
         pair.begin();
-        const std::size_t sent = in == In::offer ? kWindow : 0;
+        const std::size_t sent = in >= In::proof ? kWindow : 0;
         REQUIRE(world.until([&] {
-          return cable.broken_up() != cable.broken_down() && cable.came_up() == (sent > 0 ? 2 + sent : 1);
+          return cable.broken_up() != cable.broken_down() &&
+                 cable.came_up() == (sent > 0 ? kUpwardsBefore + sent : 1);
         }));
         cable.cut();
         REQUIRE(pair.settles());
@@ -315,11 +322,11 @@ TEST_CASE("an exchange whose kept connection breaks restarts on a new one, unles
             b.arena->write(0, kBrokenB);
             const int accepted = b.accepted;
             const std::size_t told = a.advanced.size();
-            cable.limit({{2 + kBrokenCells + 1 + offers, 0}, {1 + kBrokenCells + replies, 0}});
+            cable.limit({{kUpwardsBefore + kBrokenCells + 1 + offers, 0}, {1 + kBrokenCells + replies, 0}});
             pair.begin();
             REQUIRE(world.until([&] {
               return b.accepted == accepted + 1 &&
-                     cable.came_up() == 2 + kBrokenCells + 1 + replies + kWindow &&
+                     cable.came_up() == kUpwardsBefore + kBrokenCells + 1 + replies + kWindow &&
                      cable.came_down() == 1 + kBrokenCells + offers && a.advanced.size() == told + replies;
             }));
             cable.cut(End::dialer);

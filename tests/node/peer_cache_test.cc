@@ -62,7 +62,8 @@ TEST_CASE("live members are remembered first, then failed ones, then earlier ent
                                            member(4, 7104, Liveness::alive), member(5, 7105, Liveness::alive),
                                            member(6, 7100, Liveness::alive)};
   introduce(membership, alive, actions);
-  membership.on(Instant{}, PeerId{4}, {}, wire::Leave{gossip::by_itself(member(4, 7104, Liveness::left))}, actions);
+  membership.on(Instant{}, PeerId{4}, {}, wire::Leave{gossip::by_itself(member(4, 7104, Liveness::left))},
+                actions);
   for (Instant now{}; now < Instant{std::chrono::seconds(60)}; now = now + std::chrono::milliseconds(100)) {
     for (const std::uint16_t id : {3, 5})
       membership.heard(now, PeerId{id}, {"127.0.0.1", static_cast<std::uint16_t>(7100 + id)}, actions);
