@@ -79,8 +79,7 @@ void Checkers::started(std::uint32_t machine) {
   current_[machine] = instances_.size();
   const PeerId id = world_->machine(machine).id;
   const auto earlier = by_id_.find(id.value);
-  const std::uint32_t incarnation =
-      earlier == by_id_.end() ? 0 : instances_[earlier->second].incarnation;
+  const std::uint32_t incarnation = earlier == by_id_.end() ? 0 : instances_[earlier->second].incarnation;
   by_id_[id.value] = instances_.size();
   Instance& instance = instances_.emplace_back();
   instance.id = id;
