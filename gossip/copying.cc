@@ -24,8 +24,11 @@ std::vector<const wire::Member*> Copying::donors() const {
 
 void Copying::start(Actions& out) {
   const auto candidates = donors();
+  const bool has_waited = std::exchange(waits_, candidates.empty());
   if (candidates.empty()) {
-    out.push_back(Notice{Notice::What::waiting, {}, "no member of the swarm has parameters to copy yet"});
+    if (!has_waited)
+      out.push_back(Notice{Notice::What::waiting, {}, "no member of the swarm has parameters to copy yet"});
+    version_ = run_.membership.version();
     next_request_ = run_.now + run_.options.state_retry.min;
     return;
   }
@@ -37,13 +40,16 @@ void Copying::start(Actions& out) {
 
 void Copying::restart(Duration delay) {
   afresh_ = true;
+  waits_ = false;  // the delay counts, whoever appears
   best_rate_ = 0;
   delay_ = run_.options.state_retry.min;
   next_request_ = run_.now + delay;
 }
 
 void Copying::tick(Actions& out) {
-  if (next_request_ <= run_.now) start(out);
+  // The members that the Welcome named answer one after the other: the first that has parameters is asked.
+  const bool has_news = waits_ && next_request_ != kNever && version_ != run_.membership.version();
+  if (has_news || next_request_ <= run_.now) start(out);
   if (!copy_) return;
   const Record* const donor = run_.membership.find(copy_->donor);
   const bool alive = donor != nullptr && donor->responds();

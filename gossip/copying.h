@@ -58,6 +58,8 @@ class Copying {
   PeerId last_donor_;     // replaced: chosen again only if no other exists
   Duration delay_;
   Instant next_request_ = kNever;
+  bool waits_ = false;         // no member had parameters
+  std::uint64_t version_ = 0;  // of the membership then
 };
 
 // What a peer does when its own replica holds values that are not finite: it exchanges nothing, copies a

@@ -39,9 +39,19 @@ void Introductions::offer(Instant now, PeerId teller, const wire::Member& news) 
   candidates_.push_back({news, teller});
 }
 
-void Introductions::keep(PeerId id) {
-  for (Candidate& candidate : candidates_)
-    if (candidate.member.id == id) candidate.kept = true;
+void Introductions::keep(const wire::Member& named) {
+  for (Candidate& candidate : candidates_) {
+    if (candidate.member.id != named.id) continue;
+    candidate.kept = true;
+    candidate.member.samples = named.samples;
+  }
+}
+
+std::uint64_t Introductions::samples() const {
+  std::uint64_t sum = 0;
+  for (const Candidate& candidate : candidates_)
+    if (candidate.kept) sum = add_saturated(sum, candidate.member.samples);
+  return sum;
 }
 
 void Introductions::tick(Instant now, Actions& out) {

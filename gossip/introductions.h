@@ -30,8 +30,16 @@ class Introductions {
   // A member says that another one lives, which this peer does not know. REQUIRES: the news are authentic.
   void offer(Instant now, PeerId teller, const wire::Member& news);
   bool is_waiting(PeerId id) const { return find(id) != nullptr; }
-  // A Welcome names it: if it does not answer, it is not forgotten, but returned by take_silent().
-  void keep(PeerId id);
+  // The Welcome names it, if it is waiting: its samples count, and if it does not answer, it is returned by
+  // take_silent().
+  void keep(const wire::Member& named);
+  // Of one that the Welcome names; else 0.
+  std::uint64_t samples_of(PeerId id) const {
+    const Candidate* const candidate = find(id);
+    return candidate != nullptr && candidate->kept ? candidate->member.samples : 0;
+  }
+  // Of all that the Welcome names.
+  std::uint64_t samples() const;
   std::vector<wire::Member> take_silent() { return std::exchange(silent_, {}); }
   // Pings as many as may be. A teller whose members have all answered, and which knows more, is asked for
   // them.

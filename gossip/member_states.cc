@@ -116,7 +116,7 @@ bool MemberStates::meet(Instant now, PeerId teller, const Member& news, Actions&
 bool MemberStates::add_live(Instant now, const Member& news, Actions& out) {
   if (view_.members.size() >= view_.options.members_max && !view_.members.erase_longest_dead()) return false;
   Member member = news;
-  member.samples = 0;
+  member.samples = introductions_.samples_of(news.id);
   Record& record = insert(now, member, Liveness::alive);
   progressed(now, news.id, record, news.samples, out);
   out.push_back(Notice{Notice::What::joined, news.id, described(news)});

@@ -57,8 +57,10 @@ class MemberStates {
   void merge(Instant now, PeerId teller, std::span<const wire::Member> news, Actions& out);
   // A member that was dead before this peer met it. Null if it is known or the table is full.
   Record* add_dead(Instant now, const wire::Member& dead, wire::Liveness liveness);
-  // The Welcome named it as live: it counts as failed if it does not answer, so that its samples do.
-  void keep(PeerId id) { introductions_.keep(id); }
+  // The Welcome names it: its samples count at once, and if it does not answer, it has failed.
+  void keep(const wire::Member& named) { introductions_.keep(named); }
+  // Of members that the Welcome names and that have not answered yet.
+  std::uint64_t expected_samples() const { return introductions_.samples(); }
   // A known member consumed at least this number of samples, as `teller` says.
   void progressed(Instant now, PeerId teller, Record& record, std::uint64_t samples, Actions& out);
   // This peer consumed this number of samples.
@@ -163,7 +165,10 @@ class Membership {
   }
 
   // Samples that the whole swarm consumed, as far as known.
-  std::uint64_t swarm_samples() const { return add_saturated(view_.self.samples, view_.members.samples()); }
+  std::uint64_t swarm_samples() const {
+    const std::uint64_t others = add_saturated(view_.members.samples(), states_.expected_samples());
+    return add_saturated(view_.self.samples, others);
+  }
   std::uint64_t retired_samples(std::span<const wire::Member> except) const {
     return view_.members.retired_samples(except);
   }

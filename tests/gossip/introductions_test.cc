@@ -255,6 +255,28 @@ TEST_CASE("a named member that only its teller reaches becomes known by a signed
   REQUIRE_FALSE(table.membership.find(PeerId{50})->last_heard);
 }
 
+TEST_CASE("a live member of the Welcome that does not answer has failed, and its samples count once") {
+  for (const bool is_back : {false, true}) {
+    Table table;
+    auto named = member(50);
+    named.samples = 700;
+    table.membership.welcomed(at(1s), PeerId{2}, std::vector{member(2), named}, 0, table.out);
+    REQUIRE_FALSE(table.knows(50));
+    REQUIRE(table.membership.swarm_samples() == 700);
+    // Others cannot add to them.
+    named.samples = UINT64_MAX;
+    table.says(at(1s), 2, named);
+    REQUIRE(table.membership.swarm_samples() == 700);
+    if (is_back) table.introduce(at(2s), {member(50)});  // it does not know its samples yet
+    REQUIRE(table.membership.swarm_samples() == 700);
+    table.run(at(5s), {2, 50});
+    REQUIRE(table.knows(50));
+    REQUIRE(table.liveness(50) == (is_back ? wire::Liveness::alive : wire::Liveness::failed));
+    REQUIRE(table.membership.swarm_samples() == 700);
+    REQUIRE(table.record(50).samples == 700);
+  }
+}
+
 TEST_CASE("unsigned, dead and strangers' hearsay about unknown members is ignored") {
   Table table;
   table.learn(2, 2);

@@ -120,10 +120,11 @@ TEST_CASE("a joiner waits until a member has parameters, and then copies them") 
   REQUIRE(all<FetchState>(waits).empty());
   REQUIRE(noticed(waits, Notice::What::waiting).size() == 1);
   REQUIRE(all<FetchState>(life.waits(at(2s), {2})).empty());
-  life.meets(member(2));
-  const auto asks = all<FetchState>(life.waits(at(3s), {2}));
+  REQUIRE(noticed(life.out, Notice::What::waiting).size() == 1);
+  const auto asks = all<FetchState>(life.meets(member(2)));  // at once
   REQUIRE(asks.size() == 1);
   REQUIRE(asks[0].donor == PeerId{2});
+  REQUIRE(all<FetchState>(life.waits(at(3s), {2})).empty());
 }
 
 TEST_CASE("a lost donor is replaced after a pause") {

@@ -325,7 +325,8 @@ TEST_CASE("a joiner counts every member's samples once, including dead ones that
   Table joiner(500);
   joiner.membership.welcomed(at(30s), PeerId{1}, told, member_table.membership.retired_samples(told),
                              joiner.out);
-  REQUIRE(joiner.membership.live_others() == 1);  // it asks the others first
+  REQUIRE(joiner.membership.live_others() == 1);      // it asks the others first,
+  REQUIRE(joiner.membership.swarm_samples() == sum);  // but counts their samples
   joiner.introduce(at(30s), members);
   REQUIRE(joiner.membership.live_others() == 11);
   REQUIRE(joiner.membership.swarm_samples() == sum);

@@ -31,6 +31,27 @@ TEST_CASE("the same seed draws the same faults, another seed others") {
   }
 }
 
+TEST_CASE("in each seed one member lies, and all kinds of lies are drawn") {
+  std::set<LieKind> kinds;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    std::set<std::uint32_t> liars;
+    for (const Incident& incident : draw(seed, *Faults::named("lies"), kSetting).incidents) {
+      const auto* const lies = std::get_if<Lies>(&incident);
+      if (lies == nullptr) continue;
+      liars.insert(lies->machine);
+      kinds.insert(lies->kind);
+      REQUIRE(lies->from < lies->to);
+      REQUIRE(lies->to <= kSetting.to);
+      REQUIRE(lies->every > 0s);
+    }
+    REQUIRE(liars.size() <= 1);
+  }
+  REQUIRE(kinds.size() == kLieKinds);
+  std::set<std::string> names;
+  for (const LieKind kind : kinds) names.insert(name(kind));
+  REQUIRE(names.size() == kLieKinds);
+}
+
 TEST_CASE("faults begin and end within their time and are in order") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const FaultDraw drawn = draw(seed, *Faults::named("all"), kSetting);

@@ -40,6 +40,7 @@ TEST_CASE("each guard against lies is necessary: without it, lies are found with
     REQUIRE(found.has_value());
     CAPTURE(found->text);
     CHECK(found->statement == 8);
+    CHECK_FALSE(hunt_seed(options, seed - 1).violation);  // with all guards nobody believes the same lies
   }
 }
 
