@@ -16,7 +16,7 @@ void Credit::own(Instant now, std::uint64_t samples) { own_.add(now, samples); }
 bool Credit::accept(Instant now, Record& record, std::uint64_t samples, bool by_itself) {
   const double speed = reference(now, record);
   const double most = by_itself
-                          ? limit(now, record, std::max(speed, kSlowest), kOwnFactor)
+                          ? limit(now, record, speed > 0 ? std::max(speed, kSlowest) : kUnknown, kOwnFactor)
                           : limit(now, record, std::max(speed, record.speed.per_second()), kOthersFactor);
   if (view_.options.guards.samples && static_cast<double>(samples) > most) return false;
   if (by_itself) record.speed.add(now, samples);

@@ -16,8 +16,9 @@ class Credit {
   // A GPU can be some hundred times as fast as the only other peer, a CPU.
   static constexpr double kOwnFactor = 1000;
   static constexpr double kOthersFactor = 4;
-  static constexpr double kSlowest =
-      1000;  // samples a second: a member's own claims are not compared with less
+  // Samples a second. A member's own claims are compared with at least the former, or with the latter while
+  // no speed is known.
+  static constexpr double kSlowest = 1000, kUnknown = 100'000;
   static constexpr std::uint64_t kSlack = 4096;  // samples
 
   explicit Credit(const LocalView& view) : view_(view) {}

@@ -63,8 +63,8 @@ void Joining::welcomed(const Received& from, const wire::Welcome& welcome, Actio
     return membership.heard(run_.now, from.from, from.address, out);
   }
   manifest_ = welcome.manifest;
-  run_.set_run_start(run_.now - welcome.elapsed);
-  membership.welcomed(run_.now, from.from, welcome.members, welcome.retired_samples, out);
+  run_.run_start = run_.now - welcome.elapsed;
+  membership.welcomed(run_.now, from.from, welcome.members, welcome.retired_samples, out, welcome.elapsed);
   membership.heard(run_.now, from.from, from.address, out);
   membership.sync_with({from.from, from.address}, out);  // the members that the Welcome left out
   take_earlier_samples(welcome.members);

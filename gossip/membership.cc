@@ -44,6 +44,7 @@ void Membership::set_vitals(const wire::Vitals& vitals) {
 // ---- time ----
 
 void Membership::start(Instant now) {
+  view_.run_start = now;
   prober_.start(now);
   next_gossip_ = view_.jittered(now, view_.options.gossip_interval);
   views_.start(now);
@@ -178,7 +179,8 @@ void Membership::on(Instant now, PeerId from, const Address&, const wire::Leave&
 }
 
 void Membership::welcomed(Instant now, PeerId by, std::span<const Member> members,
-                          std::uint64_t retired_samples, Actions& out) {
+                          std::uint64_t retired_samples, Actions& out, Duration elapsed) {
+  view_.run_start = now - elapsed;
   view_.members.add_samples(retired_samples);
   for (const Member& member : members) {
     if (member.liveness > Liveness::suspect) {

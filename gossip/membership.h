@@ -138,14 +138,11 @@ class Membership {
     view_.self.samples = std::max(view_.self.samples, samples);
     states_.progressed(now, view_.self.samples);
   }
-  void set_run_start(Instant start) { view_.run_start = start; }
   void set_device(const std::string& device) {  // sent with the next phase
     view_.change_self([&](wire::Member& self) { self.device = device; });
   }
   void set_vitals(const wire::Vitals& vitals);
   const std::optional<wire::Vitals>& vitals() const { return view_.vitals; }
-  // Whether its author has signed it.
-  bool is_authentic(const wire::Rewire& rewire) const { return view_.is_authentic(rewire); }
   // The topology that this peer follows.
   void set_topology(const wire::Revision& revision) { view_.topology = revision; }
 
@@ -209,7 +206,7 @@ class Membership {
   // A member says that another live one advertises the address of this peer.
   void address_taken(Instant now, PeerId teller, Actions& out) { states_.address_taken(now, teller, out); }
   void welcomed(Instant now, PeerId by, std::span<const wire::Member> members, std::uint64_t retired_samples,
-                Actions& out);
+                Actions& out, Duration elapsed = {});  // since the run began
   // Probes this member now.
   void doubt(Instant now, PeerId id, Actions& out) {
     Record* const record = view_.members.find(id);

@@ -68,7 +68,7 @@ void Peer::run_timers(Actions& out) {
 // ---- joining ----
 
 void Peer::handle(const Start&, Actions& out) {
-  run_.set_run_start(run_.now);
+  run_.run_start = run_.now;
   run_.membership.start(run_.now);
   joining_.start(out);
 }
@@ -93,7 +93,7 @@ void Peer::handle(const Prepared& prepared, Actions& out) {
       break;
   }
   if (!joining_.is_beginner()) return copying_.start(out);
-  run_.set_run_start(run_.now - run_.options.earlier.elapsed);
+  run_.run_start = run_.now - run_.options.earlier.elapsed;
   start_training(out);
 }
 

@@ -27,7 +27,7 @@ bool Rewiring::requested(const RewireRequested& requested, Actions& out) {
 bool Rewiring::received(const Received& from, const wire::Rewire& rewire, Actions& out) {
   run_.membership.heard(run_.now, from.from, from.address, out);
   if (rewire.revision.number > latest_.revision.number + kRevisionJumpMax) return false;
-  if (rewire.revision > latest_.revision) return run_.membership.is_authentic(rewire) && adopt(rewire, out);
+  if (rewire.revision > latest_.revision) return is_authentic(rewire) && adopt(rewire, out);
   correct({from.from, from.address}, rewire.revision, out);
   return false;
 }

@@ -28,6 +28,10 @@ class Rewiring {
   std::optional<std::string> obstacle_to_setting(const topologies::Topology& topology) const;
 
  private:
+  bool is_authentic(const wire::Rewire& rewire) const {
+    const PeerOptions& options = run_.options;
+    return !options.membership.guards.signatures || gossip::is_authentic(*options.identity, rewire);
+  }
   bool adopt(const wire::Rewire& rewire, Actions& out);
 
   RunState& run_;

@@ -99,10 +99,6 @@ struct RunState {
   std::uint64_t samples_before = 0;  // that the swarm counts for earlier lives of this id
 
   PeerId id() const { return membership.self().id; }
-  void set_run_start(Instant start) {
-    run_start = start;
-    membership.set_run_start(start);
-  }
   wire::Phase phase() const { return membership.self().phase; }
   std::uint64_t steps() const { return membership.self().steps; }
   const RuleTraits& rule() const { return traits(rules ? rules->rule : Rule::none); }
