@@ -46,6 +46,29 @@ wire::Revision revision(Random& random) {
   return random.chance(0.5) ? wire::Revision{} : wire::Revision{1 + random.below(99), PeerId{random.bits()}};
 }
 
+wire::Message request(Random& random) {
+  wire::PingRequest request;
+  request.sequence = 1 + random.below(99);
+  request.target = PeerId{random.bits() | 1};
+  request.address = {"p1", 7100};
+  request.members = members(random);
+  return request;
+}
+
+wire::Message gossip(Random& random) {
+  wire::Gossip gossip{members(random), random.chance(0.5), {}};
+  for (std::size_t k = random.below(200); k > 0; --k)
+    gossip.progress.push_back({PeerId{random.bits() | 1}, k});
+  return gossip;
+}
+
+wire::Message welcome(Random& random) {
+  wire::Manifest manifest{"lenet", "mnist", random.bits(), 129'068, 1, {}};
+  for (std::size_t k = random.below(20); k > 0; --k)
+    manifest.settings.push_back({text(random, 5, 25), text(random, 1, 12)});
+  return wire::Welcome{manifest, Duration{5}, members(random)};
+}
+
 wire::Message message(Random& random, std::size_t kind) {
   switch (kind) {
     case 0:
@@ -67,38 +90,24 @@ wire::Message message(Random& random, std::size_t kind) {
       }
       return ping;
     }
-    case 3: {
-      wire::PingRequest request;
-      request.sequence = 1 + random.below(99);
-      request.target = PeerId{random.bits() | 1};
-      request.address = {"p1", 7100};
-      request.members = members(random);
-      return request;
-    }
+    case 3:
+      return request(random);
     case 4: {
       wire::Ack ack{1 + random.below(99), members(random)};
       if (random.chance(0.5)) ack.on_behalf = PeerId{random.bits() | 1};
       if (random.chance(0.5)) ack.signature = bytes<Signature>(random);
       return ack;
     }
-    case 5: {
-      wire::Gossip gossip{members(random), random.chance(0.5), {}};
-      for (std::size_t k = random.below(200); k > 0; --k)
-        gossip.progress.push_back({PeerId{random.bits() | 1}, k});
-      return gossip;
-    }
+    case 5:
+      return gossip(random);
     case 6:
       return wire::Digest{std::vector<std::uint64_t>(wire::kDigestBuckets, 7), revision(random)};
     case 7:
       return wire::View{random.bits(), true, members(random), revision(random)};
     case 8:
       return wire::Join{member(random)};
-    case 9: {
-      wire::Manifest manifest{"lenet", "mnist", random.bits(), 129'068, 1, {}};
-      for (std::size_t k = random.below(20); k > 0; --k)
-        manifest.settings.push_back({text(random, 5, 25), text(random, 1, 12)});
-      return wire::Welcome{manifest, Duration{5}, members(random)};
-    }
+    case 9:
+      return welcome(random);
     case 10:
       return wire::Leave{member(random)};
     case 11:
