@@ -10,6 +10,7 @@ std::optional<RefusalReason> Encounters::objection_to(const Offer& offer) const 
   if (run_.phase() == Phase::joining || run_.diverged) return RefusalReason::not_ready;
   // Members introduce themselves before they exchange; a stranger is not answered.
   if (initiator == nullptr) return RefusalReason::not_ready;
+  if (initiator->observes) return RefusalReason::not_allowed;
   if (initiator->quarantined_until > run_.now) return RefusalReason::quarantined;
   return std::nullopt;
 }

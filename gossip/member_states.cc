@@ -138,6 +138,7 @@ Record& MemberStates::insert(Instant now, const Member& member, Liveness livenes
   record.changed = now;
   record.member.accuser = {};
   record.member.liveness = liveness;
+  record.observes = std::ranges::binary_search(view_.options.observers, member.id);
   return view_.members.insert(std::move(record));
 }
 

@@ -91,6 +91,7 @@ struct Record {
   bool rumor_queued = false;
   bool met = false;                    // it has sent this peer a message
   bool superseded = false;             // another peer with its address was heard later: not retried
+  bool observes = false;               // one of MembershipOptions::observers
   bool unanswered = false;             // a suspect: it did not answer this peer either
   bool incredible = false;             // it claimed more samples than possible
   Instant warned_at{Duration::min()};  // when it was last sent the rumors about itself
@@ -100,7 +101,7 @@ struct Record {
   bool responds() const { return is_live() && !unanswered; }
   // Whether an exchange with it may begin.
   bool may_exchange(Instant now) const {
-    return responds() && quarantined_until <= now && avoided_until <= now;
+    return responds() && !observes && quarantined_until <= now && avoided_until <= now;
   }
   // Counts a request to ping another member; false if there were too many in this second.
   bool may_request_relay(Instant now) {
@@ -237,6 +238,7 @@ struct MembershipOptions {
   Duration quarantine = std::chrono::seconds(60);
   std::size_t members_max = 65536;  // in the table; the longest dead make room
   Guards guards{};
+  std::vector<PeerId> observers{};  // sorted; this peer exchanges with none of them and copies from none
 };
 
 // A peer's local view of the swarm: its own entry, the table of the others, and the random stream that all

@@ -12,7 +12,8 @@ namespace starling::gossip {
 std::vector<const wire::Member*> vertices(const Membership& membership) {
   std::vector<const wire::Member*> vertices{&membership.self()};
   for (const Record& record : membership.others()) {
-    if (record.is_live() && record.member.phase >= wire::Phase::training) vertices.push_back(&record.member);
+    if (record.is_live() && !record.observes && record.member.phase >= wire::Phase::training)
+      vertices.push_back(&record.member);
   }
   // Shorter names first, so that p2 comes before p10.
   std::ranges::sort(vertices, {}, [](const wire::Member* member) {

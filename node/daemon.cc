@@ -137,6 +137,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.address = self.address;
   peer.http = teller_.http_address();
   peer.seed = entropy();
+  if (const auto& allow = parts_.options.allow) peer.membership.observers = allow->observers();
   if (parts_.resumed) peer.earlier = parts_.resumed->earlier;
   peer.join = peer.contacts = parts_.options.join;
   keeper_.add_contacts(peer);

@@ -5,7 +5,8 @@
 //   0123456789abcdef observer  the laptop of Ann
 //
 // An id has 16 hexadecimal digits. The role `member` or `observer` follows, `member` if there is none; text
-// after a role or a '#' is a comment.
+// after a role or a '#' is a comment. An observer may join and copy the parameters, but the peer exchanges
+// with it and copies from it never.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
@@ -34,6 +36,12 @@ class AllowList {
   std::optional<Role> role(PeerId peer) const {
     const auto found = roles_.find(peer);
     return found == roles_.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::vector<PeerId> observers() const {  // sorted
+    std::vector<PeerId> ids;
+    for (const auto& [id, role] : roles_)
+      if (role == Role::observer) ids.push_back(id);
+    return ids;
   }
   std::size_t size() const { return roles_.size(); }
 

@@ -247,4 +247,29 @@ TEST_CASE("the next deadline is always later than now, whatever happens") {
   }
 }
 
+TEST_CASE("an observer is no partner: nobody begins an exchange with it, accepts one, or copies from it") {
+  PeerOptions options;
+  options.membership.observers = {PeerId{2}};
+  Life life(options);
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3});
+  for (std::uint64_t step = 1; step <= 50; ++step) {
+    for (const auto& begun : all<BeginExchange>(life.happens(Stepped{step, 32 * step}))) {
+      REQUIRE(begun.partner == PeerId{3});
+      life.happens(ExchangeEnded{begun.exchange, Outcome::completed});
+    }
+  }
+  REQUIRE(life.peer.view().exchanges.completed > 0);
+  const auto answers = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1, 0}));
+  REQUIRE(answers.size() == 1);
+  REQUIRE_FALSE(answers[0].accept);
+  REQUIRE(answers[0].reason == wire::RefusalReason::not_allowed);
+
+  PeerOptions joins = joining({2});
+  joins.membership.observers = {PeerId{2}};
+  Life joiner(joins);
+  joiner.happens(Start{});
+  joiner.hears(2, wire::Welcome{manifest(), 1s, {member(2)}, 0});
+  REQUIRE(all<FetchState>(joiner.happens(Prepared{rules_of()})).empty());
+}
+
 }  // namespace starling::gossip
