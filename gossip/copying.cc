@@ -11,8 +11,9 @@ std::vector<const wire::Member*> Copying::donors() const {
     if (record.may_exchange(run_.now) && record.member.phase >= wire::Phase::training)
       donors.push_back(&record.member);
   }
-  // A server keeps only the part that it serves up to date; a worker keeps all.
-  if (run_.rule().meeting == Meeting::served) {
+  // A server keeps only the part that it serves up to date; a worker keeps all. But if a worker has none to
+  // give, all may wait for one another, and only a server has parameters.
+  if (run_.rule().meeting == Meeting::served && !refused_) {
     const auto is_server = [&](const wire::Member* m) {
       return role_of(m->name, run_.rules->servers).kind != Role::Kind::worker;
     };
@@ -40,6 +41,7 @@ void Copying::start(Actions& out) {
 
 void Copying::restart(Duration delay) {
   afresh_ = true;
+  refused_ = false;
   waits_ = false;  // the delay counts, whoever appears
   best_rate_ = 0;
   delay_ = run_.options.state_retry.min;
@@ -84,6 +86,7 @@ void Copying::drop_donor(Actions& out) {
 void Copying::lost(const StateLost& lost, Actions& out) {
   if (!copy_) return;
   last_donor_ = copy_->donor;
+  refused_ = true;
   if (lost.poisoned) run_.membership.poisoned_by(run_.now, copy_->donor, out);
   copy_.reset();
   next_request_ = run_.now + varied(run_.random, delay_);

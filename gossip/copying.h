@@ -56,6 +56,7 @@ class Copying {
   bool afresh_ = false;   // the next copy keeps no chunk
   double best_rate_ = 0;  // chunks per second, over all donors
   PeerId last_donor_;     // replaced: chosen again only if no other exists
+  bool refused_ = false;  // a donor failed since the last restart()
   Duration delay_;
   Instant next_request_ = kNever;
   bool waits_ = false;         // no member had parameters

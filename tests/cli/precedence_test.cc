@@ -47,6 +47,7 @@ class Places {
   Places() {
     for (const char* which : {"a", "b", "c"}) {
       REQUIRE(run({"key", "new", folder_.file(std::string(which) + ".key")}).exit_code == 0);
+      folder_.write(std::string(which) + ".allow", "0123456789abcdef\n");
       const std::string token = std::string(which) + ".token";
       folder_.write(token, "0123456789abcdef\n");
       REQUIRE(::chmod(folder_.file(token).c_str(), 0600) == 0);
@@ -108,6 +109,7 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
   const std::string name = flag.at("name"), placeholder = flag.at("placeholder");
   if (name == "--key") return places.files(".key");
   if (name == "--token-file") return places.files(".token");
+  if (name == "--allow") return places.files(".allow");
   if (placeholder == "DIR" || placeholder == "FILE" || placeholder == "FILE|DIR")
     return places.files(name.substr(1));
   for (const auto* table : {&kByName, &kByPlaceholder}) {

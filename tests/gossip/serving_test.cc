@@ -216,4 +216,18 @@ TEST_CASE("clocks hold workers too far ahead, reject those behind, and ignore th
   CHECK(clocks.judge({b, 5, 9}) == Verdict::accept);  // not counted, so always accepted
 }
 
+TEST_CASE("workers that have all lost their replicas copy from a server") {
+  Life life = worker(Rule::parameter_server, 1);
+  life.meets(member(3));  // another worker
+  life.happens(ReplicaDiverged{});
+  life.waits(life.now + 1s, {3, 10});
+  const auto copies = [&life] { return all<FetchState>(life.out); };
+  REQUIRE(copies().size() == 1);
+  REQUIRE(copies()[0].donor == PeerId{3});
+  life.happens(StateLost{"it has none to give"});
+  life.waits(life.now + 2s, {3, 10});
+  REQUIRE(copies().size() == 2);
+  REQUIRE(copies()[1].donor == PeerId{10});
+}
+
 }  // namespace starling::gossip
