@@ -71,6 +71,15 @@ def foreign_records(run):
     require(status == 200, f"the topology cannot be set any more: {status} {body}")
 
 
+def forged_floods(run):
+    """14: floods of forged records do not keep a peer busy"""
+    liar = run.member("flooder")
+    known = [liar.named(peer.name) for peer in run.peers]
+    flood = encoded(gossip([changed(known[n % 3], incarnation=HIGHEST - n) for n in range(2000)]))
+    while run.goes_on(0.5):
+        liar.send_bytes(flood)
+
+
 def pinned_vitals(run):
     """18: a sequence of 2^32-1 does not pin the figures of another member"""
     liar = run.member("doctor")

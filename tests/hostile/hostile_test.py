@@ -46,6 +46,7 @@ ATTACKS = [
     (data.tiny_chunks_are_refused, [OPEN]),
     (connection.garbage, [OPEN, KEYED]),
     (gossip.foreign_records, [OPEN]),
+    (gossip.forged_floods, [OPEN]),
     (data.flipped_signs, [CLIPPED]),
     (data.flipped_signs_of_many, [CLIPPED]),
     (data.huge_manifests, [OPEN]),
