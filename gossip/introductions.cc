@@ -39,6 +39,11 @@ void Introductions::offer(Instant now, PeerId teller, const wire::Member& news) 
   candidates_.push_back({news, teller});
 }
 
+void Introductions::keep(PeerId id) {
+  for (Candidate& candidate : candidates_)
+    if (candidate.member.id == id) candidate.kept = true;
+}
+
 void Introductions::tick(Instant now, Actions& out) {
   for (std::size_t k = candidates_.size(); k-- > 0;)
     if (candidates_[k].deadline <= now) fail(now, k);
@@ -119,6 +124,7 @@ void Introductions::fail(Instant now, std::size_t index) {
   Teller& teller = tellers_[candidates_[index].teller];
   teller.failures = failures(teller, now) + 1;
   teller.counted = now;
+  if (candidates_[index].kept) silent_.push_back(candidates_[index].member);
   erase(index);
 }
 

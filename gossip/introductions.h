@@ -1,14 +1,15 @@
 // Members that this peer knows only from what others say. Each is pinged once, if need be through the member
 // that named it, and becomes a member when it has answered (MemberStates). Until then it is no vertex of the
 // topology, nobody copies from it or gossips with it, and nobody is told about it. One that does not answer
-// is forgotten. Lies about members that do not exist have a bounded cost: at most kPerTeller wait for each
-// teller and kTotal in all, a few pings are under way at a time, and each of its members that did not answer
-// takes one place of a teller for a while.
+// is forgotten, except if the Welcome named it: then it has failed. Lies about members that do not exist have
+// a bounded cost: at most kPerTeller wait for each teller and kTotal in all, a few pings are under way at a
+// time, and each of its members that did not answer takes one place of a teller for a while.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "gossip/actions.h"
@@ -29,6 +30,9 @@ class Introductions {
   // A member says that another one lives, which this peer does not know. REQUIRES: the news are authentic.
   void offer(Instant now, PeerId teller, const wire::Member& news);
   bool is_waiting(PeerId id) const { return find(id) != nullptr; }
+  // A Welcome names it: if it does not answer, it is not forgotten, but returned by take_silent().
+  void keep(PeerId id);
+  std::vector<wire::Member> take_silent() { return std::exchange(silent_, {}); }
   // Pings as many as may be. A teller whose members have all answered, and which knows more, is asked for
   // them.
   void tick(Instant now, Actions& out);
@@ -55,6 +59,7 @@ class Introductions {
     Instant deadline = kNever;  // of the answer; kNever: not pinged yet
     Instant ask_teller = kNever;
     std::uint64_t sequence = 0;  // of the ping
+    bool kept = false;
   };
   struct Teller {
     std::size_t waiting = 0;  // candidates
@@ -75,6 +80,7 @@ class Introductions {
   std::vector<Candidate> candidates_;  // the oldest first
   std::size_t pinged_ = 0;             // of them
   std::map<PeerId, Teller> tellers_;   // that have candidates or failures
+  std::vector<wire::Member> silent_;   // kept ones that did not answer
 };
 
 }  // namespace starling::gossip

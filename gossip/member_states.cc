@@ -203,9 +203,10 @@ void MemberStates::correct(PeerId teller, std::span<const Member> news, Actions&
 void MemberStates::heard(Instant now, Record& record, Actions& out) {
   if (record.superseded) {
     report_conflict(now, record, out);
-  } else if (!record.last_heard) {
+  } else if (!record.met) {  // not each time that it is heard again after it was unreachable
     supersede(now, record, out);
   }
+  record.met = true;
   record.superseded = false;
   record.unanswered = false;
   record.last_heard = now;
@@ -335,6 +336,9 @@ void MemberStates::tick(Instant now, Actions& out) {
       settle_suspicion(now, record, out);  // may remove it from suspects_
   }
   introductions_.tick(now, out);
+  for (const Member& silent : introductions_.take_silent()) {
+    if (add_dead(now, silent, Liveness::failed) != nullptr) retries_.restart(now);
+  }
 }
 
 // The window of a suspect has passed. It has failed if it did not answer this peer either.

@@ -89,6 +89,7 @@ struct Record {
   std::uint8_t failed_exchanges = 0;   // in a row
   std::uint8_t poisonings = 0;         // since the last quarantine
   bool rumor_queued = false;
+  bool met = false;                    // it has sent this peer a message
   bool superseded = false;             // another peer with its address was heard later: not retried
   bool unanswered = false;             // a suspect: it did not answer this peer either
   bool incredible = false;             // it claimed more samples than possible

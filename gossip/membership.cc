@@ -189,6 +189,7 @@ void Membership::welcomed(Instant now, PeerId by, std::span<const Member> member
     }
   }
   merge(now, by, members, out);
+  for (const Member& member : members) states_.keep(member.id);
 }
 
 void Membership::spread(Instant now, Actions& out) {

@@ -57,6 +57,8 @@ class MemberStates {
   void merge(Instant now, PeerId teller, std::span<const wire::Member> news, Actions& out);
   // A member that was dead before this peer met it. Null if it is known or the table is full.
   Record* add_dead(Instant now, const wire::Member& dead, wire::Liveness liveness);
+  // The Welcome named it as live: it counts as failed if it does not answer, so that its samples do.
+  void keep(PeerId id) { introductions_.keep(id); }
   // A known member consumed at least this number of samples, as `teller` says.
   void progressed(Instant now, PeerId teller, Record& record, std::uint64_t samples, Actions& out);
   // This peer consumed this number of samples.
@@ -154,7 +156,7 @@ class Membership {
     return view_.members.version() + static_cast<std::uint64_t>(view_.self.phase);  // both only grow
   }
   std::vector<std::uint64_t> digest() const { return view_.digest(); }
-  // Entries in internal queues, which other peers can fill: at most two for every member, and a thousand.
+  // Entries in internal queues, which other peers can fill: at most two for every member, and 1,500.
   std::size_t queued() const {
     return rumors_.members_queued() + rumors_.progress_queued() + prober_.queued() + view_.circle.size() +
            states_.queued();

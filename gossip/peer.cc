@@ -15,6 +15,7 @@ Peer::View Peer::view() const {
   return {run_.membership,
           exchanges_.counts(),
           run_.membership.swarm_samples(),
+          run_.samples_before,
           run_.run_start,
           run_.rules ? &run_.rules->topology : nullptr,
           std::visit([](const auto& it) { return it.round(); }, encounters_),

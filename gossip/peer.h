@@ -54,6 +54,7 @@ class Peer {
     const Membership& membership;
     const ExchangeCounts& exchanges;
     std::uint64_t swarm_samples;
+    std::uint64_t samples_before;  // that the swarm counts for earlier lives of this id
     Instant run_start;
     const topologies::Topology* topology;  // null before the peer is prepared
     std::uint64_t round;                   // the latest that it began; 0: none

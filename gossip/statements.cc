@@ -11,7 +11,8 @@
 namespace starling::gossip {
 namespace {
 
-enum class Kind : std::uint8_t { member = 1, rewire = 2, answer = 3 };
+// The first byte. 3 and 4 are those of the handshake, which the same keys sign.
+enum class Kind : std::uint8_t { member = 1, rewire = 2, answer = 5 };
 
 // Appends values in little-endian order, and texts after their length.
 class Writer {

@@ -74,18 +74,16 @@ asio::awaitable<LinkResult<Frame>> Link::read() {
 
   Frame out;
   out.kind = header->kind;
-  std::uint64_t checksum = 0;
-  if (out.kind == wire::FrameKind::control) {
-    out.body = body;
-    checksum = wire::control_checksum(frame, body);
-  } else {
-    out.body = body.subspan(wire::kChunkHeadBytes);
-    checksum = wire::chunk_checksum(Bytes(frame).first<wire::kChunkPrefixBytes>(), out.body);
-  }
-  if (checksum != header->checksum) {
+  const bool is_chunk = out.kind == wire::FrameKind::chunk;
+  out.body = is_chunk ? body.subspan(wire::kChunkHeadBytes) : body;
+  const auto checksum = [&] {
+    return is_chunk ? wire::chunk_checksum(Bytes(frame).first<wire::kChunkPrefixBytes>(), out.body)
+                    : wire::control_checksum(frame, body);
+  };
+  if (!authenticates() && checksum() != header->checksum) {
     co_return fail(LinkErrorKind::bad_checksum, "a frame's checksum does not match its bytes");
   }
-  if (out.kind == wire::FrameKind::chunk) {
+  if (is_chunk) {
     const auto head = wire::parse_chunk_head(Bytes(body).first<wire::kChunkHeadBytes>(), header->body_bytes);
     if (!head.ok()) co_return fail(head.error());
     out.chunk = *head;
@@ -242,9 +240,15 @@ asio::awaitable<LinkStatus> write_message(Link& link, wire::Message message) {
   co_return co_await link.write(*frame);
 }
 
+void write_prefix(const Link& link, const wire::ChunkHead& head, Bytes values,
+                  std::span<std::byte, wire::kChunkPrefixBytes> prefix) {
+  const auto checksum = link.authenticates() ? wire::Checksum::none : wire::Checksum::computed;
+  wire::write_chunk_prefix(head, values, prefix, checksum);
+}
+
 asio::awaitable<LinkStatus> write_chunk(Link& link, wire::ChunkHead head, Bytes floats) {
   std::array<std::byte, wire::kChunkPrefixBytes> prefix;
-  wire::write_chunk_prefix(head, floats, prefix);
+  write_prefix(link, head, floats, prefix);
   co_return co_await link.write(prefix, floats);
 }
 

@@ -51,7 +51,8 @@ class Link : public std::enable_shared_from_this<Link> {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // The next frame, with a valid header and checksum, and the head of a chunk parsed.
+  // The next frame, with a valid header and, unless the link authenticates(), a valid checksum, and the head
+  // of a chunk parsed.
   asio::awaitable<LinkResult<Frame>> read();
 
   // Writes `head`, then `body`, without copying them: one or several complete frames, such as
@@ -90,6 +91,9 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // Whether its key is not one of the swarm's any more: it should end after the present exchange or message.
   virtual bool is_outdated() const { return false; }
+
+  // Whether the bytes that arrive are known to be those that the remote wrote, so frames need no checksum.
+  virtual bool authenticates() const { return false; }
 
   // Bytes that only the two ends of this connection know and that no other connection has. Empty if it is not
   // encrypted. REQUIRES: a frame has been read or written.
@@ -161,6 +165,10 @@ using LinkPtr = std::shared_ptr<Link>;
 
 // REQUIRES: `link` outlives the call (hold its LinkPtr).
 asio::awaitable<LinkStatus> write_message(Link& link, wire::Message message);
+
+// The frame header and the head of a chunk on this link, like wire::write_chunk_prefix.
+void write_prefix(const Link& link, const wire::ChunkHead& head, Bytes values,
+                  std::span<std::byte, wire::kChunkPrefixBytes> prefix);
 
 // `floats` must stay valid until it returns. REQUIRES: head.floats * 4 == floats.size() <= 1 MiB.
 asio::awaitable<LinkStatus> write_chunk(Link& link, wire::ChunkHead head, Bytes floats);

@@ -16,41 +16,13 @@
 
 #include "transport/coroutines.h"
 #include "transport/handshake.h"
+#include "transport/routes.h"
 #include "wire/codec.h"
 
 namespace starling::transport {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-template <class... Types>
-bool is_any(const wire::Message& message) {
-  return (std::holds_alternative<Types>(message) || ...);
-}
-
-bool travels_on_control(const wire::Message& message) {
-  return is_any<wire::Refusal, wire::Ping, wire::PingRequest, wire::Ack, wire::Gossip, wire::Digest,
-                wire::View, wire::Join, wire::Welcome, wire::Leave, wire::Rewire>(message);
-}
-
-// Why a message ends a control link; nullopt if it does not.
-std::optional<LinkError> fault_of(const wire::Message& message) {
-  if (!travels_on_control(message)) {
-    return LinkError{{"a " + std::string(wire::name(message)) + " on a control link"},
-                     LinkErrorKind::malformed};
-  }
-  // The accepter's answer to a Proof that is false.
-  const auto* refusal = std::get_if<wire::Refusal>(&message);
-  if (refusal != nullptr && refusal->reason == wire::RefusalReason::false_identity)
-    return LinkError{{refusal->text}, LinkErrorKind::false_identity};
-  return std::nullopt;
-}
-
-// Where the remote can be dialed: at its connection's host if it listens on all interfaces.
-Address listening_address(const wire::Hello& remote, const Link& link) {
-  const bool anywhere = remote.address.host == "0.0.0.0" || remote.address.host == "::";
-  return {anywhere ? link.remote().host : remote.address.host, remote.address.port};
-}
 
 }  // namespace
 
@@ -115,7 +87,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
            (route->bytes > options_.queue_bytes_max && route->queue.size() > 1)) {
       drop_oldest(*route);
     }
-    if (route->stage == Stage::idle) advance(route);
+    if (route->stage == RouteStage::idle) advance(route);
   }
 
   // Static coroutines keep the State alive by a parameter.
@@ -173,45 +145,6 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
  private:
   friend LinkTable;
-  struct Connection {
-    Connection(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello, bool by_us)
-        : link(std::move(l)),
-          remote(std::move(hello)),
-          listens_at(listening_address(remote, *link)),
-          dialed(by_us),
-          changed(executor) {}
-
-    LinkPtr link;
-    wire::Hello remote;
-    Address listens_at;
-    bool dialed;  // by this end
-    // The addresses whose routes may lead here: where this end has dialed the remote, and listens_at.
-    std::set<Address> dialed_at;
-    SteadyClock::time_point since = SteadyClock::now();
-    SteadyClock::time_point used = since, received = since;
-    bool writing = false;
-    bool retired = false;
-    bool lost = false;
-    Signal changed;  // a write has ended
-  };
-  using ConnectionPtr = std::shared_ptr<Connection>;
-
-  struct Waiting {
-    std::vector<std::byte> frame;
-    bool tried = false;  // once, on a link that broke
-  };
-  enum class Stage : std::uint8_t { idle, waiting, dialing, writing };
-  struct Route {
-    Endpoint to;  // with the latest address
-    std::deque<Waiting> queue;
-    std::size_t bytes = 0;  // in the queue
-    Stage stage = Stage::idle;
-    ConnectionPtr connection;  // of a receiver without an id; see connection_of()
-  };
-  using RoutePtr = std::shared_ptr<Route>;
-
-  static Endpoint key_of(const Endpoint& to) { return to.id ? Endpoint{to.id, {}} : to; }
-
   RoutePtr route_to(const Endpoint& to) {
     RoutePtr& route = routes_[key_of(to)];
     if (!route) route = std::make_shared<Route>();
@@ -235,21 +168,16 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     const auto found = routes_.find(key_of(to));
     if (found == routes_.end()) return;
     const Route& route = *found->second;
-    if (route.stage == Stage::idle && route.queue.empty() && !route.connection) routes_.erase(found);
+    if (route.stage == RouteStage::idle && route.queue.empty() && !route.connection) routes_.erase(found);
   }
 
   bool any_busy() const {
-    return std::ranges::any_of(routes_, [](const auto& entry) { return entry.second->stage != Stage::idle; });
+    return std::ranges::any_of(routes_,
+                               [](const auto& entry) { return entry.second->stage != RouteStage::idle; });
   }
 
   void report(const Endpoint& to, LinkErrorKind kind, const std::string& sentence) {
     if (!closed_ && events_.on_unreachable) events_.on_unreachable(to, kind, sentence);
-  }
-
-  static LinkError other_peer(const Endpoint& expected, const wire::Hello& remote) {
-    return {{to_string(expected.address) + " is now " + remote.name + " (" + to_string(remote.id) +
-             "), not " + to_string(expected.id)},
-            LinkErrorKind::other_peer};
   }
 
   // ---- sending ----
@@ -262,14 +190,14 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       trim(nullptr);
       changed_.raise();
     } else if (connection_of(*route)) {
-      route->stage = Stage::writing;
+      route->stage = RouteStage::writing;
       spawn(executor_, write(shared_from_this(), route));
     } else if (dialing_ < options_.dials_max) {
-      route->stage = Stage::dialing;
+      route->stage = RouteStage::dialing;
       ++dialing_;
       spawn(executor_, dial(shared_from_this(), route));
     } else {
-      route->stage = Stage::waiting;
+      route->stage = RouteStage::waiting;
       waiting_.push_back(route);
       if (unlinked() > options_.unlinked_max) give_up_longest_waiting();
     }
@@ -280,7 +208,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   void give_up_longest_waiting() {
     const RoutePtr route = waiting_.front();
     waiting_.pop_front();
-    route->stage = Stage::idle;
+    route->stage = RouteStage::idle;
     while (!route->queue.empty()) drop_oldest(*route);
     forget_if_unused(route->to);
   }
@@ -290,7 +218,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     while (!closed_ && !waiting_.empty() && dialing_ < options_.dials_max) {
       const RoutePtr route = waiting_.front();
       waiting_.pop_front();
-      route->stage = Stage::idle;
+      route->stage = RouteStage::idle;
       advance(route);
     }
   }
@@ -304,7 +232,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
         continue;
       }
       next = waiting_.erase(next);
-      route->stage = Stage::idle;
+      route->stage = RouteStage::idle;
       advance(route);
     }
   }
@@ -320,7 +248,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
         co_await self->write_next(route, connection);
       }
     }
-    route->stage = Stage::idle;
+    route->stage = RouteStage::idle;
     self->advance(route);
     self->changed_.raise();
   }
@@ -338,7 +266,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       }
     }
     self->dial_waiting();
-    route->stage = Stage::writing;
+    route->stage = RouteStage::writing;
     co_await write(self, route);  // at once, so that the link can make room for others
   }
 
@@ -352,7 +280,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       note(error->kind);
     }
     const auto connection =
-        std::make_shared<Connection>(executor_, std::move(dialed->link), std::move(dialed->remote), true);
+        std::make_shared<ControlLink>(executor_, std::move(dialed->link), std::move(dialed->remote), true);
     connection->dialed_at.insert(to.address);
     adopt(connection);
     return error;
@@ -452,14 +380,14 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       co_return;
     }
     ++self->counters_.links_accepted;
-    self->adopt(std::make_shared<Connection>(self->executor_, std::move(link), std::move(*remote), false));
+    self->adopt(std::make_shared<ControlLink>(self->executor_, std::move(link), std::move(*remote), false));
   }
 
   // ---- connections ----
 
   // If both ends have dialed at about the same time, both keep the link that the lower id dialed. Otherwise
   // the newer link is better: the remote must have given up the older one.
-  bool better(const Connection& fresh, const Connection& old) const {
+  bool better(const ControlLink& fresh, const ControlLink& old) const {
     const bool simultaneous = fresh.dialed != old.dialed &&
                               fresh.since - old.since < options_.dial_limit + options_.handshake_limit;
     if (!simultaneous) return true;
@@ -506,7 +434,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     if (!connection->writing) end_writing(*connection);
   }
 
-  void end_writing(Connection& connection) {
+  void end_writing(ControlLink& connection) {
     connection.link->expires_after(options_.handshake_limit);
     connection.link->finish();
   }
@@ -520,13 +448,6 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       route->second->connection.reset();
       forget_if_unused(to);
     }
-  }
-
-  // The keys of the routes that may lead to the connection.
-  static std::vector<Endpoint> receivers(const Connection& connection) {
-    std::vector<Endpoint> keys = {{connection.remote.id, {}}, {{}, connection.listens_at}};
-    for (const Address& address : connection.dialed_at) keys.push_back({{}, address});
-    return keys;
   }
 
   // Handles the end of a connection; only the first call counts.
@@ -569,7 +490,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   // ---- bounds ----
 
   // Whether a message is being written on it or waits for it.
-  bool is_wanted(const Connection& connection) const {
+  bool is_wanted(const ControlLink& connection) const {
     return connection.writing || std::ranges::any_of(receivers(connection), [&](const Endpoint& to) {
              const auto route = routes_.find(to);
              return route != routes_.end() && !route->second->queue.empty() &&
@@ -580,7 +501,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   static bool used_before(const ConnectionPtr& a, const ConnectionPtr& b) { return a->used < b->used; }
 
   // Retires links beyond links_max. Those with messages to write are retired after that.
-  void trim(const Connection* spared) {
+  void trim(const ControlLink* spared) {
     while (by_id_.size() > options_.links_max) {
       ConnectionPtr victim;
       for (const auto& [id, connection] : by_id_) {

@@ -32,6 +32,12 @@ constexpr std::size_t kIdentityBytes = 16;
 // Both with SHA-256, the hash that the key is for.
 constexpr const char* kCiphers = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr std::array<unsigned char, 2> kPskCipher = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
+constexpr std::uint16_t kAesSuite = 0x1301, kChaChaSuite = 0x1303;
+// Contents of records (RFC 8446, 6.1 and 4.6.3).
+constexpr std::array kCloseNotify = {std::byte{1}, std::byte{0}};
+constexpr std::array kKeyUpdate = {std::byte{24}, std::byte{0}, std::byte{0}, std::byte{1}, std::byte{0}};
+constexpr std::array kKeyUpdateRequest = {std::byte{24}, std::byte{0}, std::byte{0}, std::byte{1},
+                                          std::byte{1}};
 constexpr int kAlerts = 1000;  // where OpenSSL's reasons for a remote's alerts begin
 
 std::string openssl_error() {
@@ -107,16 +113,31 @@ struct TlsContext::Own {
 };
 
 struct TlsEngine::Own {
+  Own() = default;
+  ~Own() { forget_secrets(); }
+  Own(const Own&) = delete;
+  Own& operator=(const Own&) = delete;
+
   std::shared_ptr<const TlsContext> context;
   TlsRole role = TlsRole::dialer;
-  std::unique_ptr<SSL, FreedBy<SSL_free>> ssl;
+  std::unique_ptr<SSL, FreedBy<SSL_free>> ssl;  // until the handshake is complete
+  std::optional<TlsSecret> client_secret, server_secret;
   Bytes in;
-  std::vector<std::byte> out;
+  TlsBuffer out;
   std::size_t handshake_bytes = 0;
   bool shaken = false;
   bool other_key = false;                        // the dialer named a key that this peer does not have
   std::shared_ptr<const Credential> credential;  // of the handshake
+  std::vector<std::byte> binding;
+
+  // After the handshake.
+  std::optional<TlsRecords> sender, receiver;
+  std::vector<std::byte> part;  // of a record whose rest has not arrived
+  std::size_t part_bytes = 0;
+  std::vector<std::byte> aside;  // the text of a record for which a reader had no room
+  Bytes left;                    // the end of it, to be read next
   bool ended = false;
+  bool finished = false;
   std::uint64_t records = 0;  // sealed under the present key
   std::optional<LinkError> failure;
 
@@ -125,6 +146,15 @@ struct TlsEngine::Own {
     return *failure;
   }
   LinkError fail_handshake();
+  LinkResult<bool> take_keys();
+  void take_secret(std::string_view line);
+  void forget_secrets();
+
+  LinkResult<Bytes> next_record();
+  LinkResult<std::size_t> open_record(Bytes record, MutableBytes into);
+  LinkStatus take_key_update(Bytes content);
+  void renew_sender();
+  void seal(TlsRecords::Type type, Bytes text);
 
   // How OpenSSL reads `in` and writes `out`.
   static const BIO_METHOD* method();
@@ -175,6 +205,9 @@ Result<std::shared_ptr<TlsContext>> TlsContext::make(const SwarmKeys& keys, cons
   SSL_CTX_clear_options(ssl, SSL_OP_ALLOW_NO_DHE_KEX | SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
   SSL_CTX_set_cert_verify_callback(
       ssl, [](X509_STORE_CTX*, void*) { return 0; }, nullptr);
+  SSL_CTX_set_keylog_callback(ssl, [](const SSL* connection, const char* line) {
+    static_cast<TlsEngine::Own*>(SSL_get_app_data(connection))->take_secret(line);
+  });
   SSL_CTX_set_psk_use_session_callback(ssl, [](SSL* connection, const EVP_MD*, const unsigned char** identity,
                                                std::size_t* identity_bytes, SSL_SESSION** session) {
     TlsEngine::Own& engine = *static_cast<TlsEngine::Own*>(SSL_get_app_data(connection));
@@ -265,7 +298,7 @@ void TlsEngine::feed(Bytes arrived) {
   own_->in = arrived;
 }
 
-std::vector<std::byte>& TlsEngine::outgoing() { return own_->out; }
+TlsBuffer& TlsEngine::outgoing() { return own_->out; }
 
 LinkResult<bool> TlsEngine::shake() {
   if (own_->failure) return *own_->failure;
@@ -280,8 +313,49 @@ LinkResult<bool> TlsEngine::shake() {
   // A second check: OpenSSL should not complete a handshake without the key.
   if (SSL_session_reused(ssl) != 1 || SSL_version(ssl) != TLS1_3_VERSION)
     return own_->fail(LinkErrorKind::wrong_key, "does not use the swarm's key");
-  own_->shaken = true;
-  return true;
+  return own_->take_keys();
+}
+
+// Takes over the connection from OpenSSL: its secrets, and the sending and receiving of records.
+LinkResult<bool> TlsEngine::Own::take_keys() {
+  const SSL_CIPHER* suite = SSL_get_current_cipher(ssl.get());
+  const std::uint16_t number = SSL_CIPHER_get_protocol_id(suite);
+  const bool ours = client_secret && server_secret && SSL_has_pending(ssl.get()) == 0 &&
+                    (number == kAesSuite || number == kChaChaSuite);
+  constexpr std::string_view kLabel = "EXPORTER-starling identity";
+  binding.resize(kBindingBytes);
+  if (!ours || SSL_export_keying_material(ssl.get(), reinterpret_cast<unsigned char*>(binding.data()),
+                                          binding.size(), kLabel.data(), kLabel.size(), nullptr, 0, 0) != 1)
+    return fail(LinkErrorKind::broken, "OpenSSL did not give the keys of a TLS connection");
+  const TlsCipher cipher = number == kAesSuite ? TlsCipher::aes_128_gcm : TlsCipher::chacha20_poly1305;
+  const bool dialer = role == TlsRole::dialer;
+  sender.emplace(cipher, dialer ? *client_secret : *server_secret);
+  receiver.emplace(cipher, dialer ? *server_secret : *client_secret);
+  forget_secrets();
+  ssl.reset();
+  return shaken = true;
+}
+
+// A line of OpenSSL's key log: the name of a secret, the client's random bytes, and the secret.
+void TlsEngine::Own::take_secret(std::string_view line) {
+  auto* secret = line.starts_with("CLIENT_TRAFFIC_SECRET_0 ")   ? &client_secret
+                 : line.starts_with("SERVER_TRAFFIC_SECRET_0 ") ? &server_secret
+                                                                : nullptr;
+  TlsSecret bytes;
+  if (secret == nullptr || line.size() < 2 * bytes.size()) return;
+  line.remove_prefix(line.size() - 2 * bytes.size());
+  const auto digit = [](char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10; };
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(digit(line[2 * i]) << 4 | digit(line[2 * i + 1]));
+  *secret = bytes;
+  OPENSSL_cleanse(bytes.data(), bytes.size());
+}
+
+void TlsEngine::Own::forget_secrets() {
+  for (auto* secret : {&client_secret, &server_secret}) {
+    if (*secret) OPENSSL_cleanse((*secret)->data(), (*secret)->size());
+    secret->reset();
+  }
 }
 
 // The error for a failed handshake, from OpenSSL's reason.
@@ -320,59 +394,126 @@ bool TlsEngine::is_outdated() const {
 
 std::vector<std::byte> TlsEngine::channel_binding() const {
   STARLING_CHECK(own_->shaken);
-  constexpr std::string_view kLabel = "EXPORTER-starling identity";
-  std::vector<std::byte> binding(kBindingBytes);
-  STARLING_CHECK(SSL_export_keying_material(own_->ssl.get(), reinterpret_cast<unsigned char*>(binding.data()),
-                                            binding.size(), kLabel.data(), kLabel.size(), nullptr, 0,
-                                            0) == 1);
-  return binding;
+  return own_->binding;
 }
 
 LinkResult<std::size_t> TlsEngine::open(MutableBytes into) {
   if (own_->failure) return *own_->failure;
-  if (own_->ended || into.empty()) return std::size_t{0};
-  SSL* ssl = own_->ssl.get();
-  ERR_clear_error();
-  std::size_t n = 0;
-  const int result = SSL_read_ex(ssl, into.data(), into.size(), &n);
-  if (result == 1) return n;
-  switch (SSL_get_error(ssl, result)) {
-    case SSL_ERROR_WANT_READ:
-      return std::size_t{0};
-    case SSL_ERROR_ZERO_RETURN:
-      own_->ended = true;
-      return std::size_t{0};
-    default:
-      break;
+  while (!own_->ended && !into.empty()) {
+    if (!own_->left.empty()) {
+      const std::size_t n = std::min(own_->left.size(), into.size());
+      std::copy_n(own_->left.begin(), n, into.begin());
+      own_->left = own_->left.subspan(n);
+      return n;
+    }
+    const auto record = own_->next_record();
+    if (!record.ok()) return record.error();
+    if (record->empty()) break;
+    const auto opened = own_->open_record(*record, into);
+    if (!opened.ok()) return opened.error();
+    if (*opened > 0) return *opened;
   }
-  const bool forged = ERR_GET_REASON(ERR_peek_error()) == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC;
-  if (forged) return own_->fail(LinkErrorKind::bad_checksum, "a TLS record was changed in transit");
-  return own_->fail(LinkErrorKind::malformed,
-                    "the bytes received are not valid TLS (" + openssl_error() + ")");
+  return std::size_t{0};
+}
+
+// The next whole record that has arrived; empty: more bytes are needed.
+LinkResult<Bytes> TlsEngine::Own::next_record() {
+  constexpr std::size_t kHeader = TlsRecords::kHeaderBytes;
+  const auto missing = [&](std::size_t bytes) {  // moves up to so many bytes behind the part that came before
+    const std::size_t n = std::min(bytes, in.size());
+    std::copy_n(in.begin(), n, part.begin() + static_cast<std::ptrdiff_t>(part_bytes));
+    part_bytes += n;
+    in = in.subspan(n);
+    return n < bytes;
+  };
+  const bool whole_header = part_bytes == 0 && in.size() >= kHeader;
+  if (!whole_header) {
+    if (part.empty()) part.resize(kHeader + TlsRecords::kSealedBytesMax);
+    if (part_bytes < kHeader && missing(kHeader - part_bytes)) return Bytes{};
+  }
+  const std::byte* header = whole_header ? in.data() : part.data();
+  const std::size_t sealed =
+      std::to_integer<std::size_t>(header[3]) << 8 | std::to_integer<std::size_t>(header[4]);
+  const bool valid = header[0] == std::byte{23} && header[1] == std::byte{3} && header[2] == std::byte{3} &&
+                     sealed + kHeader >= TlsRecords::kExtraBytes && sealed <= TlsRecords::kSealedBytesMax;
+  if (!valid) return fail(LinkErrorKind::malformed, "the bytes received are not records of TLS 1.3");
+  const std::size_t bytes = kHeader + sealed;
+  if (whole_header && in.size() >= bytes) {
+    const Bytes record = in.first(bytes);
+    in = in.subspan(bytes);
+    return record;
+  }
+  if (part.empty()) part.resize(kHeader + TlsRecords::kSealedBytesMax);
+  if (missing(bytes - part_bytes)) return Bytes{};
+  part_bytes = 0;
+  return Bytes(part).first(bytes);
+}
+
+// Returns the bytes of data in `into`. Data that it has no room for becomes `left`; 0 also for other records.
+LinkResult<std::size_t> TlsEngine::Own::open_record(Bytes record, MutableBytes into) {
+  std::size_t bytes = record.size() - TlsRecords::kExtraBytes;
+  const bool fits = bytes <= into.size();
+  if (!fits && aside.empty()) aside.resize(TlsRecords::kSealedBytesMax);
+  const MutableBytes text = (fits ? into : MutableBytes(aside)).first(bytes);
+  std::byte type{};
+  if (!receiver->open(record, text, type))
+    return fail(LinkErrorKind::bad_checksum, "a TLS record was changed in transit");
+  while (type == std::byte{0} && bytes > 0) type = text[--bytes];  // padding
+  if (bytes > kRecordBytes) return fail(LinkErrorKind::malformed, "a TLS record is too long");
+  using Type = TlsRecords::Type;
+  const Bytes content = Bytes(text).first(bytes);
+  switch (static_cast<Type>(type)) {
+    case Type::data:
+      if (!fits) left = content;
+      return fits ? bytes : 0;
+    case Type::alert:
+      if (!std::ranges::equal(content, kCloseNotify))
+        return fail(LinkErrorKind::malformed, "the remote sent a TLS alert");
+      ended = true;
+      return std::size_t{0};
+    case Type::handshake:
+      if (const LinkStatus taken = take_key_update(content); !taken.ok()) return taken.error();
+      return std::size_t{0};
+  }
+  return fail(LinkErrorKind::malformed, "a TLS record has an unknown type");
+}
+
+// The only message after the handshake: the remote's next record has new keys.
+LinkStatus TlsEngine::Own::take_key_update(Bytes content) {
+  const bool plain = std::ranges::equal(content, kKeyUpdate);
+  if (!plain && !std::ranges::equal(content, kKeyUpdateRequest))
+    return fail(LinkErrorKind::malformed, "the remote sent a TLS message that is not a renewal of keys");
+  receiver->renew();
+  if (!plain) renew_sender();
+  return Done{};
+}
+
+void TlsEngine::Own::renew_sender() {
+  seal(TlsRecords::Type::handshake, kKeyUpdate);
+  sender->renew();
+  records = 0;
+}
+
+void TlsEngine::Own::seal(TlsRecords::Type type, Bytes text) {
+  const std::size_t at = out.size();
+  out.resize(at + text.size() + TlsRecords::kExtraBytes);
+  sender->seal(type, text, out.data() + at);
 }
 
 bool TlsEngine::ended() const { return own_->ended; }
 
 LinkStatus TlsEngine::seal(Bytes plain) {
-  STARLING_CHECK(!plain.empty() && plain.size() <= kRecordBytes);
+  STARLING_CHECK(!plain.empty() && plain.size() <= kRecordBytes && own_->shaken);
   if (own_->failure) return *own_->failure;
-  SSL* ssl = own_->ssl.get();
-  ERR_clear_error();
-  if (own_->records >= own_->context->own_->records_per_key &&
-      SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
-    own_->records = 0;
-  std::size_t n = 0;
-  if (SSL_write_ex(ssl, plain.data(), plain.size(), &n) == 1 && n == plain.size()) {
-    ++own_->records;
-    return Done{};
-  }
-  return own_->fail(LinkErrorKind::broken, "TLS cannot send (" + openssl_error() + ")");
+  if (own_->records >= own_->context->own_->records_per_key) own_->renew_sender();
+  own_->seal(TlsRecords::Type::data, plain);
+  ++own_->records;
+  return Done{};
 }
 
 void TlsEngine::finish() {
-  if (own_->failure || !own_->shaken) return;
-  ERR_clear_error();
-  SSL_shutdown(own_->ssl.get());
+  if (own_->failure || !own_->shaken || std::exchange(own_->finished, true)) return;
+  own_->seal(TlsRecords::Type::alert, kCloseNotify);
 }
 
 }  // namespace starling::transport

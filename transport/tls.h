@@ -1,12 +1,13 @@
 // TLS 1.3 as a state machine without a socket: ciphertext and plaintext in and out. In the handshake both
 // ends prove that they have a key of the swarm (a pre-shared key; there are no certificates). A fresh
-// Diffie-Hellman exchange per connection gives forward secrecy. Only tls.cc and identity.cc include OpenSSL.
-// docs/PROTOCOL.md describes the messages and the security properties.
+// Diffie-Hellman exchange per connection gives forward secrecy. The handshake is OpenSSL's; tls_records.h has
+// the records after it. docs/PROTOCOL.md describes the messages and the security properties.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "base/result.h"
 #include "transport/link_error.h"
 #include "transport/swarm_key.h"
+#include "transport/tls_records.h"
 
 namespace starling::transport {
 
@@ -40,6 +42,20 @@ class TlsContext {
   std::unique_ptr<Own> own_;
 };
 
+// Bytes whose new places resize() leaves as they are.
+template <class T>
+struct Unwritten : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = Unwritten<U>;
+  };
+  template <class U>
+  void construct(U* place) {
+    ::new (static_cast<void*>(place)) U;
+  }
+};
+using TlsBuffer = std::vector<std::byte, Unwritten<std::byte>>;
+
 enum class TlsRole : std::uint8_t { dialer, accepter };
 
 // One end of a connection. After the first error every call returns it again.
@@ -54,7 +70,7 @@ class TlsEngine {
   // they are consumed. REQUIRES: the bytes fed before are consumed.
   void feed(Bytes arrived);
   // Bytes to send to the remote; the caller removes them.
-  std::vector<std::byte>& outgoing();
+  TlsBuffer& outgoing();
 
   // Continues the handshake. Returns true once it is complete and both ends have proved that they have the
   // key. Errors: wrong_key, malformed (not TLS 1.3), oversize (more than kHandshakeBytesMax); outgoing() then
@@ -68,8 +84,8 @@ class TlsEngine {
   // 7.5). REQUIRES: the handshake is complete.
   std::vector<std::byte> channel_binding() const;
 
-  // Plaintext that has arrived, at most one record; 0: feed more, or ended(). Errors: bad_checksum if bytes
-  // were changed in transit, else malformed.
+  // Plaintext that has arrived, at most one record, decrypted into place if there is room for all of it; 0:
+  // feed more, or ended(). Errors: bad_checksum if bytes were changed in transit, else malformed.
   LinkResult<std::size_t> open(MutableBytes into);
   bool ended() const;  // the remote closed its direction
 
@@ -77,7 +93,7 @@ class TlsEngine {
   LinkStatus seal(Bytes plain);
   void finish();  // closes this direction
 
-  static constexpr std::size_t kRecordBytes = std::size_t{16} << 10;
+  static constexpr std::size_t kRecordBytes = TlsRecords::kTextBytesMax;
   static constexpr std::size_t kHandshakeBytesMax = std::size_t{8} << 10;
 
  private:

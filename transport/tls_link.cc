@@ -229,7 +229,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   std::optional<TlsEngine> engine_;  // an accepter's from the first TLS record on
   std::vector<std::byte> in_;
   std::size_t in_bytes_ = kBufferBytesMin;  // the size of in_; grows with the bytes per call
-  std::vector<std::byte> out_;              // being sent
+  TlsBuffer out_;                           // being sent
   bool sending_ = false;
   bool is_shaken_ = false;  // the handshake has ended or failed
   bool received_ = false;   // a byte has arrived
@@ -249,6 +249,7 @@ class TlsLink final : public Link {
   ~TlsLink() override { stream_->close(); }
 
   bool is_outdated() const override { return stream_->is_outdated(); }
+  bool authenticates() const override { return true; }
   std::vector<std::byte> channel_binding() const override { return stream_->channel_binding(); }
 
  protected:

@@ -109,7 +109,8 @@ bool payload_fits(const ChunkHead& head, std::size_t bytes) {
   return false;
 }
 
-void write_chunk_prefix(const ChunkHead& head, Bytes values, std::span<std::byte, kChunkPrefixBytes> prefix) {
+void write_chunk_prefix(const ChunkHead& head, Bytes values, std::span<std::byte, kChunkPrefixBytes> prefix,
+                        Checksum checksum) {
   STARLING_CHECK(head.floats > 0 && head.floats <= kChunkFloatsMax && payload_fits(head, values.size()));
   write_header(FrameKind::chunk, static_cast<std::uint32_t>(kChunkHeadBytes + values.size()), prefix.data());
   std::byte* p = prefix.data() + kFrameHeaderBytes;
@@ -122,7 +123,8 @@ void write_chunk_prefix(const ChunkHead& head, Bytes values, std::span<std::byte
   store(p + kWeightAt, head.weight);
   store(p + kEntriesAt, head.entries);
   store(p + kSequenceAt, head.sequence);
-  store(prefix.data() + kChecksumAt, chunk_checksum(prefix, values));
+  const std::uint64_t sum = checksum == Checksum::computed ? chunk_checksum(prefix, values) : 0;
+  store(prefix.data() + kChecksumAt, sum);
 }
 
 FrameResult<ChunkHead> parse_chunk_head(std::span<const std::byte, kChunkHeadBytes> bytes,

@@ -58,9 +58,13 @@ std::uint64_t chunk_checksum(std::span<const std::byte, kChunkPrefixBytes> prefi
 // REQUIRES: body.size() <= kControlBodyBytesMax.
 void write_control_header(Bytes body, std::span<std::byte, kFrameHeaderBytes> header);
 
+// Whether a frame has a checksum, or 0 in its place, as on connections with TLS.
+enum class Checksum : std::uint8_t { computed, none };
+
 // Writes the frame header and the chunk head, with the checksum over the values, which it does not copy.
 // REQUIRES: payload_fits(head, values.size()), 0 < head.floats <= kChunkFloatsMax.
-void write_chunk_prefix(const ChunkHead& head, Bytes values, std::span<std::byte, kChunkPrefixBytes> prefix);
+void write_chunk_prefix(const ChunkHead& head, Bytes values, std::span<std::byte, kChunkPrefixBytes> prefix,
+                        Checksum checksum = Checksum::computed);
 
 // Whether the values of this chunk can have this size (top_k has two sizes: with places and without).
 bool payload_fits(const ChunkHead& head, std::size_t bytes);

@@ -437,7 +437,7 @@ void Checkers::look() {
     }
     if (known >= instances_.size()) violate(9, "{} knows more peers than have existed", name(i));
     const std::size_t waiting = view.membership->queued();
-    if (waiting > 2 * known + 1000)
+    if (waiting > 2 * known + 1500)
       violate(9, "{} has {} entries in the queues of its core", name(i), waiting);
   }
   if (++looks_ % kSumEveryLooks == 0) check_sum();

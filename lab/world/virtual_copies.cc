@@ -15,13 +15,13 @@ namespace starling::lab {
 
 void VirtualCopies::fetch(const gossip::FetchState& fetch) {
   const auto donor = world_.by_host.find(fetch.address.host);
-  STARLING_CHECK(donor != world_.by_host.end());
   ++attempt_;
   active_ = true;
   if (fetch.afresh) in_place_ = 0;
-  if (donor->second == machine_.index()) {  // a former instance of this machine
+  // No machine has an address that a liar invents; this machine's own is that of a former instance.
+  if (donor == world_.by_host.end() || donor->second == machine_.index()) {
     machine_.later(machine_.now() + world_.network.latency(), [this, attempt = attempt_] {
-      if (attempt_ == attempt) lose("the donor is this peer itself", false);
+      if (attempt_ == attempt) lose("the donor is nowhere, or this peer itself", false);
     });
     return;
   }

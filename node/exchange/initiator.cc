@@ -117,7 +117,8 @@ asio::awaitable<void> Initiator::run(OwnPtr own, Address address) {
     }
   }
   if (!own->line) {
-    const Endpoint partner{own->partner, address};  // GCC 12 destroys a temporary in a co_await twice
+    // Not in the call: GCC 12 destroys such a temporary twice.
+    const Endpoint partner{own->partner, address};
     auto dialed = co_await plane_.links.dial_bulk(partner);
     if (own->abandoned) {
       if (dialed) dialed->link->close();
@@ -191,8 +192,8 @@ asio::awaitable<void> Initiator::write(OwnPtr own) {
     }
     own->sent.push_back(
         {std::move(room), flow.sent(Plane::now(), sizeof(float) * parcel->floats), plane_.steps()});
-    wire::write_chunk_prefix(head_of(*parcel, offering.session().exchange, wire::ChunkKind::offer),
-                             parcel->values, prefix);
+    transport::write_prefix(*link, head_of(*parcel, offering.session().exchange, wire::ChunkKind::offer),
+                            parcel->values, prefix);
     own->write_pending = true;
     good = (co_await link->write(prefix, parcel->values)).ok();
     own->write_pending = false;

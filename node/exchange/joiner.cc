@@ -65,8 +65,9 @@ asio::awaitable<void> Joiner::run(FetchPtr fetch, Address address) {
 }
 
 asio::awaitable<Status> Joiner::copy(FetchPtr fetch, Address address) {
-  const Error given_up{"given up"};             // not reported
-  const Endpoint donor{fetch->donor, address};  // GCC 12 destroys a temporary in a co_await twice
+  const Error given_up{"given up"};  // not reported
+  // Not in the call: GCC 12 destroys such a temporary twice.
+  const Endpoint donor{fetch->donor, address};
   auto dialed = co_await plane_.links.dial_bulk(donor);
   if (!dialed) co_return dialed.error();
   const transport::LinkPtr link = fetch->link = dialed->link;

@@ -290,7 +290,8 @@ asio::awaitable<bool> Responder::take_chunk(ServerPtr server, const Frame& frame
     co_return false;  // the following chunks would be rejected too
   }
   alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
-  wire::write_chunk_prefix(head_of(*reply, head.exchange, wire::ChunkKind::reply), reply->values, prefix);
+  transport::write_prefix(*server->link, head_of(*reply, head.exchange, wire::ChunkKind::reply),
+                          reply->values, prefix);
   if (server->serving->completed()) end_answer(*server);
   if (server->closed) co_return false;  // by the event's handler
   const bool good = (co_await server->link->write(prefix, reply->values)).ok();
@@ -340,10 +341,11 @@ asio::awaitable<bool> Responder::give_chunks(ServerPtr server, training::CellGri
       plane_.diverge();
       co_return false;
     }
-    wire::write_chunk_prefix({.offset = grid.offset(chunk),
-                              .floats = static_cast<std::uint32_t>(values.size()),
-                              .kind = wire::ChunkKind::state},
-                             std::as_bytes(values), prefix);
+    transport::write_prefix(*server->link,
+                            {.offset = grid.offset(chunk),
+                             .floats = static_cast<std::uint32_t>(values.size()),
+                             .kind = wire::ChunkKind::state},
+                            std::as_bytes(values), prefix);
     const bool good = (co_await server->link->write(prefix, std::as_bytes(values))).ok();
     if (server->closed) co_return false;
     server->link->expires_after(plane_.options.stall);

@@ -124,7 +124,8 @@ Result<Resumption> read_resumption(const std::string& path) {
 
 training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState& state) {
   training::Facts all = training::model_metadata(facts.model);
-  const std::uint64_t own = state.samples - std::min(state.samples, facts.earlier_samples);
+  const std::uint64_t own =
+      facts.counted_before + (state.samples - std::min(state.samples, facts.earlier_samples));
   all.insert({{"data", facts.run.manifest.data},
               {"seed", std::to_string(facts.run.manifest.seed)},
               {"source", facts.source},

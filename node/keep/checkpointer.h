@@ -40,7 +40,8 @@ struct CheckpointFacts {
   PeerId id;           // of the life that wrote the file
   std::uint32_t incarnation = 0;
   std::uint64_t order = 0;  // seed of the order of the data without a slot; fixed in the peer's first life
-  std::uint64_t earlier_samples = 0, others_samples = 0;  // before this life; of all others so far
+  // Of the trainer before this life; that the swarm counts for earlier lives of this id; of all others so far.
+  std::uint64_t earlier_samples = 0, counted_before = 0, others_samples = 0;
   Duration elapsed{0};                                    // since the run began
 };
 training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState& state);

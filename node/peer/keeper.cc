@@ -170,6 +170,7 @@ CheckpointFacts Keeper::checkpoint_facts() const {
   facts.incarnation = view.membership.self().incarnation;
   facts.order = parts_.own_order();
   facts.earlier_samples = parts_.resumed ? parts_.resumed->earlier.samples : 0;
+  facts.counted_before = view.samples_before;
   facts.others_samples = parts_.others_samples();
   facts.elapsed = parts_.now() - view.run_start;
   return facts;

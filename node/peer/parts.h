@@ -79,7 +79,11 @@ struct PeerParts {
   std::uint64_t of_this_life(std::uint64_t samples) const {
     return samples - std::min(samples, resumed ? resumed->earlier.samples : 0);
   }
-  // Samples of all peers that ever took part, without this life's.
+  // Samples that the swarm counts for this peer's id. REQUIRES: core
+  std::uint64_t of_this_id(std::uint64_t samples) const {
+    return core->view().samples_before + of_this_life(samples);
+  }
+  // Samples of all peers that ever took part, without those of this id.
   std::uint64_t others_samples() const {
     const auto view = core->view();
     return view.swarm_samples - view.membership.self().samples;

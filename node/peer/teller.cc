@@ -95,7 +95,7 @@ training::PeerReport Teller::report(training::PeerReport::Kind kind) const {
   if (!parts_.core) return report;
   const auto view = parts_.core->view();
   // Its own part is the trainer's count: the core learns of a step a little later.
-  report.swarm_samples = parts_.others_samples() + parts_.of_this_life(report.samples);
+  report.swarm_samples = parts_.others_samples() + parts_.of_this_id(report.samples);
   report.members = static_cast<std::uint32_t>(1 + view.membership.live_others());
   report.answered = view.exchanges.answered;
   report.exchanges = {view.exchanges.completed, view.exchanges.aborted, view.exchanges.rejected,

@@ -183,7 +183,9 @@ const std::vector<Library>& libraries() {
       {"pugixml", std::regex(R"re(include\s*[<"]pugixml|\bpugi::)re"), {"topologies/graph_file.cc"}},
       {"OpenSSL",
        std::regex(R"re(include\s*[<"]openssl/|\bSSL_\w+\s*\()re"),
-       {"transport/tls.cc", "transport/identity.cc", "datasets/sha256.cc"}},
+       {"transport/tls.cc", "transport/tls_records.cc", "transport/identity.cc", "transport/ipsec_mb/",
+        "datasets/sha256.cc"}},
+      {"IPsec-MB", std::regex(R"re(include\s*[<"]intel-ipsec|\bIMB_)re"), {"transport/ipsec_mb/"}},
       {"CLI11", std::regex(R"re(include\s*[<"]CLI/|\bCLI::)re"), {"cli/shell/arguments.cc"}},
   };
   return kLibraries;

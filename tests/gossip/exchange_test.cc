@@ -1,3 +1,5 @@
+#include <set>
+
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
 
@@ -139,7 +141,7 @@ TEST_CASE("offers are accepted up to a limit; further offers are rejected as bus
   PeerOptions options;
   options.answers_max = 3;
   Life life(options);
-  life.trains(rules_of());
+  life.trains(rules_of(), {11, 12, 13, 14});
   for (std::uint64_t k = 1; k <= 3; ++k) {
     const auto answers = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{10 + k}, k}));
     REQUIRE(answers.size() == 1);
@@ -155,6 +157,35 @@ TEST_CASE("offers are accepted up to a limit; further offers are rejected as bus
   REQUIRE(life.peer.view().exchanges.answered == 1);
   life.happens(AnswerEnded{PeerId{11}, 1, Outcome::aborted});
   REQUIRE(life.peer.view().exchanges.answered == 1);  // aborted answers do not count
+}
+
+TEST_CASE("the offer of a peer that is not a member is rejected until it has introduced itself") {
+  Life life;
+  life.trains(rules_of(), {2});
+  life.hears(2, wire::Gossip{{member(3)}, false});  // hearsay is not an introduction
+  const auto refused = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{3}, 1}));
+  REQUIRE(refused.size() == 1);
+  REQUIRE_FALSE(refused[0].accept);
+  REQUIRE(refused[0].reason == wire::RefusalReason::not_ready);
+  life.meets(member(3));
+  REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{3}, 2})).at(0).accept);
+}
+
+TEST_CASE("exchanges of a later incarnation have other numbers than those of an earlier one") {
+  std::set<std::uint64_t> numbers;
+  for (const std::uint32_t incarnation : {0U, 1U, 64U, UINT32_MAX}) {
+    PeerOptions options;
+    options.incarnation = incarnation;
+    Life life(options);
+    life.trains(rules_of({Pace::Kind::always, 0, {}}), {2});
+    auto begun = all<BeginExchange>(life.out);
+    for (int k = 0; k < 5; ++k) {
+      REQUIRE(begun.size() == 1);
+      REQUIRE(begun[0].exchange >> 32 == incarnation);
+      REQUIRE(numbers.insert(begun[0].exchange).second);
+      begun = all<BeginExchange>(life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed}));
+    }
+  }
 }
 
 TEST_CASE("a peer answers offers while its own exchange is in flight") {

@@ -94,14 +94,16 @@ TEST_CASE("the first Welcome counts; a second one only adds members") {
 TEST_CASE("a joiner copies the parameters of a member that has them, then trains") {
   Life life(joining({2}));
   life.happens(Start{});
-  life.hears(
-      2, wire::Welcome{manifest(),
-                       0s,
-                       {member(2), member(3, Phase::joining), said_to_be(member(4), wire::Liveness::suspect),
-                        said_to_be(member(5), wire::Liveness::left)}});
+  life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3), member(6)}});
+  life.meets(member(3, Phase::joining));
+  life.meets(member(4));
+  life.happens(Unreachable{address_of(4), false, "gone"});
+  life.meets(member(5));
+  life.hears(5, wire::Leave{said_to_be(member(5), wire::Liveness::left)});
   const auto asks = life.happens(Prepared{rules_of()});
   REQUIRE(all<FetchState>(asks).size() == 1);
-  REQUIRE(all<FetchState>(asks)[0].donor == PeerId{2});  // the only live member with parameters
+  // The only live member that has parameters and has been heard: 6 is known only from 2.
+  REQUIRE(all<FetchState>(asks)[0].donor == PeerId{2});
   REQUIRE(all<FetchState>(asks)[0].address == address_of(2));
   REQUIRE(all<StartTraining>(asks).empty());
   REQUIRE(life.phase() == Phase::joining);
@@ -128,6 +130,7 @@ TEST_CASE("a lost donor is replaced after a pause") {
   Life life(joining({2}));
   life.happens(Start{});
   life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3)}});
+  life.meets(member(3));
   const auto first = all<FetchState>(life.happens(Prepared{rules_of()}));
   REQUIRE(first.size() == 1);
   life.now = at(1s);
@@ -147,6 +150,8 @@ TEST_CASE("donors are drawn from all members with parameters, to spread the load
     Life life(options);
     life.happens(Start{});
     life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3), member(4, Phase::finished)}});
+    life.meets(member(3));
+    life.meets(member(4, Phase::finished));
     for (const auto& fetch : all<FetchState>(life.happens(Prepared{rules_of()}))) donors.insert(fetch.donor);
   }
   REQUIRE(donors == std::set{PeerId{2}, PeerId{3}, PeerId{4}});
@@ -174,7 +179,9 @@ TEST_CASE("a member welcomes a joiner with the run's manifest, age and members")
   REQUIRE(welcomes[0].first == address_of(2));
   REQUIRE(welcomes[0].second.manifest == manifest());
   REQUIRE(welcomes[0].second.elapsed == 7s);
-  REQUIRE(welcomes[0].second.members.size() == 2);  // p1 and p3
+  std::vector<PeerId> named;
+  for (const wire::Member& m : welcomes[0].second.members) named.push_back(m.id);
+  REQUIRE(named == std::vector{PeerId{1}, PeerId{3}, PeerId{2}});  // also the joiner's own record
   REQUIRE(life.peer.view().membership.find(PeerId{2}) != nullptr);
 }
 
@@ -234,6 +241,7 @@ TEST_CASE("a donor that stalls or is suspect is replaced") {
     Life life(joining({2}));
     life.happens(Start{});
     life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3)}, 0});
+    life.meets(member(3));
     const auto first = all<FetchState>(life.happens(Prepared{rules_of()}));
     REQUIRE(first.size() == 1);
     life.happens(StateAdvanced{10, 100});
@@ -252,6 +260,7 @@ TEST_CASE("a donor that becomes much slower is replaced once") {
   Life life(joining({2}));
   life.happens(Start{});
   life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3)}, 0});
+  life.meets(member(3));
   life.happens(Prepared{rules_of()});
   std::uint64_t chunks = 0;
   const auto advances = [&](Duration length, std::uint64_t each) {

@@ -78,6 +78,15 @@ TEST_CASE("samples of erased members remain counted, as retired") {
   REQUIRE(members.retired_samples({&third, 1}) == 40);
 }
 
+TEST_CASE("the sum of samples saturates instead of wrapping") {
+  Members members;
+  members.set_samples(at(1s), members.insert(record_of(2)), UINT64_MAX - 5);
+  members.set_samples(at(1s), members.insert(record_of(3)), 10);
+  REQUIRE(members.samples() == UINT64_MAX);
+  members.set_samples(at(1s), *members.find(PeerId{3}), UINT64_MAX);
+  REQUIRE(members.samples() == UINT64_MAX);
+}
+
 TEST_CASE("the interval between two growths of samples is smoothed") {
   Members members;
   Record& record = members.insert(record_of(2));

@@ -19,7 +19,13 @@ struct Swarm {
     membership.start(at(0s));
     membership.set_phase(Phase::training);
   }
-  void tell(const wire::Member& m) { membership.merge(at(0s), PeerId{99}, {&m, 1}, out); }
+  // What the member says about itself.
+  void tell(const wire::Member& m) {
+    const wire::Member by = by_itself(m);
+    membership.merge(at(0s), m.id, {&by, 1}, out);
+  }
+  // It does not answer this peer.
+  void suspect(std::uint64_t k) { membership.unreachable(at(0s), {PeerId{k}, address_of(k)}, out); }
   std::map<std::uint64_t, int> draw(int times) {
     std::map<std::uint64_t, int> drawn;
     for (int k = 0; k < times; ++k) {
@@ -80,10 +86,22 @@ TEST_CASE("members that do not train yet, failed or left are not vertices of the
 TEST_CASE("a suspect keeps its place in the graph but is not chosen") {
   Swarm swarm("ring");
   for (std::uint64_t k = 2; k <= 4; ++k) swarm.tell(member(k));
-  swarm.tell(said_to_be(member(2), Liveness::suspect));
+  swarm.suspect(2);
   const auto drawn = swarm.draw(200);
   REQUIRE(drawn.size() == 1);
   REQUIRE(drawn.at(4) == 200);
+}
+
+TEST_CASE("a suspect that only others accuse is still chosen") {
+  Swarm swarm("ring");
+  for (std::uint64_t k = 2; k <= 4; ++k) swarm.tell(member(k));
+  wire::Member accused = member(2);
+  accused.liveness = Liveness::suspect;
+  swarm.membership.merge(at(0s), PeerId{3}, {&accused, 1}, swarm.out);
+  REQUIRE(swarm.membership.find(PeerId{2})->member.liveness == Liveness::suspect);
+  REQUIRE(swarm.draw(200).contains(2));
+  swarm.suspect(2);
+  REQUIRE_FALSE(swarm.draw(200).contains(2));
 }
 
 TEST_CASE("a partner is avoided for a moment after a failed exchange, then for longer") {
@@ -130,7 +148,9 @@ TEST_CASE("settling and finished members are still partners") {
 TEST_CASE("there is no partner for a lone peer, or if all others are suspect") {
   Swarm swarm("exponential");
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
-  swarm.tell(said_to_be(member(2), Liveness::suspect));
+  swarm.tell(member(2));
+  REQUIRE(swarm.chooser.choose(at(0s), swarm.membership));
+  swarm.suspect(2);
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
 }
 
@@ -161,11 +181,11 @@ TEST_CASE("turns choose every neighbor once before repeating one, and skip suspe
   for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k));
   for (const auto& [id, times] : swarm.draw(500)) REQUIRE(times == 100);
   for (int k = 0; k < 20; ++k) REQUIRE(swarm.draw(5).size() == 5);
-  swarm.tell(said_to_be(member(4), Liveness::suspect));
+  swarm.suspect(4);
   const auto drawn = swarm.draw(400);
   REQUIRE(drawn.size() == 4);
   for (const auto& [id, times] : drawn) REQUIRE(std::abs(times - 100) <= 100);
-  for (std::uint64_t k : {2, 3, 5, 6}) swarm.tell(said_to_be(member(k), Liveness::suspect));
+  for (std::uint64_t k : {2, 3, 5, 6}) swarm.suspect(k);
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
 }
 

@@ -63,11 +63,34 @@ TEST_CASE("helpers probe a silent member, and a relayed answer cancels only the 
   }
   REQUIRE(helpers.size() == 3);
   const std::uint64_t helper = std::stoull(requests[0].first.host.substr(1));
+  const Signature signature = answer_of(target.value, 1, ping.second.sequence);
   table.membership.on(probed + 600ms, PeerId{helper}, requests[0].first,
-                      wire::Ack{ping.second.sequence, {}, target}, table.out);
+                      wire::Ack{ping.second.sequence, {}, target, signature}, table.out);
   table.run(probed + 1s);
   REQUIRE(table.liveness(target.value) == Liveness::alive);
   REQUIRE_FALSE(table.membership.find(target)->last_heard);  // a relayed answer is not a direct message
+}
+
+TEST_CASE("a relayed answer without the target's signature of this request cancels nothing") {
+  for (const bool is_true : {false, true}) {
+    Table table;
+    table.learn(2, 3);
+    const auto ping = next_ping(table);
+    const std::uint64_t target = ping.second.target.value, helper = 5 - target;
+    const std::uint64_t sequence = ping.second.sequence;
+    const Instant probed = table.now;
+    std::vector<Signature> signatures{{},
+                                      answer_of(helper, 1, sequence),       // of another member
+                                      answer_of(target, helper, sequence),  // for another requester
+                                      answer_of(target, 1, sequence - 1),   // of an earlier request
+                                      identity_of(target).sign(statement_of(member(target)))};
+    if (is_true) signatures.push_back(answer_of(target, 1, sequence));
+    for (const Signature& signature : signatures)
+      table.membership.on(probed + 600ms, PeerId{helper}, address_of(helper),
+                          wire::Ack{sequence, {}, PeerId{target}, signature}, table.out);
+    table.run(probed + 1s, {helper});
+    REQUIRE(table.liveness(target) == (is_true ? Liveness::alive : Liveness::suspect));
+  }
 }
 
 TEST_CASE("an Ack on behalf of another member, or with another sequence, cancels nothing") {
@@ -96,8 +119,10 @@ TEST_CASE("a helper asks the target and relays its answer once") {
   REQUIRE(pings.size() == 1);
   REQUIRE(pings[0].first == address_of(3));
   REQUIRE(pings[0].second.target == PeerId{3});
+  REQUIRE(pings[0].second.requester == PeerId{2});
+  REQUIRE(pings[0].second.requested == 42);
   table.out.clear();
-  const wire::Ack answer{pings[0].second.sequence, {}, {}};
+  const wire::Ack answer{pings[0].second.sequence, {}, {}, answer_of(3, 2, 42)};
   table.membership.on(at(1s), PeerId{2}, address_of(2), answer, table.out);  // from another member
   REQUIRE(sent<wire::Ack>(table.out).empty());
   table.membership.on(at(1s), PeerId{3}, address_of(3), answer, table.out);
@@ -106,9 +131,22 @@ TEST_CASE("a helper asks the target and relays its answer once") {
   REQUIRE(relayed[0].first == address_of(2));
   REQUIRE(relayed[0].second.sequence == 42);
   REQUIRE(relayed[0].second.on_behalf == PeerId{3});
+  REQUIRE(relayed[0].second.signature == answer.signature);
   table.out.clear();
   table.membership.on(at(1s), PeerId{3}, address_of(3), answer, table.out);
   REQUIRE(sent<wire::Ack>(table.out).empty());
+}
+
+TEST_CASE("a peer signs its answer if the Ping carries out a request, and only then") {
+  Table table(3);
+  table.learn(2, 2);
+  const auto answered = [&](const wire::Ping& ping) {
+    table.out.clear();
+    table.membership.on(at(1s), PeerId{2}, address_of(2), ping, table.out);
+    return sent<wire::Ack>(table.out).at(0).second.signature;
+  };
+  CHECK(answered({7, PeerId{3}, {}, PeerId{5}, 42}) == answer_of(3, 5, 42));
+  CHECK(answered({7, PeerId{3}, {}, {}, 0}) == Signature{});
 }
 
 TEST_CASE("a helper pings only members, at their own addresses, and only for members") {
@@ -149,7 +187,8 @@ TEST_CASE("the suspicion window grows with the logarithm of the swarm, and shrin
   const auto failed_after = [](std::uint64_t accusers) {
     Table table;
     table.learn(2, 1000);
-    for (std::uint64_t k = 0; k < accusers; ++k) {
+    table.suspect(at(0s), 2);  // the first accuser is this peer
+    for (std::uint64_t k = 1; k < accusers; ++k) {
       auto suspect = said_to_be(member(2), Liveness::suspect);
       suspect.accuser = PeerId{100 + k};
       table.tell(at(0s), suspect);
@@ -172,19 +211,22 @@ TEST_CASE("the suspicion window grows with the logarithm of the swarm, and shrin
 }
 
 TEST_CASE("a claimed failure makes a member suspect, and failed only after half the window") {
-  Table table;
-  table.learn(2, 2);
-  table.tell(at(10s), said_to_be(member(2), Liveness::failed));
-  REQUIRE(table.liveness(2) == Liveness::suspect);
-  table.tell(at(11'900ms), said_to_be(member(2), Liveness::failed));
-  REQUIRE(table.liveness(2) == Liveness::suspect);
-  table.tell(at(12s), said_to_be(member(2), Liveness::failed));
-  REQUIRE(table.liveness(2) == Liveness::failed);
+  for (const bool is_answering : {false, true}) {
+    Table table;
+    table.learn(2, 3);
+    table.tell(at(10s), said_to_be(member(2), Liveness::failed));
+    REQUIRE(table.liveness(2) == Liveness::suspect);
+    if (!is_answering) table.suspect(at(10s), 2);
+    table.tell(at(11'900ms), said_to_be(member(2), Liveness::failed));
+    REQUIRE(table.liveness(2) == Liveness::suspect);
+    table.tell(at(12s), said_to_be(member(2), Liveness::failed));
+    REQUIRE(table.liveness(2) == (is_answering ? Liveness::suspect : Liveness::failed));
+  }
 }
 
 TEST_CASE("a claim about a member that has just sent a message causes only a warning") {
   Table table;
-  table.learn(2, 2);
+  table.learn(2, 3);
   table.membership.heard(at(10s), PeerId{2}, address_of(2), table.out);
   table.out.clear();
   for (const Duration later : {100ms, 200ms, 300ms}) {
@@ -293,21 +335,38 @@ TEST_CASE("another instance at a member's address replaces that member") {
   REQUIRE(table.pinged[2].empty());
 }
 
-TEST_CASE("a restarted peer records its former instance as dead and sends the correction") {
-  Table table;
-  table.learn(2, 2);
+TEST_CASE("a former instance at this peer's address, with another id, is dead if the Welcome names it") {
   auto former = member(9);
   former.address = address_of(1);
   former.samples = 70;
-  table.membership.on(at(1s), PeerId{2}, address_of(2), wire::Gossip{{former}, false, {}}, table.out);
+  former = by_itself(former);
+  Table table;
+  table.membership.welcomed(at(1s), PeerId{2}, std::vector{member(2), former}, 0, table.out);
   REQUIRE(table.liveness(9) == Liveness::failed);
   REQUIRE(table.membership.live_others() == 1);
   REQUIRE(table.membership.swarm_samples() == 70);
+  // The member that named it is told.
+  table.out.clear();
+  table.membership.on(at(1s), PeerId{2}, address_of(2), wire::Gossip{{former}, false, {}}, table.out);
   const auto told = sent<wire::Gossip>(table.out);
   REQUIRE(told.size() == 1);
   REQUIRE(told[0].second.members.at(0).liveness == Liveness::failed);
   table.run(at(300s), {2});
   REQUIRE(table.pinged[9].empty());
+  for (const auto& [to, ping] : sent<wire::Ping>(table.out)) REQUIRE(to != address_of(1));
+}
+
+TEST_CASE("hearsay about a member at this peer's own address has no effect") {
+  Table table;
+  table.learn(2, 2);
+  auto other = member(9);
+  other.address = address_of(1);
+  other.samples = 70;
+  table.out.clear();
+  table.says(at(1s), 2, by_itself(other));
+  table.run(at(300s), {2});
+  REQUIRE_FALSE(table.knows(9));
+  REQUIRE(table.membership.swarm_samples() == 0);
   for (const auto& [to, ping] : sent<wire::Ping>(table.out)) REQUIRE(to != address_of(1));
 }
 

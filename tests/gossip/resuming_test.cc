@@ -45,64 +45,86 @@ TEST_CASE("a resumed run that was already over ends without a step") {
   CHECK(all<TrainingEnded>(life.out).size() == 1);
 }
 
-TEST_CASE("a swarm that still lists a resumed peer's earlier id counts its samples once") {
-  Life life(resumed(joining({2})));
-  life.happens(Start{});
-  wire::Member earlier = member(7);
-  earlier.samples = 6500;  // slightly more than in the checkpoint
-  earlier.liveness = wire::Liveness::failed;
-  wire::Member other = member(2);
-  other.samples = 14'000;
-  life.hears(2, wire::Welcome{manifest(), 45s, {other, earlier}, 500});
-  life.happens(Prepared{rules_of()});
-  CHECK(life.peer.view().swarm_samples == 21'000);
-  life.happens(Stepped{103, 6400 + 3 * 64});
-  CHECK(life.peer.view().swarm_samples == 21'000 + 3 * 64);
-  CHECK(life.peer.view().membership.self().steps == 103);
+TEST_CASE("a swarm that knows a resumed peer counts its samples once") {
+  for (const wire::Liveness liveness : {wire::Liveness::alive, wire::Liveness::failed}) {
+    Life life(resumed(joining({2})));
+    life.happens(Start{});
+    wire::Member earlier = member(1);
+    earlier.samples = 6500;  // slightly more than in the checkpoint
+    earlier.liveness = liveness;
+    wire::Member other = member(2);
+    other.samples = 14'000;
+    life.hears(2, wire::Welcome{manifest(), 45s, {other, earlier}, 500});
+    life.happens(Prepared{rules_of()});
+    CHECK(life.peer.view().swarm_samples == 21'000);
+    CHECK(life.peer.view().membership.self().samples == 6500);
+    life.happens(Stepped{103, 6400 + 3 * 64});
+    CHECK(life.peer.view().swarm_samples == 21'000 + 3 * 64);
+    CHECK(life.peer.view().membership.self().steps == 103);
+  }
 }
 
-TEST_CASE("a resumed peer announces samples of its earlier id that this id had not announced") {
-  Life stays;
-  stays.trains(rules_of());
-  wire::Member killed = member(7);
-  killed.samples = 6000;
-  stays.hears(7, wire::Join{killed});
-  REQUIRE(stays.peer.view().swarm_samples == 6000);
-
-  PeerOptions options = resumed(joining({1}));
-  options.earlier.last = {PeerId{7}, 6400};
-  Life life(options, 2);
-  const auto first = life.happens(Start{});
-  const auto told = sent<wire::Gossip>(first);
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].second.progress == std::vector<wire::Progress>{{PeerId{7}, 6400}});
-  stays.hears(2, told[0].second);
-  CHECK(stays.peer.view().swarm_samples == 6400);
-  const auto welcomes = sent<wire::Welcome>(stays.hears(2, sent<wire::Join>(first).at(0).second));
-  REQUIRE(welcomes.size() == 1);
-  life.hears(1, welcomes[0].second);
-  CHECK(life.peer.view().swarm_samples == 6400);
-  CHECK(stays.peer.view().swarm_samples == 6400);
-
-  // A member with a higher count keeps it, and samples of an unknown id are not counted.
-  options.earlier.last.samples = 5000;
-  Life late(options, 3);
-  for (const auto& [to, gossip] : sent<wire::Gossip>(late.happens(Start{}))) stays.hears(2, gossip);
-  CHECK(stays.peer.view().swarm_samples == 6400);
-  stays.hears(9, wire::Gossip{{}, false, {{PeerId{77}, 1000}}});
-  CHECK(stays.peer.view().swarm_samples == 6400);
+TEST_CASE(
+    "a resumed peer counts the samples of its checkpoint if the swarm knows fewer, of the same id only") {
+  struct Last {
+    std::uint64_t id, samples, counted;
+  };
+  for (const Last last : {Last{1, 6600, 6600}, Last{1, 6400, 6500}, Last{7, 6600, 6500}, Last{0, 0, 6500}}) {
+    PeerOptions options = resumed(joining({2}));
+    options.earlier.last = {PeerId{last.id}, last.samples};
+    Life life(options);
+    life.happens(Start{});
+    wire::Member earlier = member(1);
+    earlier.samples = 6500;
+    life.hears(2, wire::Welcome{manifest(), 45s, {member(2), earlier}, 0});
+    CHECK(life.peer.view().membership.self().samples == last.counted);
+    life.happens(Prepared{rules_of()});
+    life.happens(Stepped{101, 6400 + 64});
+    CHECK(life.peer.view().membership.self().samples == last.counted + 64);
+  }
 }
 
-TEST_CASE("a resumed peer announces its earlier id's samples even if the welcoming member forgot that id") {
+TEST_CASE("in a swarm that does not know its id a resumed peer counts from 0") {
   PeerOptions options = resumed(joining({2}));
-  options.earlier.last = {PeerId{7}, 6400};
+  options.earlier.last = {PeerId{1}, 6400};  // retired_samples has them
   Life life(options);
   life.happens(Start{});
-  wire::Member earlier = member(7);
-  earlier.samples = 6000;
-  earlier.liveness = wire::Liveness::failed;
-  life.hears(2, wire::Welcome{manifest(), 45s, {member(2), earlier}, 0});
+  life.hears(2, wire::Welcome{manifest(), 45s, {member(2)}, 6400});
+  life.happens(Prepared{rules_of()});
   CHECK(life.peer.view().swarm_samples == 6400);
+  life.happens(Stepped{101, 6400 + 64});
+  CHECK(life.peer.view().membership.self().samples == 64);
+  CHECK(life.peer.view().swarm_samples == 6400 + 64);
+}
+
+TEST_CASE("the next life of a member continues its samples and gets a higher incarnation") {
+  for (const std::uint32_t incarnation : {0U, 5U}) {  // of the earlier life
+    Life stays;
+    stays.trains(rules_of());
+    stays.now = at(20s);
+    wire::Member killed = said_to_be(member(2), wire::Liveness::alive, incarnation);
+    killed.samples = 6000;
+    stays.meets(killed);
+    REQUIRE(stays.peer.view().swarm_samples == 6000);
+
+    Life life(resumed(joining({1})), 2);
+    const auto join = sent<wire::Join>(life.happens(Start{})).at(0).second;
+    const auto welcomes = sent<wire::Welcome>(stays.hears(2, join));
+    REQUIRE(welcomes.size() == 1);
+    REQUIRE(stays.peer.view().membership.find(PeerId{2})->member.incarnation == incarnation);
+    life.hears(1, welcomes[0].second);
+    const wire::Member& self = life.peer.view().membership.self();
+    CHECK(self.incarnation == incarnation + 1);
+    CHECK(self.phase == wire::Phase::joining);
+    CHECK(life.peer.view().swarm_samples == 6000);
+
+    life.happens(Prepared{rules_of()});
+    life.happens(Stepped{101, 6400 + 64});
+    stays.meets(self);
+    CHECK(stays.peer.view().membership.find(PeerId{2})->member.phase == wire::Phase::joining);
+    CHECK(stays.peer.view().swarm_samples == 6064);
+    CHECK(life.peer.view().swarm_samples == 6064);
+  }
 }
 
 TEST_CASE("after a blackout the joiner adds no samples twice") {

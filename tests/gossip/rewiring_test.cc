@@ -8,7 +8,9 @@ namespace {
 std::string follows(const Life& life) { return life.peer.view().topology->name(); }
 
 wire::Rewire rewire(std::uint64_t number, const std::string& topology, std::uint64_t author = 9) {
-  return {{number, PeerId{author}}, topology};
+  wire::Rewire rewire{{number, PeerId{author}}, topology, identity_of(author).key(), {}};
+  rewire.signature = identity_of(author).sign(statement_of(rewire));
+  return rewire;
 }
 
 }  // namespace
@@ -112,6 +114,26 @@ TEST_CASE("an unknown topology is forwarded and reported, but not followed") {
   REQUIRE(all<Notice>(told).size() == 1);
   REQUIRE(all<Notice>(told)[0].what == Notice::What::unwired);
   REQUIRE(all<Notice>(told)[0].text.find("moebius:k=3") != std::string::npos);
+}
+
+TEST_CASE("a topology that its author has not signed is neither followed nor sent on") {
+  const wire::Rewire genuine = rewire(1, "ring");
+  std::vector<wire::Rewire> forged(6, genuine);
+  forged[0].topology = "exponential";
+  forged[1].revision.number = 2;
+  forged[2].revision.author = PeerId{10};  // of another one
+  forged[3].revision.author = PeerId{10};
+  forged[3].key = identity_of(10).key();
+  forged[4].signature = {};
+  forged[5].signature = identity_of(9).sign(statement_of(member(9)));
+  for (const wire::Rewire& false_one : forged) {
+    Life life;
+    life.trains(rules_of(), {2, 3});
+    REQUIRE(sent<wire::Rewire>(life.hears(2, false_one)).empty());
+    REQUIRE(follows(life) == "complete");
+    REQUIRE(sent<wire::Rewire>(life.hears(3, genuine)).size() == 2);
+    REQUIRE(follows(life) == "ring");
+  }
 }
 
 TEST_CASE("a revision far above the own one is not followed, and users can still set a topology") {

@@ -12,7 +12,8 @@ namespace {
 // Peer 1 with members 2 to `last`.
 struct Told {
   explicit Told(std::uint64_t last)
-      : view{.options = {}, .identity = &identity_of(1), .self = member(1), .random = Random(1)}, rumors(view) {
+      : view{.options = {}, .identity = &identity_of(1), .self = member(1), .random = Random(1)},
+        rumors(view) {
     for (std::uint64_t k = 2; k <= last; ++k) {
       Record record;
       record.member = member(k);

@@ -43,6 +43,12 @@ inline wire::Message by_themselves(wire::Message message) {
   return message;
 }
 
+// Member k's proof that it has received the Ping of a request with this number.
+inline Signature answer_of(std::uint64_t k, std::uint64_t requester, std::uint64_t requested) {
+  const Identity& identity = identity_of(k);
+  return identity.sign(answer_statement(identity.key(), PeerId{requester}, requested));
+}
+
 // Peer number k: id k, name "pk", address pk:7100.
 inline Address address_of(std::uint64_t k) { return {"p" + std::to_string(k), 7100}; }
 inline wire::Member member(std::uint64_t k, wire::Phase phase = wire::Phase::training) {

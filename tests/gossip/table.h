@@ -16,12 +16,14 @@ namespace starling::gossip {
 // Membership of peer 1, and its actions so far. tell() passes news to it.
 struct Table {
   explicit Table(MembershipOptions options = {}, std::uint64_t seed = 1)
-      : owned(std::make_unique<Membership>(identity_of(1), member(1), options, Random(seed))), membership(*owned) {
+      : owned(std::make_unique<Membership>(identity_of(1), member(1), options, Random(seed))),
+        membership(*owned) {
     membership.start(at(0s));
   }
   // Membership of another peer.
   explicit Table(std::uint64_t number, std::uint64_t seed = 1)
-      : owned(std::make_unique<Membership>(identity_of(number), member(number), MembershipOptions{}, Random(seed + number))),
+      : owned(std::make_unique<Membership>(identity_of(number), member(number), MembershipOptions{},
+                                           Random(seed + number))),
         membership(*owned) {
     membership.start(at(0s));
   }
@@ -31,6 +33,30 @@ struct Table {
     if (teller == 0) teller = m.liveness == wire::Liveness::alive ? m.id.value : someone_else(m.id);
     membership.merge(when, PeerId{teller}, {&m, 1}, out);
   }
+  // What `teller` says, as it is: nothing is signed.
+  void says(Instant when, std::uint64_t teller, const wire::Member& m) {
+    membership.merge(when, PeerId{teller}, {&m, 1}, out);
+  }
+  // The member does not answer this peer.
+  void suspect(Instant when, std::uint64_t k) {
+    membership.unreachable(when, {PeerId{k}, address_of(k)}, out);
+  }
+  // The member does not answer this peer, and its time to refute passes.
+  void fail(Instant when, std::uint64_t k) {
+    suspect(when, k);
+    membership.tick(when + longest_suspicion({}, membership.live_others() + 1), out);
+  }
+  // The members send themselves, as an answer to the Pings so far.
+  void introduce(Instant when, const std::vector<wire::Member>& members) {
+    membership.tick(when, out);
+    for (const auto& [to, ping] : sent<wire::Ping>(out)) {
+      const auto found = std::ranges::find(members, ping.target, &wire::Member::id);
+      if (found != members.end() && membership.find(found->id) == nullptr)
+        membership.on(when, found->id, to, wire::Ack{ping.sequence, {by_itself(*found)}}, out);
+    }
+  }
+  bool knows(std::uint64_t k) const { return membership.find(PeerId{k}) != nullptr; }
+  const wire::Member& record(std::uint64_t k) const { return membership.find(PeerId{k})->member; }
   std::uint64_t someone_else(PeerId id) const {
     for (const Record& record : membership.others())
       if (record.member.id != id) return record.member.id.value;

@@ -63,8 +63,9 @@ struct ActionText {
     return std::string("finish: ") + kHow[static_cast<std::size_t>(a.how)];
   }
   std::string operator()(const Notice& a) const {
-    static const char* const kWhat[] = {"joined",      "suspected", "recovered", "failed",  "left",
-                                        "quarantined", "refuted",   "waiting",   "unwired", "diverged"};
+    static const char* const kWhat[] = {"joined",  "suspected",   "recovered",  "failed",
+                                        "left",    "quarantined", "incredible", "conflict",
+                                        "refuted", "waiting",     "unwired",    "diverged"};
     return std::string("notice: ") + a.text + " " + kWhat[static_cast<std::size_t>(a.what)];
   }
 };
@@ -138,6 +139,9 @@ exchange 3 completed
 exchange 4 completed
   (finished)
 p3 appears in p2's news
+  send p3 Ping
+  (finished)
+p3 answers
   notice: p3 at p3:7100 joined
   (finished)
 p3 leaves
@@ -173,6 +177,7 @@ TEST_CASE("the transcript of a peer that joins, trains, exchanges, settles and f
   story.step(life, "exchange 3 completed", ExchangeEnded{3, Outcome::completed});
   story.step(life, "exchange 4 completed", ExchangeEnded{4, Outcome::completed});
   story.step(life, "p3 appears in p2's news", from2(wire::Gossip{{member(2), member(3)}, false}));
+  story.step(life, "p3 answers", Received{PeerId{3}, address_of(3), wire::Ack{1, {member(3)}}});
   story.step(life, "p3 leaves",
              Received{PeerId{3}, address_of(3), wire::Leave{said_to_be(member(3), wire::Liveness::left)}});
   story.step(life, "p2 has finished", from2(wire::Gossip{{member(2, wire::Phase::finished)}, false}));

@@ -11,15 +11,20 @@ using wire::Liveness;
 
 namespace {
 
-// Delivers messages between the tables until none are left. Returns their number.
-int converse(std::map<std::uint64_t, Table*> tables, Instant now) {
+// Delivers messages between the tables until none are left. Returns their number. Members without a table
+// that are in `alive` send themselves in answer to a Ping.
+int converse(std::map<std::uint64_t, Table*> tables, Instant now, const std::set<std::uint64_t>& alive = {}) {
   int carried = 0;
   for (bool busy = true; busy;) {
     busy = false;
     for (auto& [k, table] : tables) {
       const auto actions = std::exchange(table->out, {});
       for (const auto& send : all<Send>(actions)) {
-        const auto to = tables.find(std::stoull(send.to.address.host.substr(1)));
+        const std::uint64_t number = std::stoull(send.to.address.host.substr(1));
+        const auto to = tables.find(number);
+        if (const auto* ping = std::get_if<wire::Ping>(&send.message); ping && alive.contains(number))
+          table->membership.on(now, PeerId{number}, send.to.address,
+                               wire::Ack{ping->sequence, {member(number)}}, table->out);
         if (to == tables.end()) continue;
         Table& there = *to->second;
         const PeerId from{k};
@@ -165,10 +170,16 @@ TEST_CASE("two peers that compare views have equal views afterwards, and send on
   REQUIRE(bytes_told(b) <= 3 * (1000 / wire::kDigestBuckets + 2));
   a.out.clear();
   converse({{1, &a}, {2, &b}}, at(1s));
+  REQUIRE(a.record(500).incarnation == 3);
+  // Each has heard of a member that only the other one knows, and asks it.
+  REQUIRE_FALSE(b.knows(2000));
+  REQUIRE_FALSE(a.knows(3001));
+  a.membership.tick(at(1s), a.out);
+  b.membership.tick(at(1s), b.out);
+  converse({{1, &a}, {2, &b}}, at(1s), {2000, 3001});
+  REQUIRE(b.knows(2000));
+  REQUIRE(a.knows(3001));
   REQUIRE(a.membership.digest() == b.membership.digest());
-  REQUIRE(b.membership.find(PeerId{2000}) != nullptr);
-  REQUIRE(a.membership.find(PeerId{3001}) != nullptr);
-  REQUIRE(a.membership.find(PeerId{500})->member.incarnation == 3);
 }
 
 TEST_CASE("comparing equal views costs two small messages, at growing intervals") {
@@ -212,16 +223,16 @@ TEST_CASE("after a partition heals, no live member is recorded as failed by its 
     for (std::uint64_t other = 1; other <= 4; ++other) {
       if (other == k) continue;
       table->tell(at(0s), member(other));
-      if ((other <= 2) == (k <= 2)) continue;
-      table->tell(at(0s), said_to_be(member(other), Liveness::suspect));
-      table->tell(at(3s), said_to_be(member(other), Liveness::failed));
-      REQUIRE(table->liveness(other) == Liveness::failed);
+      if ((other <= 2) != (k <= 2)) table->suspect(at(0s), other);
     }
+    table->membership.tick(at(4s), table->out);
+    for (std::uint64_t other = 1; other <= 4; ++other)
+      if ((other <= 2) != (k <= 2)) REQUIRE(table->liveness(other) == Liveness::failed);
     table->out.clear();
   }
   // The partition ends.
   std::set<std::uint64_t> seen_dead;
-  for (Instant now = at(3s); now < at(63s); now = now + 10ms) {
+  for (Instant now = at(4s); now < at(64s); now = now + 10ms) {
     for (auto& [k, table] : all_four) table->run(now, {});
     converse(all_four, now);
     for (auto& [k, table] : all_four) {
@@ -290,25 +301,34 @@ TEST_CASE("a peer gossips with a few members at a time, and eventually with most
 TEST_CASE("a joiner counts every member's samples once, including dead ones that come back") {
   Table member_table;
   std::uint64_t sum = 0;
+  std::set<std::uint64_t> alive;
+  std::vector<wire::Member> members;
   for (std::uint64_t k = 2; k <= 101; ++k) {
-    auto m = member(k);
-    m.samples = 1000 + k;
-    sum += m.samples;
-    member_table.tell(at(0s), m);
-    if (k <= 11) continue;
-    m.liveness = k % 2 == 0 ? Liveness::left : Liveness::suspect;
-    member_table.tell(at(0s), m);
-    m.liveness = Liveness::failed;
-    if (k % 2 != 0) member_table.tell(at(20s + std::chrono::milliseconds(k)), m);
+    members.push_back(member(k));
+    members.back().samples = 1000 + k;
+    sum += 1000 + k;
+    alive.insert(k);
+    member_table.tell(at(0s), members.back());
   }
+  for (std::uint64_t k = 12; k <= 101; ++k) {
+    member_table.run(at(k * 100ms), alive);
+    alive.erase(k);
+    if (k % 2 == 0)
+      member_table.tell(member_table.now, said_to_be(members[k - 2], Liveness::left));
+    else
+      member_table.suspect(member_table.now, k);
+  }
+  member_table.run(at(25s), alive);
   REQUIRE(member_table.membership.live_others() == 10);
   const auto told = member_table.membership.introduction(PeerId{500});
   REQUIRE(told.size() == 1 + 10 + Views::kDeadMax);
   Table joiner(500);
   joiner.membership.welcomed(at(30s), PeerId{1}, told, member_table.membership.retired_samples(told),
                              joiner.out);
-  REQUIRE(joiner.membership.swarm_samples() == sum);
+  REQUIRE(joiner.membership.live_others() == 1);  // it asks the others first
+  joiner.introduce(at(30s), members);
   REQUIRE(joiner.membership.live_others() == 11);
+  REQUIRE(joiner.membership.swarm_samples() == sum);
   // 101 failed last. It returns and continues.
   REQUIRE(joiner.liveness(101) == Liveness::failed);
   auto back = said_to_be(member(101), Liveness::alive, 1);

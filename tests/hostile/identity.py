@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import messages
 
-MEMBER, REWIRE, ANSWER, ACCEPTER, DIALER = 1, 2, 3, 3, 4  # first bytes of statements; the last two are of the handshake
+MEMBER, REWIRE, ACCEPTER, DIALER, ANSWER = range(1, 6)  # first bytes of statements; 3 and 4 are those of the handshake
 
 
 def _counted(data):

@@ -11,6 +11,14 @@ std::string text(Random& random, std::size_t least, std::size_t most) {
   return std::string(least + random.below(most - least + 1), 'x');
 }
 
+// PublicKey, Signature or Nonce: as random as real ones.
+template <class Out>
+Out bytes(Random& random) {
+  Out out;
+  for (std::byte& b : out.bytes) b = static_cast<std::byte>(random.below(256));
+  return out;
+}
+
 wire::Member member(Random& random) {
   wire::Member m;
   m.id = PeerId{random.bits() | 1};
@@ -22,6 +30,8 @@ wire::Member member(Random& random) {
   m.samples = random.below(2) * random.bits();
   m.steps = m.samples / 32;
   if (m.liveness == wire::Liveness::suspect) m.accuser = PeerId{random.bits() | 1};
+  m.key = bytes<PublicKey>(random);
+  m.signature = bytes<Signature>(random);
   return m;
 }
 
@@ -39,12 +49,24 @@ wire::Revision revision(Random& random) {
 wire::Message message(Random& random, std::size_t kind) {
   switch (kind) {
     case 0:
-      return wire::Hello{
-          "starling", PeerId{random.bits() | 1}, text(random, 1, 20), {text(random, 2, 30), 7100}};
+      return wire::Hello{"starling",
+                         PeerId{random.bits() | 1},
+                         text(random, 1, 20),
+                         {text(random, 2, 30), 7100},
+                         static_cast<wire::Purpose>(random.below(2)),
+                         bytes<PublicKey>(random),
+                         bytes<wire::Nonce>(random),
+                         bytes<Signature>(random)};
     case 1:
       return wire::Refusal{wire::RefusalReason::not_ready, text(random, 10, 80)};
-    case 2:
-      return wire::Ping{1 + random.below(99), PeerId{random.bits() | 1}, members(random)};
+    case 2: {
+      wire::Ping ping{1 + random.below(99), PeerId{random.bits() | 1}, members(random)};
+      if (random.chance(0.5)) {  // it carries out a request
+        ping.requester = PeerId{random.bits() | 1};
+        ping.requested = 1 + random.below(99);
+      }
+      return ping;
+    }
     case 3: {
       wire::PingRequest request;
       request.sequence = 1 + random.below(99);
@@ -53,8 +75,12 @@ wire::Message message(Random& random, std::size_t kind) {
       request.members = members(random);
       return request;
     }
-    case 4:
-      return wire::Ack{1 + random.below(99), members(random)};
+    case 4: {
+      wire::Ack ack{1 + random.below(99), members(random)};
+      if (random.chance(0.5)) ack.on_behalf = PeerId{random.bits() | 1};
+      if (random.chance(0.5)) ack.signature = bytes<Signature>(random);
+      return ack;
+    }
     case 5: {
       wire::Gossip gossip{members(random), random.chance(0.5), {}};
       for (std::size_t k = random.below(200); k > 0; --k)
@@ -83,8 +109,13 @@ wire::Message message(Random& random, std::size_t kind) {
       return wire::StateRequest{random.bits(), 32'768, 5};
     case 14:
       return wire::StateHead{129'068, 4};
+    case 15:
+      return wire::Rewire{{1 + random.below(99), PeerId{random.bits()}},
+                          text(random, 4, 4000),
+                          bytes<PublicKey>(random),
+                          bytes<Signature>(random)};
     default:
-      return wire::Rewire{{1 + random.below(99), PeerId{random.bits()}}, text(random, 4, 4000)};
+      return wire::Proof{bytes<Signature>(random)};
   }
 }
 

@@ -1,6 +1,9 @@
 // Bugs that are planted between the core and the world must be found.
 #include "lab/world/sabotage.h"
 
+#include <set>
+#include <string>
+
 #include "lab/hunt/hunt.h"
 #include "tests/catch.h"
 
@@ -22,6 +25,30 @@ TEST_CASE("a planted bug is found within a thousand seeds") {
     REQUIRE(found.has_value());
     CAPTURE(found->text);
     CHECK(found->statement == prey.statement);
+  }
+}
+
+TEST_CASE("each guard against lies is necessary: without it, lies are found within 200 seeds") {
+  for (const PlantedBug bug : {PlantedBug::no_signatures, PlantedBug::no_bound_of_samples,
+                               PlantedBug::no_introductions, PlantedBug::no_own_probe}) {
+    HuntOptions options;
+    options.faults = "lies";
+    std::optional<Violation> found;
+    std::uint64_t seed = 0;
+    for (; seed < 200 && !found; ++seed) found = hunt_seed(options, seed, nullptr, bug).violation;
+    CAPTURE(name(bug), seed);
+    REQUIRE(found.has_value());
+    CAPTURE(found->text);
+    CHECK(found->statement == 8);
+  }
+}
+
+TEST_CASE("every planted bug has a name of its own") {
+  std::set<std::string> names;
+  for (auto bug = PlantedBug::lost_mass; bug <= PlantedBug::no_own_probe;
+       bug = static_cast<PlantedBug>(static_cast<int>(bug) + 1)) {
+    CHECK(plant(bug, 1) != nullptr);
+    CHECK(names.insert(name(bug)).second);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "node/front/live.h"
 #include "node/front/status.h"
 #include "tests/catch.h"
+#include "tests/node/introduced.h"
 #include "topologies/topology.h"
 
 namespace starling::node {
@@ -29,12 +30,12 @@ wire::Member member(std::uint64_t id, const std::string& name, wire::Phase phase
 }
 
 std::unique_ptr<gossip::Membership> swarm_of(std::uint64_t members) {
-  auto membership =
-      std::make_unique<gossip::Membership>(member(1, "p1"), gossip::MembershipOptions{}, Random(1));
+  auto membership = std::make_unique<gossip::Membership>(
+      gossip::identity_of(1), gossip::by_itself(member(1, "p1")), gossip::MembershipOptions{}, Random(1));
   std::vector<wire::Member> told;
   for (std::uint64_t k = 2; k <= members; ++k) told.push_back(member(k, "p" + std::to_string(k)));
   std::vector<gossip::Action> out;
-  membership->welcomed(Instant{}, PeerId{2}, told, 0, out);
+  introduce(*membership, told, out);
   return membership;
 }
 
@@ -105,12 +106,12 @@ TEST_CASE("members report their figures, and slow ones stand out against the med
 }
 
 TEST_CASE("a member's page is shown only if it is an address") {
-  gossip::Membership membership(member(1, "p1"), {}, Random(1));
+  gossip::Membership membership(gossip::identity_of(1), gossip::by_itself(member(1, "p1")), {}, Random(1));
   std::vector<gossip::Action> out;
   wire::Member good = member(2, "p2"), bad = member(3, "p3");
   good.http = "10.0.0.2:8080";
   bad.http = "x onclick=alert(1)";
-  membership.welcomed(Instant{}, PeerId{2}, std::vector{good, bad}, 0, out);
+  introduce(membership, std::vector{good, bad}, out);
   const auto members = list_members(membership, Instant{});
   CHECK(members[1].http == "10.0.0.2:8080");
   CHECK(members[2].http.empty());
@@ -118,12 +119,12 @@ TEST_CASE("a member's page is shown only if it is an address") {
 }
 
 TEST_CASE("the graph is the topology's among the members that train") {
-  gossip::Membership membership(member(1, "p1"), {}, Random(1));
+  gossip::Membership membership(gossip::identity_of(1), gossip::by_itself(member(1, "p1")), {}, Random(1));
   std::vector<wire::Member> told;
   for (std::uint64_t k = 2; k <= 6; ++k) told.push_back(member(k, "p" + std::to_string(k)));
   told.push_back(member(7, "p7", wire::Phase::joining));
   std::vector<gossip::Action> out;
-  membership.welcomed(Instant{}, PeerId{2}, told, 0, out);
+  introduce(membership, told, out);
   auto graph = link_graph("ring", gossip::vertices(membership));
   REQUIRE(graph.ok());
   CHECK(graph->members.size() == 6);

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "tests/catch.h"
+#include "tests/node/introduced.h"
 #include "tests/training/temporary_folder.h"
 #include "tests/wire/random_message.h"
 
@@ -52,15 +53,16 @@ wire::Member member(std::uint64_t id, std::uint16_t port, wire::Liveness livenes
 
 TEST_CASE("live members are remembered first, then failed ones, then earlier entries; left ones never") {
   using wire::Liveness;
-  gossip::Membership membership(member(1, 7100, Liveness::alive), {}, Random(1));
+  gossip::Membership membership(gossip::identity_of(1), gossip::by_itself(member(1, 7100, Liveness::alive)),
+                                {}, Random(1));
   std::vector<gossip::Action> actions;
   membership.start(Instant{});
   // The last one has this peer's own address: it is an earlier instance of this peer.
   const std::vector<wire::Member> alive = {member(2, 7102, Liveness::alive), member(3, 7103, Liveness::alive),
                                            member(4, 7104, Liveness::alive), member(5, 7105, Liveness::alive),
                                            member(6, 7100, Liveness::alive)};
-  membership.merge(Instant{}, PeerId{3}, alive, actions);
-  membership.on(Instant{}, PeerId{4}, {}, wire::Leave{member(4, 7104, Liveness::left)}, actions);
+  introduce(membership, alive, actions);
+  membership.on(Instant{}, PeerId{4}, {}, wire::Leave{gossip::by_itself(member(4, 7104, Liveness::left))}, actions);
   for (Instant now{}; now < Instant{std::chrono::seconds(60)}; now = now + std::chrono::milliseconds(100)) {
     for (const std::uint16_t id : {3, 5})
       membership.heard(now, PeerId{id}, {"127.0.0.1", static_cast<std::uint16_t>(7100 + id)}, actions);
@@ -76,7 +78,8 @@ TEST_CASE("live members are remembered first, then failed ones, then earlier ent
 }
 
 TEST_CASE("the number of remembered members is bounded") {
-  gossip::Membership membership(member(1, 7100, wire::Liveness::alive), {}, Random(1));
+  gossip::Membership membership(gossip::identity_of(1),
+                                gossip::by_itself(member(1, 7100, wire::Liveness::alive)), {}, Random(1));
   std::vector<CachedPeer> before;
   for (std::uint16_t i = 0; i < 2000; ++i)
     before.push_back({"p", {"127.0.0.1", static_cast<std::uint16_t>(8000 + i)}});

@@ -3,6 +3,7 @@
 #include "node/front/answers.h"
 
 #include "tests/catch.h"
+#include "tests/node/introduced.h"
 
 namespace starling::node {
 
@@ -107,11 +108,11 @@ TEST_CASE("members are listed by name with their last known state, and a quarant
     made.address = {"127.0.0.1", static_cast<std::uint16_t>(7100 + id)};
     return made;
   };
-  gossip::Membership membership(member(1, "b"), {}, Random(1));
+  gossip::Membership membership(gossip::identity_of(1), gossip::by_itself(member(1, "b")), {}, Random(1));
   std::vector<gossip::Action> actions;
   membership.start(Instant{});
   const std::vector<wire::Member> news = {member(2, "c"), member(3, "a")};
-  membership.merge(Instant{}, PeerId{2}, news, actions);
+  introduce(membership, news, actions);
   membership.heard(Instant{}, PeerId{2}, {"127.0.0.1", 7102}, actions);
   for (int i = 0; i < 10; ++i) membership.poisoned_by(Instant{}, PeerId{2}, actions);
 

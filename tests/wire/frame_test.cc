@@ -134,7 +134,7 @@ TEST_CASE("a header with wrong magic, version, kind or reserved bytes is rejecte
   bad[4] = std::byte{kProtocolVersion + 1};
   CHECK(fault_of(bad) == FrameFault::bad_version);
   CHECK(FrameHeader::parse(bad).error().message ==
-        "the remote peer uses protocol version 2, this program version 1");
+        "the remote peer uses protocol version 3, this program version 2");
   bad = good;
   bad[5] = std::byte{2};
   CHECK(fault_of(bad) == FrameFault::malformed);
