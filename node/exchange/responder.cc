@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "training/exchange/sides.h"
 #include "training/exchange/values.h"
@@ -143,24 +144,46 @@ void Responder::limit_answers_to(PeerId peer) {
   if (answers >= plane_.options.answers_per_peer) drop(*oldest);
 }
 
-// When answers are scarce, ends the oldest one without a chunk, else one that is too slow. An honest
-// initiator's chunks follow its offer at once. False: none gives way.
-bool Responder::make_answer_end() {
+// When answers are scarce, ends one that has no chunk yet or is too slow, for a new offer of the peer `of`:
+// one of the peer that wasted most answers so far, among these one without a chunk, among these the oldest.
+// An honest initiator's chunks follow its offer at once. False: none gives way.
+bool Responder::make_answer_end(PeerId of) {
   const Duration now = Plane::now();
   std::size_t answers = 0;
   ServerPtr last;
+  const auto worse = [this](const Server& a, const Server& b) {
+    const auto rank = [this](const Server& it) {
+      return std::tuple(~wasted_by(it.remote.id), it.progress.has_begun(), it.progress.last());
+    };
+    return rank(a) < rank(b);
+  };
   for (auto& [key, server] : servers_) {
     if (!server->answers()) continue;
     ++answers;
-    const Progress& its = server->progress;
-    if (its.has_begun() && !its.is_slow(now)) continue;
-    const bool is_worse = !last || std::pair(its.has_begun(), its.last()) <
-                                       std::pair(last->progress.has_begun(), last->progress.last());
-    if (is_worse) last = server;
+    if (server->progress.has_begun() && !server->progress.is_slow(now)) continue;
+    if (!last || worse(*server, *last)) last = server;
   }
-  if (!last || answers < plane_.options.answers_scarce) return false;
+  if (!last || answers < plane_.options.answers_scarce || wasted_by(last->remote.id) < wasted_by(of))
+    return false;
   drop(*last);
   return true;
+}
+
+std::uint32_t Responder::wasted_by(PeerId peer) const {
+  const auto found = wasted_.find(peer);
+  return found == wasted_.end() ? 0 : found->second;
+}
+
+// The answer ends.
+void Responder::judge(const Server& server) {
+  const PeerId peer = server.remote.id;
+  if (server.serving->completed()) wasted_.erase(peer);
+  if (!server.answers() || server.progress.has_begun() || server.serving->completed()) return;
+  if (wasted_.size() >= plane_.options.partners_max && !wasted_.contains(peer)) {
+    wasted_.erase(std::ranges::min_element(wasted_, {}, [](const auto& entry) { return entry.second; }));
+  }
+  std::uint32_t& count = wasted_[peer];
+  if (count < UINT32_MAX) ++count;
 }
 
 // Ends an earlier copy of this peer, which asks again; when copies are scarce, the slowest one.
@@ -181,6 +204,7 @@ void Responder::make_copy_end(PeerId of) {
 // Reports the end of the current exchange, if there is one.
 void Responder::end_answer(Server& server) {
   if (!server.serving) return;
+  judge(server);
   using gossip::Outcome;
   const Serving serving = *std::exchange(server.serving, std::nullopt);
   const Outcome unfinished = serving.poisoned() ? Outcome::poisoned : Outcome::aborted;
@@ -239,7 +263,8 @@ asio::awaitable<bool> Responder::take_offer(ServerPtr server, wire::ExchangeOffe
   limit_answers_to(server->remote.id);
   server->serving.emplace(offer.exchange);
   auto decision = co_await decision_on(server, offer);
-  if (decision && !decision->accept && decision->reason == RefusalReason::busy && make_answer_end())
+  if (decision && !decision->accept && decision->reason == RefusalReason::busy &&
+      make_answer_end(server->remote.id))
     decision = co_await decision_on(server, offer);
   if (!decision) co_return false;
   server->link->expires_after(plane_.options.stall);

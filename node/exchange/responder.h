@@ -37,7 +37,9 @@ class Responder {
   void end_answer(Server& server);
   std::size_t copies() const;
   void limit_answers_to(PeerId peer);
-  bool make_answer_end();
+  bool make_answer_end(PeerId of);
+  std::uint32_t wasted_by(PeerId peer) const;
+  void judge(const Server& server);
   void make_copy_end(PeerId of);
   void drop(Server& server);
   asio::awaitable<void> run(ServerPtr server);
@@ -53,6 +55,8 @@ class Responder {
   Plane& plane_;
   std::map<std::uint64_t, ServerPtr> servers_;  // by age
   std::uint64_t next_server_ = 0;
+  // Answers of each peer that ended without a chunk since its last complete exchange.
+  std::map<PeerId, std::uint32_t> wasted_;
 };
 
 }  // namespace starling::node

@@ -19,19 +19,21 @@ _IN_OPEN = 0x20  # of inotify
 
 def silent_offers(run):
     """12: accepted offers and silence do not use up a peer's answers"""
-    crowd = [run.member("waiter", n) for n in range(8)]
-    number = 0
-    with contextlib.ExitStack() as open_ones:
-        while run.goes_on(0.5):
-            open_ones.close()
-            for peer in run.peers:
-                for member in crowd[:1] * 8 + crowd:
-                    number += 1
-                    with contextlib.suppress(OSError):
-                        bulk = member.bulk(peer.address)
-                        open_ones.callback(bulk.close)
-                        bulk.send(member.offer(number))
-    run.note(f"{number} offers")
+    members = [run.member("waiter", n) for n in range(8)]
+    crowd = [(peer, member) for member in members for peer in run.peers] * 2
+    number, links = 0, {}
+    try:
+        while run.goes_on(0.02):
+            for place, (peer, member) in enumerate(crowd):
+                number += 1
+                with contextlib.suppress(OSError):
+                    link = links.pop(place, None) or member.bulk(peer.address)
+                    link.send(member.offer(number))
+                    links[place] = link
+    finally:
+        for link in links.values():
+            link.close()
+    run.note(f"{number} silent offers")
 
 
 def held_offers(run):
@@ -234,11 +236,12 @@ def huge_manifests(run):
     """16: a manifest that asks for more memory than there is ends the joiner with a sentence"""
     run.begun.set()
     manifest = run.member("architect").manifest
-    wide = '[{ type = "linear", outputs = 650000 }, "relu", { type = "linear", outputs = 10 }]'
-    large = {"model": ("wide", _settings(manifest, model__name="wide", model__layers=wide)),
-             "batch": (manifest.model.decode(), _settings(manifest, training__batch_size="65536", training__workers="64"))}
-    for name, (model, settings) in large.items():
-        lie = messages.make("Manifest", model=model, data="glyphs", fingerprint=77, arenaFloats=650000 * 795, seed=1, settings=settings)
+    wide = '[{ type = "linear", features = 650000 }, "relu", "linear"]'
+    lies = {"wide": messages.make("Manifest", model="wide", data="glyphs", fingerprint=77, arenaFloats=650000 * 795, seed=1,
+                                  settings=_settings(manifest, model__name="wide", model__layers=wide)),
+            "batch": messages.make("Manifest", model=manifest.model, data="glyphs", fingerprint=manifest.fingerprint,
+                                   arenaFloats=manifest.arenaFloats, seed=1, settings=_settings(manifest, training__batch_size="4000000"))}
+    for name, lie in lies.items():
         code, log = _lure(run, lie, f"overloaded-{name}", limit=lambda: resource.setrlimit(resource.RLIMIT_AS, (7 * GIB // 2,) * 2))
         require(code in (1, 2) and "starling peer: " in log, f"the joiner ends with {code}: {log[-800:]}")
         run.note(log.strip().splitlines()[-1][:160])

@@ -26,33 +26,22 @@ from stage import Stage  # noqa: E402
 OPEN, KEYED = "open", "keyed"
 CLIPPED = "clipped"  # a swarm with the rule `clipped`
 NAMELESS = "nameless"  # a swarm whose name server never answers
-ATTACKS = [
-    (gossip.spoiled_files, [OPEN]),
-    (gossip.one_address_twice, [OPEN]),
-    (connection.silent_crowd, [OPEN, KEYED]),
-    (connection.unresolved_names, [NAMELESS]),
-    (gossip.impossible_samples, [OPEN, KEYED]),
-    (gossip.forged_departures, [OPEN, KEYED]),
-    (connection.stolen_ids, [OPEN, KEYED]),
-    (data.paths_in_manifests, [OPEN]),
-    (connection.endless_heads, [OPEN]),
-    (connection.slow_clients, [OPEN]),
-    (connection.unread_streams, [OPEN]),
-    (gossip.relayed_pings, [OPEN]),
-    (gossip.fake_members, [OPEN]),
-    (data.silent_offers, [OPEN]),
-    (data.held_offers, [OPEN]),
-    (data.unread_copies, [OPEN]),
-    (data.tiny_chunks_are_refused, [OPEN]),
-    (connection.garbage, [OPEN, KEYED]),
-    (gossip.foreign_records, [OPEN]),
-    (gossip.forged_floods, [OPEN]),
-    (data.flipped_signs, [CLIPPED]),
-    (data.flipped_signs_of_many, [CLIPPED]),
-    (data.huge_manifests, [OPEN]),
-    (gossip.pinned_vitals, [OPEN]),
-    (connection.odd_names, [OPEN]),
-    (connection.token_guesses, [OPEN]),
+# Groups of attacks that are possible at the same time, and their swarm. A group that is not withstood is tried again one by one.
+GROUPS = [
+    (OPEN, [gossip.spoiled_files, gossip.one_address_twice]),
+    (OPEN, [gossip.impossible_samples, gossip.forged_departures, gossip.foreign_records, gossip.pinned_vitals, connection.stolen_ids]),
+    (OPEN, [connection.silent_crowd, connection.garbage, connection.odd_names]),
+    (OPEN, [connection.endless_heads, connection.slow_clients, connection.unread_streams, connection.token_guesses]),
+    (OPEN, [gossip.relayed_pings]),
+    (OPEN, [gossip.fake_members]),
+    (OPEN, [gossip.forged_floods]),
+    (OPEN, [data.silent_offers, data.held_offers, data.unread_copies, data.tiny_chunks_are_refused]),
+    (OPEN, [data.paths_in_manifests, data.huge_manifests]),
+    (KEYED, [connection.silent_crowd, connection.garbage]),
+    (KEYED, [gossip.impossible_samples, gossip.forged_departures, connection.stolen_ids]),
+    (CLIPPED, [data.flipped_signs]),
+    (CLIPPED, [data.flipped_signs_of_many]),
+    (NAMELESS, [connection.unresolved_names]),
 ]
 
 
@@ -77,7 +66,7 @@ class Hostile(suite.Suite):
         if not stage:
             folder = f"{self.folder}/{kind}-{time.monotonic_ns()}"
             os.mkdir(folder)
-            stage = self.stages[kind] = Stage(self.program, folder, seconds=8.0 if self.measures else 2.5, **self.kind(kind, folder))
+            stage = self.stages[kind] = Stage(self.program, folder, thorough=self.measures, **self.kind(kind, folder))
         return stage
 
     def kind(self, kind, folder):
@@ -103,38 +92,71 @@ class Hostile(suite.Suite):
         mount = f"mount --bind {folder}/resolv.conf /etc/resolv.conf && exec \"$@\""
         return {"before": ["unshare", "-m", "sh", "-c", mount, "sh"], "host": "localhost"}
 
-    def is_wanted(self, name):
-        return not self.only or any(name == word or name.split(":")[0] == word for word in self.only)
-
-    def attempt(self, work, kind, run):
-        """`run(kind)` as a case with the name of the attack, unless it is not wanted or not possible."""
+    def name(self, work, kind=OPEN):
         number, title = work.__doc__.split(": ", 1)
-        number += " key" if kind == KEYED else ""
-        if not self.is_wanted(number):
+        return f"{number}{' key' if kind == KEYED else ''}: {title}"
+
+    def is_wanted(self, name):
+        return not self.only or name.split(":")[0] in self.only
+
+    def group(self, kind, works):
+        """Each attack is a case."""
+        names = {work: self.name(work, kind) for work in works if self.is_wanted(self.name(work, kind))}
+        if self.measures or len(names) == 1 or not self.withstands(kind, list(names)):
+            for work, name in names.items():
+                self.case(name, lambda work=work: self.attack(kind, work))
             return
+        for name in names.values():
+            self.case(name, lambda: None)
 
-        def case():
-            try:
-                run(number)
-            except local.Skipped as why:
-                print(f"     skipped: {why}")
-        self.case(f"{number}: {title}", case)
+    def withstands(self, kind, works):
+        """Whether it withstands all at once."""
+        if not works:
+            return True
+        try:
+            stage = self.stage(kind)
+            stage.withstand(works)
+        except (AssertionError, OSError) as error:
+            print(f"   one by one, as all at once are not withstood: {error}")
+            return False
+        print(f"   {stage.figures}; {'; '.join(stage.notes)}")
+        return True
 
-    def attack(self, work, kind):
-        def run(number):
-            figures, notes = self.stage(kind).withstand(work)
-            self.rows.append((number, figures, notes))
-            print(f"     {figures}{'; ' if notes else ''}{', '.join(notes)}")
-        self.attempt(work, kind, run)
+    def attack(self, kind, work):
+        try:
+            stage = self.stage(kind)
+        except local.Skipped as why:
+            print(f"     skipped: {why}")
+            return
+        try:
+            stage.withstand([work])
+        finally:
+            if stage.figures:
+                self.rows.append((self.name(work, kind), stage.figures, stage.notes))
+        print(f"     {stage.figures}; {'; '.join(stage.notes)}")
+
+    def on_files(self, work):
+        try:
+            work(self.program, self.folder)
+        except local.Skipped as why:
+            print(f"     skipped: {why}")
 
     def run(self):
-        for kind in (OPEN, KEYED, CLIPPED, NAMELESS):
-            for work, kinds in ATTACKS:
-                if kind in kinds:
-                    self.attack(work, kind)
-            self.end(kind)
+        for n, (kind, works) in enumerate(GROUPS):
+            self.group(kind, works)
+            if kind not in [later for later, _ in GROUPS[n + 1:]]:
+                self.end(kind)
         for work in local.ALL:
-            self.attempt(work, None, lambda _, work=work: work(self.program, self.folder))
+            if self.is_wanted(self.name(work)):
+                self.case(self.name(work), lambda work=work: self.on_files(work))
+        if self.measures:
+            self.print_table()
+
+    def print_table(self):
+        print(f"{'before/s':>8} {'under/s':>8} {'ratio':>6} {'join s':>6} {'MB':>6} {'livez ms':>8} {'log kB/s':>8}  attack; what else was seen")
+        for name, f, notes in self.rows:
+            print(f"{f.before:8.1f} {f.during:8.1f} {f.ratio:6.2f} {f.joiner:6.1f} {f.growth / 1e6:6.1f} {f.livez * 1e3:8.1f} {f.log / 1e3:8.1f}  "
+                  f"{'; '.join([name, *notes])}")
 
     def end(self, kind):
         if kind in self.stages:

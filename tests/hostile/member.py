@@ -47,8 +47,8 @@ class Member:
 
     def _answer(self, link):
         """Until the link ends."""
-        link.socket.settimeout(None)
         with contextlib.suppress(OSError, ValueError):
+            link.socket.settimeout(None)
             while True:
                 message = link.receive()
                 if messages.is_a(message, "Ping"):

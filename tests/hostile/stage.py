@@ -21,6 +21,8 @@ LIVEZ_MAX = 0.100  # seconds, the median; every request is answered within LIVEZ
 LIVEZ_LATEST = 2.0
 LOG_MAX = 10e3  # bytes per second
 TRIES = 3
+BASELINE = 1.5  # seconds without an attack before each, at the usual rate
+RECOVERY_MAX = 30  # seconds after an attack
 _INTERVAL = 0.1  # seconds between observations
 _WINDOW = 1.0
 
@@ -64,10 +66,12 @@ class Observer:
         require(self.error is None, f"a peer cannot be observed: {self.error}")
         return [one for one in self.seen if begin <= one.when <= end]
 
-    def quiet_since(self, begin, seconds):
-        """Waits until that much time has passed since `begin`."""
-        until(lambda: self.error or (self.seen and self.seen[-1].when >= begin + seconds), "nothing is observed", seconds + 10)
-        return self.between(begin, time.monotonic())
+    def reach(self, when):
+        """Waits until this time has been observed."""
+        until(lambda: self.error or (self.seen and self.seen[-1].when >= when), "nothing is observed", when - time.monotonic() + 10)
+
+    def latest(self, seconds):
+        return self.between(time.monotonic() - seconds, time.monotonic())
 
     def close(self):
         self._end.set()
@@ -155,11 +159,35 @@ class Run:
         self._closing.close()
 
 
+class _Work:
+    """An attack in a thread."""
+
+    def __init__(self, stage, attack):
+        self.run, self.error, self._attack = Run(stage), None, attack
+        self._thread = threading.Thread(target=self._do, daemon=True)
+        self._thread.start()
+
+    def _do(self):
+        try:
+            self._attack(self.run)
+        except Exception as error:  # raised again by Stage.withstand()
+            self.error = error
+        finally:
+            self.run.close()
+
+    def end(self):
+        self.run.over()
+        self._thread.join(timeout=60)
+        if self._thread.is_alive():
+            self.error = AssertionError(f"{self._attack.__name__} does not end")
+
+
 class Stage:
     """Three peers that train together, with or without a key. `host` is the name that they advertise."""
 
-    def __init__(self, program, folder, key=None, seconds=3.0, flags=(), before=(), host=None):
-        self.program, self.folder, self.seconds = program, folder, seconds
+    def __init__(self, program, folder, key=None, thorough=False, flags=(), before=(), host=None):
+        self.program, self.folder, self.thorough, self.seconds = program, folder, thorough, 8.0 if thorough else 2.0
+        self.figures, self.notes = None, []
         self.swarm = client.Swarm(key_file=key)
         self.flags = [*(["--key", key] if key else []), *PACE]
         self.before, self.host, self.peers, self.attempts, self._joiners = before, host, [], 0, 0
@@ -170,7 +198,8 @@ class Stage:
                 peer.trains()
             until(lambda: all(peer.status()["members_live"] == 3 for peer in self.peers), "three peers do not find one another")
             self.observer = Observer(self.peers)
-            self.join_usual = self.join_time()
+            self.observer.reach(time.monotonic() + BASELINE)
+            self.usual, self.join_usual = rate_of(self.observer.latest(BASELINE)), self.join_time()
         except BaseException:
             self.close()
             raise
@@ -192,43 +221,45 @@ class Stage:
         finally:
             joiner.leave()
 
-    def withstand(self, attack):
-        """Runs `attack(run)` in a thread. Returns the figures and the attack's notes."""
+    def withstand(self, attacks):
+        """Runs every `attack(run)` in a thread of its own, all at once. self.figures and self.notes are of the last try."""
         join_max = max(JOIN_MAX, 2 * self.join_usual)
-        for self.attempts in range(TRIES):
-            figures, notes = self._attempt(attack)
+        for self.attempts in range(self.attempts + 1, self.attempts + TRIES + 1):
+            figures = self._attempt(attacks)
             require(not figures.wrong(), "; ".join(figures.wrong()) + f" ({figures})")
             if not figures.slow(join_max):
-                return figures, notes
+                return
         raise AssertionError("; ".join(figures.slow(join_max)) + f", {TRIES} times ({figures})")
 
-    def _attempt(self, attack):
-        before = self.observer.quiet_since(self.quiet, 2.0)[-40:]
-        run, failure = Run(self), []
-
-        def work():
-            try:
-                attack(run)
-            except BaseException as error:
-                failure.append(error)
-            finally:
-                run.close()
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        until(lambda: run.begun.is_set() or failure, "the attack does not begin", 60)
+    def _attempt(self, attacks):
+        self.figures, self.notes = None, []
+        before = self._baseline()
+        works = [_Work(self, attack) for attack in attacks]
+        for work in works:
+            until(lambda: work.run.begun.is_set() or work.error, "the attack does not begin", 60)
         begun = time.monotonic()
         try:
-            joiner = float("inf") if failure else self.join_time()
-            self.observer.quiet_since(begun, self.seconds)
+            joiner = float("inf") if any(work.error for work in works) else self.join_time()
+            self.observer.reach(begun + self.seconds)
         finally:
-            run.over()
-            thread.join(timeout=60)
-            ended, self.quiet = time.monotonic(), time.monotonic() + 0.5
-        if failure:
-            raise failure[0]
+            ended = time.monotonic()
+            for work in works:
+                work.end()
+            self.quiet = time.monotonic() + 0.3
+        for work in works:
+            if work.error:
+                raise work.error
+            self.notes += work.run.notes
         self.check_nobody_ended()
-        return Figures(before, self.observer.between(begun, ended), joiner, run.tolerated), run.notes
+        self.figures = Figures(before, self.observer.between(begun, ended), joiner, set().union(*(work.run.tolerated for work in works)))
+        return self.figures
+
+    def _baseline(self):
+        """Observations at the usual rate, none of them of an earlier attack."""
+        self.observer.reach(self.quiet + BASELINE)
+        recovered = lambda: rate_of(self.observer.latest(BASELINE)) >= 0.8 * self.usual
+        until(recovered, "the peers do not recover from the attack before", RECOVERY_MAX)
+        return self.observer.latest(BASELINE)
 
     def check_nobody_ended(self):
         for peer in self.peers:
