@@ -59,6 +59,26 @@ TEST_CASE("offers without a chunk give way to later ones when all answers are ta
   crowd.silent_ones.front()->hear_the_end();  // the oldest was ended
 }
 
+TEST_CASE("the answers of a peer that wastes them give way first, and its offers end nobody else's") {
+  Crowd crowd(GENERATE(Kind::tcp, Kind::memory));
+  Stranger& waster = crowd.silent(10, 1);
+  for (std::uint64_t i = 2; i <= 5; ++i) {  // each offer ends the silent one before it
+    REQUIRE(waster.say(waster.offer(crowd.b, kChunk, i)));
+    REQUIRE(crowd.world.until([&] { return crowd.b.accepted == static_cast<int>(i); }));
+  }
+  Stranger& honest = crowd.silent(20);
+  waster.link->close();
+  REQUIRE(crowd.world.until([&] { return crowd.b.answers_ended == 5; }));
+  for (std::uint64_t i = 0; i < kScarce - 1; ++i) crowd.silent(30 + i);
+  Stranger again(crowd.world, 10);
+  again.dial(crowd.b);
+  REQUIRE(again.say(again.offer(crowd.b, kChunk, 9)));
+  REQUIRE(again.hear_message<wire::ExchangeRefusal>().reason == RefusalReason::busy);
+  REQUIRE(crowd.b.answers_ended == 5);
+  REQUIRE(honest.say(head_of(ChunkKind::offer, 0, 1), chunk_of(kA, 0)));
+  REQUIRE(honest.hear());
+}
+
 TEST_CASE("an answer whose chunks come does not give way") {
   Crowd crowd(GENERATE(Kind::tcp, Kind::memory));
   for (std::uint64_t i = 0; i < kScarce; ++i) {

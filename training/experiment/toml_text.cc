@@ -1,7 +1,6 @@
 #include "training/experiment/toml_text.h"
 
 #include "base/toml_keys.h"
-#include "training/experiment/experiment_file.h"
 #include "training/records/files.h"
 
 namespace starling::training {
