@@ -9,6 +9,7 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "base/toml_keys.h"
 #include "models/layer_types.h"
 
 namespace starling::models {
@@ -233,6 +234,10 @@ SpecError no_toml(const toml::parse_error& error) {
 }
 
 // The table of a document's network: [model] or, without that, the top level.
+SpecError deep_key(int line) {
+  return {{"a key has more than " + std::to_string(kKeyDotsMax) + " dots"}, static_cast<std::uint32_t>(line)};
+}
+
 const toml::table* table_of(const toml::table& document) {
   const toml::node* model = document.get("model");
   return model == nullptr ? &document : model->as_table();
@@ -339,6 +344,7 @@ Status check_model_name(std::string_view name) {
 }
 
 Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document) {
+  if (const auto line = line_of_deep_key(toml_document)) return deep_key(*line);
   try {
     const toml::table document = toml::parse(toml_document);
     return layers_of(document);
@@ -348,6 +354,7 @@ Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document
 }
 
 Result<ModelText, SpecError> read_model(std::string_view toml_document, std::string_view name) {
+  if (const auto line = line_of_deep_key(toml_document)) return deep_key(*line);
   try {
     const toml::table document = toml::parse(toml_document);
     const toml::table* table = table_of(document);

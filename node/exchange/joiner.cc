@@ -27,7 +27,9 @@ struct Joiner::Fetch {
 training::CellGrid Joiner::grid() const {
   const auto& cells = plane_.mixer->grid();
   const std::size_t most = std::max<std::size_t>(1, wire::kChunkFloatsMax / cells.cell_floats);
-  const std::size_t together = std::min(most, plane_.options.chunk_cells.value_or(kCellsPerChunk));
+  const std::size_t fewest = (plane_.options.copied_floats_min + cells.cell_floats - 1) / cells.cell_floats;
+  const std::size_t wanted = std::max(fewest, plane_.options.chunk_cells.value_or(kCellsPerChunk));
+  const std::size_t together = std::min(most, wanted);
   return {cells.arena_floats, cells.cell_floats * together};
 }
 

@@ -1,7 +1,8 @@
 // The inbound bulk connections: answers the exchanges that other peers begin, as the core decides, and copies
 // the parameters to joiners. training::Serving keeps the state of each exchange. One coroutine per connection
 // reads a chunk, mixes it, writes the reply and reads the next one. So no chunk is read from a remote that
-// does not read its replies, and no connection holds more than one chunk.
+// does not read its replies, and no connection holds more than one chunk. When all places are taken, an
+// answer without its first chunk, or an answer or a copy that moves too slowly, gives way to a new one.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,13 @@ class Responder {
 
   bool make_place();
   void end_answer(Server& server);
+  std::size_t copies() const;
+  void limit_answers_to(PeerId peer);
+  bool make_answer_end(PeerId of);
+  std::uint32_t wasted_by(PeerId peer) const;
+  void judge(const Server& server);
+  void make_copy_end(PeerId of);
+  void drop(Server& server);
   asio::awaitable<void> run(ServerPtr server);
   asio::awaitable<bool> take(ServerPtr server, const transport::Frame& frame);
   asio::awaitable<bool> take_offer(ServerPtr server, wire::ExchangeOffer offer);
@@ -41,12 +49,14 @@ class Responder {
                                                                   wire::ExchangeOffer offer);
   asio::awaitable<bool> take_chunk(ServerPtr server, const transport::Frame& frame);
   asio::awaitable<bool> give_state(ServerPtr server, wire::StateRequest request);
+  asio::awaitable<bool> give_chunks(ServerPtr server, training::CellGrid grid, std::size_t first);
   std::optional<wire::Refusal> refusal_of(const wire::StateRequest& request) const;
 
   Plane& plane_;
   std::map<std::uint64_t, ServerPtr> servers_;  // by age
   std::uint64_t next_server_ = 0;
-  std::size_t donations_ = 0;  // under way
+  // Answers of each peer that ended without a chunk since its last complete exchange.
+  std::map<PeerId, std::uint32_t> wasted_;
 };
 
 }  // namespace starling::node

@@ -37,6 +37,7 @@ inline ExchangerOptions steady() {
   ExchangerOptions options;
   options.chunk_cells = 1;
   options.window = kWindow;
+  options.copied_floats_min = 1;
   return options;
 }
 

@@ -117,7 +117,8 @@ TEST_CASE("a file with an invalid header is rejected with the reason") {
   REQUIRE(contains(refusal(std::string(8, '\xff')), "longer than the file"));
   REQUIRE(contains(refusal(safetensors("{", 8)), "not a JSON object"));
   REQUIRE(contains(refusal(safetensors("[]", 8)), "not a JSON object"));
-  REQUIRE(contains(refusal(safetensors(std::string(100'000, '['), 8)), "not a JSON object"));
+  REQUIRE(contains(refusal(safetensors(std::string(15'000'000, '['), 8)), "nested too deeply"));
+  REQUIRE(contains(refusal(safetensors(R"({"__metadata__":{"a":"[[[[[[[[[\\\"[{"}})", 8)), "cover 0 bytes"));
   REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[0,8]"), 7)), "larger than the file"));
   REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[0,8]"), 9)), "cover 8 bytes, but it holds 9"));
   REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[4,12]"), 12)), "leaves a gap"));

@@ -9,7 +9,7 @@
 #include "training/experiment/quantities.h"
 #include "training/experiment/settings.h"
 #include "training/experiment/toml.h"
-#include "training/records/files.h"
+#include "training/experiment/toml_text.h"
 
 namespace starling::training {
 namespace {
@@ -368,7 +368,7 @@ Status set_fault(Fault& fault, const std::string& key, const std::string& value)
 }
 
 Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps, DaemonTable daemon) {
-  const auto text = read_text(path, kLargestExperimentFile);
+  const auto text = read_toml(path);
   if (!text) return text.error();
   try {
     const toml::table table = toml::parse(*text, path);
@@ -414,7 +414,7 @@ std::string to_toml(const Experiment& experiment) {
 }
 
 Result<std::vector<DaemonEntry>> read_daemon_table(const std::string& path) {
-  const auto text = read_text(path, kLargestExperimentFile);
+  const auto text = read_toml(path);
   if (!text) return text.error();
   toml::table file;
   try {

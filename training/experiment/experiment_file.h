@@ -9,10 +9,9 @@
 
 #include "base/result.h"
 #include "training/experiment/experiment.h"
+#include "training/experiment/toml_text.h"
 
 namespace starling::training {
-
-inline constexpr std::size_t kLargestExperimentFile = 1 << 20;  // bytes; an experiment is a page
 
 // Reads a file over `experiment`. Unknown keys and bad values name the file, the line and the key. If the
 // file has faults, or [[peer]]s, these replace all earlier ones. On an Error `experiment` is unchanged. A

@@ -8,7 +8,7 @@
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
 #include "training/experiment/toml.h"
-#include "training/records/files.h"
+#include "training/experiment/toml_text.h"
 
 namespace starling::training {
 namespace {
@@ -126,7 +126,7 @@ bool is_axis(const std::vector<SweepAxis>& axes, const std::string& key) {
 
 // The lists of a file's [sweep], seed last. `where` becomes the table's place.
 Result<std::vector<SweepAxis>> read_axes(const std::string& path, std::string& where) {
-  const auto text = read_text(path, kLargestExperimentFile);
+  const auto text = read_toml(path);
   if (!text) return text.error();
   toml::table file;
   try {

@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::size_t kLargestHeader = 16 << 20;  // bytes; a thousand tensors take some hundred kilobytes
 constexpr std::size_t kAlignment = 64;            // of the first float in the file
+constexpr int kDepthMax = 8;                      // of the header's values; a shape's is 3
 constexpr const char* kMetadata = "__metadata__";
 
 // Bytes of one element; 0 for a dtype that safetensors does not know.
@@ -32,6 +33,21 @@ std::size_t element_size(const std::string& dtype) {
       {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8}};
   const auto found = kSizes.find(dtype);
   return found == kSizes.end() ? 0 : found->second;
+}
+
+// Whether no value is nested deeper than kDepthMax: the parser needs memory for each open bracket.
+bool is_shallow(const std::string& json) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"') quoted = !quoted;
+    if (quoted && c == '\\') ++i;
+    if (quoted) continue;
+    if ((c == '[' || c == '{') && ++depth > kDepthMax) return false;
+    if (c == ']' || c == '}') --depth;
+  }
+  return true;
 }
 
 // Parses the header's text; discarded if it is not JSON. `twice`: a name occurs more than once.
@@ -109,6 +125,7 @@ Result<SafetensorsHeader> read_header(const InputFile& file) {
   if (Status status = file.read(sizeof length, std::as_writable_bytes(std::span(text))); !status) {
     return status.error();
   }
+  if (!is_shallow(text)) return Error{"its header is nested too deeply"};
   bool twice = false;
   const Json json = parse_unique(text, twice);
   if (!json.is_object()) return Error{"its header is not a JSON object"};
