@@ -35,6 +35,10 @@ void Introductions::offer(Instant now, PeerId teller, const wire::Member& news) 
     its.knows_more = true;
     return;
   }
+  if (!view_.is_authentic(now, teller, news)) {
+    its.failures += 1;
+    return;
+  }
   ++its.waiting;
   candidates_.push_back({news, teller});
 }

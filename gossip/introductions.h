@@ -27,7 +27,7 @@ class Introductions {
 
   explicit Introductions(LocalView& view) : view_(view) {}
 
-  // A member says that another one lives, which this peer does not know. REQUIRES: the news are authentic.
+  // A member says that another one lives, which this peer does not know.
   void offer(Instant now, PeerId teller, const wire::Member& news);
   bool is_waiting(PeerId id) const { return find(id) != nullptr; }
   // The Welcome names it, if it is waiting: its samples count, and if it does not answer, it is returned by

@@ -40,8 +40,8 @@ void MemberStates::merge(Instant now, PeerId teller, std::span<const Member> new
   const std::size_t queued = rumors_.members_queued();
   std::size_t changes = 0;
   // What the teller says about itself comes first: it may not be a member yet.
-  for (const Member& member : news)
-    if (member.id == teller) changes += merge_one(now, teller, member, out);
+  if (const auto own = std::ranges::find(news, teller, &Member::id); own != news.end())
+    changes += merge_one(now, teller, *own, out);
   for (const Member& member : news)
     if (member.id != teller) changes += merge_one(now, teller, member, out);
   correct(teller, news, out);
@@ -62,15 +62,16 @@ bool MemberStates::merge_one(Instant now, PeerId teller, const Member& news, Act
 
   progressed(now, teller, *record, news.samples, out);
   if (teller == news.id) record->member.steps = std::max(record->member.steps, news.steps);
-  bool changed = merge_statement(now, *record, news, out);
+  bool changed = merge_statement(now, *record, teller, news, out);
   if (news.incarnation == record->member.incarnation) changed |= merge_claim(now, *record, teller, news, out);
   if (changed) rumors_.start(*record);
   return changed;
 }
 
 // What the member says about itself: it carries its signature, whoever passes it on.
-bool MemberStates::merge_statement(Instant now, Record& record, const Member& news, Actions& out) {
-  if (version_of(news) <= version_of(record.member) || !view_.is_authentic(news)) return false;
+bool MemberStates::merge_statement(Instant now, Record& record, PeerId teller, const Member& news,
+                                   Actions& out) {
+  if (version_of(news) <= version_of(record.member) || !view_.is_authentic(now, teller, news)) return false;
   const bool is_reborn = news.incarnation > record.member.incarnation;
   const bool leaves = news.liveness == Liveness::left;
   view_.members.change(record, [&](Record& r) {
@@ -104,10 +105,9 @@ bool MemberStates::merge_claim(Instant now, Record& record, PeerId teller, const
 // A member becomes known by its own word. What others say about an unknown one is a reason to ask it.
 bool MemberStates::meet(Instant now, PeerId teller, const Member& news, Actions& out) {
   if (news.liveness > Liveness::suspect) return false;  // unknown dead members are not news
-  if (teller == news.id) return view_.is_authentic(news) && add_live(now, news, out);
+  if (teller == news.id) return view_.is_authentic(now, teller, news) && add_live(now, news, out);
   if (view_.members.find(teller) == nullptr || introductions_.is_waiting(news.id)) return false;
   if (news.address == view_.self.address) return false;  // an earlier instance of this peer, or a mistake
-  if (!view_.is_authentic(news)) return false;
   if (!view_.options.guards.introductions) return add_live(now, news, out);
   introductions_.offer(now, teller, news);
   return false;
@@ -124,9 +124,9 @@ bool MemberStates::add_live(Instant now, const Member& news, Actions& out) {
   return true;
 }
 
-Record* MemberStates::add_dead(Instant now, const Member& dead, Liveness liveness) {
+Record* MemberStates::add_dead(Instant now, PeerId teller, const Member& dead, Liveness liveness) {
   if (!dead.id || dead.id == view_.self.id || view_.members.find(dead.id) != nullptr ||
-      view_.members.size() >= view_.options.members_max || !view_.is_authentic(dead))
+      view_.members.size() >= view_.options.members_max || !view_.is_authentic(now, teller, dead))
     return nullptr;
   return &insert(now, dead, liveness);
 }
@@ -164,7 +164,7 @@ void MemberStates::hear_of_self(Instant now, PeerId teller, const Member& news, 
   const Member& self = view_.self;
   if (news.incarnation < self.incarnation || view_.members.find(teller) == nullptr) return;
   const bool is_accused = news.incarnation == self.incarnation && news.liveness != Liveness::alive;
-  const bool is_earlier_life = version_of(news) > version_of(self) && view_.is_authentic(news);
+  const bool is_earlier_life = version_of(news) > version_of(self) && view_.is_authentic(now, teller, news);
   if (is_accused || is_earlier_life) refute(now, news, out);
 }
 
@@ -207,7 +207,7 @@ void MemberStates::heard(Instant now, Record& record, Actions& out) {
   } else if (!record.met) {  // not each time that it is heard again after it was unreachable
     supersede(now, record, out);
   }
-  record.met = true;
+  if (!record.met) record.met = now;
   record.superseded = false;
   record.unanswered = false;
   record.last_heard = now;
@@ -338,7 +338,7 @@ void MemberStates::tick(Instant now, Actions& out) {
   }
   introductions_.tick(now, out);
   for (const Member& silent : introductions_.take_silent()) {
-    if (add_dead(now, silent, Liveness::failed) != nullptr) retries_.restart(now);
+    if (add_dead(now, silent.id, silent, Liveness::failed) != nullptr) retries_.restart(now);
   }
 }
 

@@ -62,18 +62,41 @@ class SpeedMeter {
   double per_second_ = 0;
 };
 
+// How often something may happen: `most` times at once, then `most` times a second.
+class Budget {
+ public:
+  explicit Budget(double most) : most_(most), left_(most) {}
+  // Whether it may happen now. If so, it is counted.
+  bool take(Instant now) {
+    left_ = std::min(most_, left_ + most_ * to_seconds(now - since_));
+    since_ = now;
+    if (left_ < 1) return false;
+    left_ -= 1;
+    return true;
+  }
+  void spend(double more) { left_ -= more; }
+
+ private:
+  double most_, left_;
+  Instant since_{};
+};
+
+// Smoothed (RFC 6298, section 2).
+struct RoundTrip {
+  Duration mean{0}, deviation{0};  // 0: unknown
+};
+
 // A member that has answered this peer, or a dead one, and what only this peer knows about it.
 struct Record {
   wire::Member member;
-  Instant changed;                    // its last change of liveness
-  std::optional<Instant> last_heard;  // the last verified message from the member itself
-  Instant quarantined_until;          // no exchange before: its parameters were rejected
-  Instant avoided_until;              // no exchange before: recent ones failed
-  Instant samples_at;                 // the last known growth of its samples
-  Duration samples_every{0};          // smoothed interval between two growths; 0: unknown
-  SpeedMeter speed{};                 // of its samples, by its own account
-  Duration round_trip{0};             // smoothed round trip of probes; 0: unknown
-  Duration round_trip_deviation{0};
+  Instant changed;                       // its last change of liveness
+  std::optional<Instant> last_heard;     // the last verified message from the member itself
+  Instant quarantined_until;             // no exchange before: its parameters were rejected
+  Instant avoided_until;                 // no exchange before: recent ones failed
+  Instant samples_at;                    // the last known growth of its samples
+  Duration samples_every{0};             // smoothed interval between two growths; 0: unknown
+  SpeedMeter speed{};                    // of its samples, by its own account
+  RoundTrip round_trip{};                // of probes
   std::optional<wire::Vitals> vitals{};  // the latest that the member published
 
   // Independent peers whose probes a suspect has not answered.
@@ -81,15 +104,15 @@ struct Record {
   std::array<PeerId, kAccusersMax> accusers{};
   std::uint8_t accuser_count = 0;
 
-  Instant relays_since{Duration::min()};  // the second in which relays are counted
-  std::uint8_t relays = 0;                // that it requested in this second
+  Budget relays{8};           // pings of other members that it requests
+  Budget verifications{128};  // of signatures that it passes on
 
   std::uint8_t rumor_tellings = 0;     // remaining
   std::uint8_t progress_tellings = 0;  // remaining
   std::uint8_t failed_exchanges = 0;   // in a row
   std::uint8_t poisonings = 0;         // since the last quarantine
   bool rumor_queued = false;
-  bool met = false;                    // it has sent this peer a message
+  std::optional<Instant> met{};        // its first message to this peer
   bool superseded = false;             // another peer with its address was heard later: not retried
   bool observes = false;               // one of MembershipOptions::observers
   bool unanswered = false;             // a suspect: it did not answer this peer either
@@ -102,17 +125,6 @@ struct Record {
   // Whether an exchange with it may begin.
   bool may_exchange(Instant now) const {
     return responds() && !observes && quarantined_until <= now && avoided_until <= now;
-  }
-  // Counts a request to ping another member; false if there were too many in this second.
-  bool may_request_relay(Instant now) {
-    constexpr std::uint8_t kRelaysPerSecond = 8;
-    if (relays_since + std::chrono::seconds(1) <= now) {
-      relays_since = now;
-      relays = 0;
-    }
-    if (relays == kRelaysPerSecond) return false;
-    ++relays;
-    return true;
   }
   // false if the accuser is known or kAccusersMax are
   bool accuse(PeerId accuser) {
@@ -266,10 +278,16 @@ struct LocalView {
     change(self);
     self.signature = identity->sign(statement_of(self));
   }
-  // Whether the member, or the author of a topology, has signed this.
-  template <class Statement>
-  bool is_authentic(const Statement& statement) const {
-    return !options.guards.signatures || gossip::is_authentic(*identity, statement);
+  // Whether the member has signed this, which `teller` passes on. Verifying takes time, so what a member
+  // passes on is verified at a bounded rate; false signatures count sixteen times.
+  bool is_authentic(Instant now, PeerId teller, const wire::Member& member) {
+    constexpr double kFalse = 15;
+    if (!options.guards.signatures) return true;
+    Record* const by = members.find(teller);
+    if (by != nullptr && !by->verifications.take(now)) return false;
+    if (gossip::is_authentic(*identity, member)) return true;
+    if (by != nullptr) by->verifications.spend(kFalse);
+    return false;
   }
   // Whether the owner of the key has signed that it received this peer's request, of which this is the
   // answer.

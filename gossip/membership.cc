@@ -103,7 +103,8 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
     return;
   }
   wire::Ack ack{ping.sequence, rumors_.take_with_self(now, from), {}, {}};
-  if (ping.requester)
+  Record* const asker = view_.members.find(from);
+  if (ping.requester && asker != nullptr && asker->verifications.take(now))
     ack.signature = view_.identity->sign(answer_statement(view_.self.key, ping.requester, ping.requested));
   out.push_back(Send{{from, address}, std::move(ack)});
 }
@@ -121,7 +122,7 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   const Record* const target = view_.members.find(request.target);
   const bool is_known =
       requester != nullptr && target != nullptr && target->member.address == request.address;
-  if (is_known && requester->may_request_relay(now)) prober_.relay({from, address}, request, out);
+  if (is_known && requester->relays.take(now)) prober_.relay({from, address}, request, out);
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Ack& ack, Actions& out) {
@@ -184,10 +185,10 @@ void Membership::welcomed(Instant now, PeerId by, std::span<const Member> member
   view_.members.add_samples(retired_samples);
   for (const Member& member : members) {
     if (member.liveness > Liveness::suspect) {
-      states_.add_dead(now, member, member.liveness);
+      states_.add_dead(now, by, member, member.liveness);
     } else if (member.address == view_.self.address && member.id != by) {
       // An earlier instance of this peer whose end others have not noticed yet.
-      if (Record* const dead = states_.add_dead(now, member, Liveness::failed)) dead->superseded = true;
+      if (Record* const dead = states_.add_dead(now, by, member, Liveness::failed)) dead->superseded = true;
     }
   }
   merge(now, by, members, out);

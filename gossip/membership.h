@@ -56,7 +56,7 @@ class MemberStates {
   // News from this peer.
   void merge(Instant now, PeerId teller, std::span<const wire::Member> news, Actions& out);
   // A member that was dead before this peer met it. Null if it is known or the table is full.
-  Record* add_dead(Instant now, const wire::Member& dead, wire::Liveness liveness);
+  Record* add_dead(Instant now, PeerId teller, const wire::Member& dead, wire::Liveness liveness);
   // The Welcome names it: its samples count at once, and if it does not answer, it has failed.
   void keep(const wire::Member& named) { introductions_.keep(named); }
   // Of members that the Welcome names and that have not answered yet.
@@ -87,7 +87,7 @@ class MemberStates {
 
  private:
   bool merge_one(Instant now, PeerId teller, const wire::Member& news, Actions& out);
-  bool merge_statement(Instant now, Record& record, const wire::Member& news, Actions& out);
+  bool merge_statement(Instant now, Record& record, PeerId teller, const wire::Member& news, Actions& out);
   bool merge_claim(Instant now, Record& record, PeerId teller, const wire::Member& news, Actions& out);
   bool meet(Instant now, PeerId teller, const wire::Member& news, Actions& out);
   bool add_live(Instant now, const wire::Member& news, Actions& out);

@@ -8,23 +8,22 @@ constexpr std::size_t kProbesMax = 16;
 constexpr Duration kLateAnswers = std::chrono::seconds(10);  // measured for this long after the verdict
 
 // Jacobson's estimator (RFC 6298, section 2).
-void measure_round_trip(Record& record, Duration measured) {
-  if (record.round_trip.count() == 0) {
-    record.round_trip = measured;
-    record.round_trip_deviation = measured / 2;
+void measure_round_trip(RoundTrip& known, Duration measured) {
+  if (known.mean.count() == 0) {
+    known = {measured, measured / 2};
     return;
   }
-  const Duration error = std::chrono::abs(measured - record.round_trip);
-  record.round_trip_deviation += (error - record.round_trip_deviation) / 4;
-  record.round_trip += (measured - record.round_trip) / 8;
+  const Duration error = std::chrono::abs(measured - known.mean);
+  known.deviation += (error - known.deviation) / 4;
+  known.mean += (measured - known.mean) / 8;
 }
 
 }  // namespace
 
 Duration answer_limit(const Record& record, Duration lag, Duration probe_interval) {
   Duration limit = probe_interval / 2;
-  if (record.round_trip.count() > 0)
-    limit = std::max(record.round_trip + 4 * record.round_trip_deviation, probe_interval / 10);
+  const RoundTrip& known = record.round_trip;
+  if (known.mean.count() > 0) limit = std::max(known.mean + 4 * known.deviation, probe_interval / 10);
   return std::min(limit + 2 * lag, 4 * probe_interval);
 }
 
@@ -111,7 +110,7 @@ void Prober::answered(Instant now, PeerId from, const wire::Ack& ack, Actions& o
   const auto probe = std::ranges::find_if(probes_, meant);
   Record* const record = view_.members.find(from);
   if (probe != probes_.end() && record != nullptr) {
-    measure_round_trip(*record, std::max(now - probe->sent, Duration{1}));
+    measure_round_trip(record->round_trip, std::max(now - probe->sent, Duration{1}));
     probes_.erase(probe);
   }
   const auto relay = std::ranges::find_if(relays_, meant);

@@ -64,7 +64,7 @@ std::vector<MemberStatus> list_members(const gossip::Membership& membership, Ins
     MemberStatus& status = members.emplace_back(status_of(record.member));
     if (record.is_live() && record.quarantined_until > now) status.state = "quarantined";
     if (record.last_heard) status.last_heard_seconds = to_seconds(now - *record.last_heard);
-    if (record.round_trip > Duration{0}) status.round_trip_seconds = to_seconds(record.round_trip);
+    if (record.round_trip.mean > Duration{0}) status.round_trip_seconds = to_seconds(record.round_trip.mean);
     add_vitals(status, record.vitals);
     status.exchanging = std::ranges::count(exchanging, record.member.id) > 0;
   }

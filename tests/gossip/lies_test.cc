@@ -326,4 +326,33 @@ TEST_CASE("a peer that is told of a conflict about its address reports it, once 
   REQUIRE(table.membership.self().incarnation == 0);
 }
 
+TEST_CASE("signatures that a member passes on are verified at a bounded rate") {
+  Table table;
+  table.learn(2, 200);
+  const auto reborn = [&](std::uint64_t first, std::uint64_t last, std::uint32_t incarnation) {
+    std::vector<wire::Member> news;
+    for (std::uint64_t k = first; k <= last; ++k)
+      news.push_back(said_to_be(member(k), Liveness::alive, incarnation));
+    return news;
+  };
+  const auto believed = [&](std::uint32_t incarnation) {
+    return std::ranges::count_if(table.membership.others(), [incarnation](const Record& record) {
+      return record.member.incarnation == incarnation;
+    });
+  };
+  table.membership.merge(at(1s), PeerId{2}, reborn(3, 200, 1), table.out);
+  REQUIRE(believed(1) >= 100);
+  REQUIRE(believed(1) <= 128);
+  table.membership.merge(at(10s), PeerId{2}, reborn(3, 200, 1), table.out);
+  REQUIRE(believed(1) == 198);
+  // A few false ones use up what a liar may say.
+  std::vector<wire::Member> forged = reborn(3, 200, 2);
+  for (wire::Member& m : forged) m.signature.bytes[0] ^= std::byte{1};
+  table.membership.merge(at(20s), PeerId{2}, forged, table.out);
+  table.membership.merge(at(20s), PeerId{2}, reborn(3, 200, 2), table.out);
+  REQUIRE(believed(2) == 0);
+  table.membership.merge(at(20s), PeerId{3}, reborn(4, 5, 2), table.out);
+  REQUIRE(believed(2) == 2);
+}
+
 }  // namespace starling::gossip

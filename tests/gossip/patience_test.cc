@@ -48,10 +48,25 @@ TEST_CASE("after a burst of four, offers are accepted at twice the peer's own ra
   acceptance.start(at(0s));
   for (int k = 1; k <= 100; ++k) acceptance.own(at(k * 1s));
   int taken = 0;
-  for (int k = 0; k < 1000; ++k) taken += acceptance.take(at(100s + k * 100ms), PeerId{2});
+  for (int k = 0; k < 1000; ++k) taken += acceptance.take(at(100s + k * 100ms), PeerId{2}, at(0s));
   REQUIRE(taken >= 4 + 2 * 99);
   REQUIRE(taken <= 4 + 2 * 100);
-  REQUIRE(acceptance.take(at(200s), PeerId{3}));  // tokens are per partner
+  REQUIRE(acceptance.take(at(200s), PeerId{3}, at(0s)));  // tokens are per partner
+}
+
+TEST_CASE("new members share what is accepted, however many there are") {
+  Acceptance acceptance;
+  acceptance.start(at(0s));
+  for (int k = 1; k <= 100; ++k) acceptance.own(at(k * 1s));
+  std::uint64_t id = 10;
+  int taken = 0;
+  for (int k = 0; k < 1000; ++k) {
+    const Instant now = at(100s + k * 10ms);
+    taken += acceptance.take(now, PeerId{++id}, now);
+  }
+  REQUIRE(taken <= 16 + 8 * 10);
+  REQUIRE(taken >= 16 + 8 * 9);
+  REQUIRE(acceptance.take(at(110s), PeerId{2}, at(80s)));  // one that is known for long
 }
 
 TEST_CASE("with shares by work, a partner with less than half of the samples moves this peer less") {

@@ -11,17 +11,16 @@ TEST_CASE("the timeout of an answer is half the probe interval before the first 
 
 TEST_CASE("the timeout is the measured round trip plus four deviations plus twice this peer's lag") {
   Record record;
-  record.round_trip = 200ms;
-  record.round_trip_deviation = 50ms;
+  record.round_trip = {200ms, 50ms};
   REQUIRE(answer_limit(record, Duration{0}, 1s) == 400ms);
   REQUIRE(answer_limit(record, 30ms, 1s) == 460ms);
 }
 
 TEST_CASE("the timeout of an answer is between a tenth of the probe interval and four intervals") {
   Record record;
-  record.round_trip = 1ms;
+  record.round_trip.mean = 1ms;
   REQUIRE(answer_limit(record, Duration{0}, 1s) == 100ms);
-  record.round_trip = 60s;
+  record.round_trip.mean = 60s;
   REQUIRE(answer_limit(record, Duration{0}, 1s) == 4s);
 }
 
