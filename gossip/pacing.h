@@ -110,9 +110,8 @@ class Acceptance {
   static constexpr double kBurst = 4;
   static constexpr double kPerOwn = 2;  // a partner's exchanges for each of this peer's
   static constexpr std::size_t kPartnersMax = 1024;
-  // Members of the last kNewcomer share one bucket, of this size and rate: identities are cheap.
+  // All members that are known for less than this share one bucket: identities are cheap.
   static constexpr Duration kNewcomer = std::chrono::seconds(30);
-  static constexpr double kNewcomers = 4;
 
   void start(Instant now) { last_own_ = now; }
   // This peer begins an exchange of its own.
@@ -123,16 +122,14 @@ class Acceptance {
   }
   // Whether the offer of this partner, a member since `met`, may be accepted now. If so, it is counted.
   bool take(Instant now, PeerId partner, Instant met) {
-    const bool is_newcomer = met + kNewcomer > now;
-    if (is_newcomer) partner = {};
-    const double factor = is_newcomer ? kNewcomers : 1;
+    if (met + kNewcomer > now) partner = {};
     if (buckets_.size() >= kPartnersMax && !buckets_.contains(partner)) buckets_.erase(buckets_.begin());
-    Bucket& bucket = buckets_.try_emplace(partner, Bucket{factor * kBurst, now}).first->second;
+    Bucket& bucket = buckets_.try_emplace(partner, Bucket{kBurst, now}).first->second;
     // Before the first own exchange, as if it began now.
     const Duration interval = interval_.count() > 0 ? interval_ : now - last_own_;
     if (interval.count() > 0) {
       const double owns = to_seconds(now - bucket.since) / to_seconds(interval);
-      bucket.tokens = std::min(factor * kBurst, bucket.tokens + factor * kPerOwn * owns);
+      bucket.tokens = std::min(kBurst, bucket.tokens + kPerOwn * owns);
     }
     bucket.since = now;
     if (bucket.tokens < 1) return false;

@@ -64,8 +64,8 @@ TEST_CASE("new members share what is accepted, however many there are") {
     const Instant now = at(100s + k * 10ms);
     taken += acceptance.take(now, PeerId{++id}, now);
   }
-  REQUIRE(taken <= 16 + 8 * 10);
-  REQUIRE(taken >= 16 + 8 * 9);
+  REQUIRE(taken <= 4 + 2 * 10);
+  REQUIRE(taken >= 4 + 2 * 9);
   REQUIRE(acceptance.take(at(110s), PeerId{2}, at(80s)));  // one that is known for long
 }
 

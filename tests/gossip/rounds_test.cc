@@ -497,7 +497,7 @@ TEST_CASE("a partner that offers more often than the rule clipped allows is reje
     }
     return count;
   };
-  REQUIRE(accepted() == 16);  // the burst of all new members
+  REQUIRE(accepted() == 4);  // the burst of all new members
   life.now = life.now + 40s;
   REQUIRE(accepted() == 4);  // its own
 }
