@@ -9,6 +9,8 @@ namespace starling::lab {
 
 namespace {
 
+constexpr double kTailOverhang = 1;  // seconds after tail_until until the last packet has arrived
+
 std::uint64_t key_of(std::uint32_t a, std::uint32_t b) { return std::uint64_t{a} << 32 | b; }
 
 }  // namespace
@@ -238,8 +240,12 @@ Duration VirtualNetwork::travel(Duration latency) {
   double seconds = to_seconds(latency);
   if (options_.latency_jitter.count() > 0)
     seconds += random_.exponential() * to_seconds(options_.latency_jitter);
-  if (options_.tail_chance > 0 && queue_.now() < options_.tail_until && random_.chance(options_.tail_chance))
+  if (options_.tail_chance > 0 && queue_.now() < options_.tail_until &&
+      random_.chance(options_.tail_chance)) {
     seconds *= options_.tail_factor;
+    if (options_.tail_until != kNever)
+      seconds = std::min(seconds, to_seconds(options_.tail_until - queue_.now()) + kTailOverhang);
+  }
   return from_seconds(seconds);
 }
 

@@ -34,7 +34,7 @@ struct NetworkOptions {
   Duration latency_jitter{0};  // mean of an exponentially distributed addition to each packet's latency
   double tail_chance = 0;      // probability that a packet travels tail_factor times as long
   double tail_factor = 1;
-  Instant tail_until = kNever;
+  Instant tail_until = kNever;                      // all have arrived a second later
   Duration dial_limit = std::chrono::seconds(5);    // to establish a connection
   Duration write_limit = std::chrono::seconds(10);  // to send a packet
   Duration stall_limit = std::chrono::seconds(15);  // for the end of a bulk connection that only receives
