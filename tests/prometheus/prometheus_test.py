@@ -35,7 +35,8 @@ BOUNDED = {"phase": {"joining", "training", "settling", "finished"},
            "state": {"alive", "suspect", "failed", "left", "quarantined"},
            "reason": {"shape", "weight", "sequence", "late", "not_finite", "too_large", "far_off", "own_replica", "closed",
                       "closed by peer", "broken", "unreachable", "timed out", "bad magic", "bad version", "bad checksum", "oversize",
-                      "malformed", "wrong swarm", "same peer", "refused", "wrong key", "no key", "busy", "over limit"}}
+                      "malformed", "wrong swarm", "same peer", "refused", "wrong key", "no key", "busy", "over limit",
+                      "false identity", "not allowed", "other peer"}}
 INFO = {"name", "swarm", "version", "model", "data", "topology", "rule", "device"}
 
 
