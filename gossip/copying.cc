@@ -42,7 +42,7 @@ void Copying::start(Actions& out) {
 void Copying::restart(Duration delay) {
   afresh_ = true;
   refused_ = false;
-  waits_ = false;  // the delay counts, whoever appears
+  waits_ = false;  // the delay counts, also if a member appears
   best_rate_ = 0;
   delay_ = run_.options.state_retry.min;
   next_request_ = run_.now + delay;

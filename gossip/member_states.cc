@@ -68,7 +68,7 @@ bool MemberStates::merge_one(Instant now, PeerId teller, const Member& news, Act
   return changed;
 }
 
-// What the member says about itself: it carries its signature, whoever passes it on.
+// What the member says about itself: it carries its signature, so any peer may pass it on.
 bool MemberStates::merge_statement(Instant now, Record& record, PeerId teller, const Member& news,
                                    Actions& out) {
   if (version_of(news) <= version_of(record.member) || !view_.is_authentic(now, teller, news)) return false;

@@ -4,9 +4,9 @@
 //
 // A receiver is an Endpoint. With an id it is the peer that proves to have this id, whatever its address: a
 // link with it is used if there is one, otherwise the address is dialed, and if another peer answers there,
-// that one does not get the messages. Without an id it is whoever listens at the address: a link that was
-// dialed there, or else the one whose remote said last that it listens there, or else the address is dialed.
-// So a peer that claims another one's address receives nothing that is meant for the other one's id.
+// that one does not get the messages. Without an id it is the peer that listens at the address: a link that
+// was dialed there, or else the one whose remote said last that it listens there, or else the address is
+// dialed. So a peer that claims another one's address receives nothing that is meant for the other one's id.
 //
 // Everything happens on one single-threaded executor, without locks; no callback comes from inside a call. A
 // message is delivered once, or not at all (queue full, remote gone: reported or counted), or perhaps twice

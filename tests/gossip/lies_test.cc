@@ -95,7 +95,7 @@ TEST_CASE("left, phase, address, name and incarnation count only with the member
   }
 }
 
-TEST_CASE("a signed statement counts, whoever passes it on; an older one that is replayed does not") {
+TEST_CASE("a signed statement counts from any teller; an older one that is replayed does not") {
   Table table;
   table.learn(2, 4);
   Member moved = member(2, Phase::settling);

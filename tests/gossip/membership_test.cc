@@ -21,7 +21,7 @@ TEST_CASE("a higher incarnation overrides a suspicion and a failure; a lower one
     table.tell(at(3s), said_to_be(member(2), rumor, 3));
     table.tell(at(3s), said_to_be(member(2), Liveness::alive, 2));
     REQUIRE(table.liveness(2) == rumor);
-    table.tell(at(3s), said_to_be(member(2), Liveness::alive, 4), 3);  // whoever passes it on
+    table.tell(at(3s), said_to_be(member(2), Liveness::alive, 4), 3);  // from another teller
     REQUIRE(table.liveness(2) == Liveness::alive);
     table.tell(at(3s), said_to_be(member(2), Liveness::left, 3));
     REQUIRE(table.liveness(2) == Liveness::alive);

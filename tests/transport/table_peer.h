@@ -34,7 +34,7 @@ struct TablePeer {
     table->set_hello(hello);
   }
 
-  // Sends to whoever listens at the address, or to one peer.
+  // Sends to the peer that listens at the address, or to one peer.
   void send(const Address& to, const wire::Message& message) { table->send({{}, to}, message); }
   void send(const TablePeer& to, const wire::Message& message) { table->send({to.id, to.address}, message); }
 
