@@ -24,6 +24,23 @@ bool is_plain_name(std::string_view text) {
          std::ranges::all_of(text, fits);
 }
 
+bool is_local_host(std::string_view host) {
+  const auto begins = [&](std::string_view start) { return host.substr(0, start.size()) == start; };
+  const auto begins_with_any = [&](auto... starts) { return (begins(starts) || ...); };
+  if (host.find(':') != std::string_view::npos) {
+    return host == "::1" || begins_with_any("fe8", "fe9", "fea", "feb", "fc", "fd");
+  }
+  if (host.empty() || host.find_first_not_of("0123456789.") != std::string_view::npos)
+    return host == "localhost";
+  if (begins_with_any("127.", "10.", "192.168.", "169.254.")) return true;
+  // 172.16.0.0/12 and 100.64.0.0/10.
+  const std::string_view second = host.substr(std::min(host.size(), std::size_t{4}));
+  const auto number = parse_number<std::uint16_t>(second.substr(0, second.find('.')));
+  if (!number) return false;
+  return (begins("172.") && *number >= 16 && *number <= 31) ||
+         (begins("100.") && *number >= 64 && *number <= 127);
+}
+
 std::string to_string(PeerId id) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text(16, '0');
@@ -54,6 +71,7 @@ Result<Address> Address::parse(std::string_view text) {
 }
 
 std::string to_string(const Address& address) {
+  if (!address) return "no address";
   const bool v6 = address.host.find(':') != std::string::npos;
   return (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
 }

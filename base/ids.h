@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -37,21 +38,37 @@ bool is_member_name(std::string_view text);
 bool is_plain_name(std::string_view text);
 
 struct Address {
-  std::string host;  // a name, or an IPv4 or IPv6 literal without brackets
+  std::string host;  // a name, or an IPv4 or IPv6 literal without brackets; empty: no address
   std::uint16_t port = 0;
 
   friend auto operator<=>(const Address&, const Address&) = default;
+  explicit operator bool() const { return !host.empty(); }
 
   // "HOST:PORT", with an IPv6 literal in brackets: "[::1]:7100". Port 0 lets a listener use any free port.
   static Result<Address> parse(std::string_view text);
 };
 
+// "HOST:PORT", or "no address".
 std::string to_string(const Address& address);
 
-// A receiver: the peer with this id, which listens at this address. Id 0: any peer that listens there.
+// Whether the host is an address that only machines of the same site can dial: a loopback, link-local, shared
+// or private one (RFC 1122, 3927, 4193, 4291, 6598, 1918). False for names.
+bool is_local_host(std::string_view host);
+
+// How the connection to a receiver is made, unless there is one already.
+enum class Way : std::uint8_t {
+  dial,   // this peer dials the receiver
+  call,   // a member asks the receiver to dial this peer
+  relay,  // a member passes bytes on between the two; bulk connections only
+};
+
+// A receiver: the peer with this id, and where it listens. Id 0: any peer that listens there.
 struct Endpoint {
   PeerId id;
-  Address address;
+  Address address;  // of the receiver or, if it is called or relayed, of `via`; empty: it cannot be dialed
+  Way way = Way::dial;
+  PeerId via{};                 // the member that calls or relays
+  std::vector<Address> also{};  // further addresses of the same peer, which are tried after `address`
 
   friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
 };

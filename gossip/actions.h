@@ -18,6 +18,18 @@ struct Send {  // a control message; if it is lost -> Unreachable
   wire::Message message;
 };
 
+// Try to make a new connection to this peer, and close it again -> DialTried
+struct TryDial {
+  Endpoint to;
+  std::uint64_t sequence = 0;
+};
+// Dial this peer, which cannot dial this one, and serve what comes as if it had. No event follows.
+struct AnswerCall {
+  Endpoint to;
+  wire::Purpose purpose = wire::Purpose::bulk;  // or relay: `to` connects this peer with the caller
+  std::uint64_t number = 0;                     // Hello::call
+};
+
 struct Prepare {  // build the model, load the data -> Prepared | PrepareFailed
   wire::Manifest manifest;
 };
@@ -25,8 +37,7 @@ struct Prepare {  // build the model, load the data -> Prepared | PrepareFailed
 // Copy the donor's parameters, chunk by chunk, from the first chunk that is not in place yet
 // -> StateAdvanced ..., then StateArrived | StateLost
 struct FetchState {
-  PeerId donor;
-  Address address;
+  Endpoint donor;
   bool afresh = false;  // nothing is in place any more: from the first chunk of all
 };
 struct AbortFetch {};  // stop copying and keep what is in place; no StateLost for it
@@ -59,8 +70,7 @@ struct BeginRound {  // Mixer::begin_round. Numbers grow; a peer that was left b
 };
 struct BeginExchange {  // -> ExchangeAdvanced ..., ExchangeEnded
   std::uint64_t exchange = 0;
-  PeerId partner;
-  Address address;
+  Endpoint partner;
   Terms terms{};
 };
 struct AbortExchange {  // one that was begun; no ExchangeEnded for it
@@ -114,9 +124,9 @@ struct Notice {
   std::string text;  // name and address; for waiting: what for; for unwired: why
 };
 
-using Action = std::variant<Send, Prepare, FetchState, AbortFetch, StartTraining, StopTraining, PauseTraining,
-                            ResumeTraining, BeginRound, BeginExchange, AbortExchange, AnswerOffer,
-                            TrainingEnded, Rewired, Finish, Notice>;
+using Action = std::variant<Send, TryDial, AnswerCall, Prepare, FetchState, AbortFetch, StartTraining,
+                            StopTraining, PauseTraining, ResumeTraining, BeginRound, BeginExchange,
+                            AbortExchange, AnswerOffer, TrainingEnded, Rewired, Finish, Notice>;
 using Actions = std::vector<Action>;
 
 }  // namespace starling::gossip

@@ -36,7 +36,7 @@ void Copying::start(Actions& out) {
   const wire::Member& donor = *candidates[run_.random.below(candidates.size())];
   next_request_ = kNever;
   copy_ = Copy{donor.id, run_.now + run_.options.state_stall, 0, run_.now, 0};
-  out.push_back(FetchState{donor.id, donor.address, std::exchange(afresh_, false)});
+  out.push_back(FetchState{endpoint_of(donor), std::exchange(afresh_, false)});
 }
 
 void Copying::restart(Duration delay) {

@@ -17,7 +17,7 @@ struct Start {};  // the first event, once
 // id.
 struct Received {
   PeerId from;
-  Address address;  // where the sender listens
+  Address address;  // where the sender listens, as this peer would dial it; empty: it does not listen
   wire::Message message;
 };
 
@@ -27,6 +27,12 @@ struct Unreachable {  // sends to this address fail: refused, broken, timed out
   std::string why;          // one sentence
   bool locked_out = false;  // a peer listens there, but one of the two lacks the swarm's key
   PeerId id{};              // that the message was for, as in Send; only this one is unreachable
+};
+
+struct DialTried {  // TryDial is done
+  PeerId peer;
+  std::uint64_t sequence = 0;
+  bool reached = false;
 };
 
 struct Prepared {  // Prepare is done: the model is built, the data is loaded
@@ -106,9 +112,9 @@ struct RewireRequested {  // a user wants the whole swarm to follow this topolog
 };
 struct Tick {};  // next_deadline() has come
 
-using Event = std::variant<Start, Received, Unreachable, Prepared, PrepareFailed, StateAdvanced, StateArrived,
-                           StateLost, Stepped, ExchangeAdvanced, ExchangeEnded, ExchangeOffered, AnswerEnded,
-                           ReplicaDiverged, ReplicaGone, EndRequested, LeaveRequested, Introduced,
-                           RewireRequested, Tick, VitalsMeasured>;
+using Event = std::variant<Start, Received, Unreachable, DialTried, Prepared, PrepareFailed, StateAdvanced,
+                           StateArrived, StateLost, Stepped, ExchangeAdvanced, ExchangeEnded, ExchangeOffered,
+                           AnswerEnded, ReplicaDiverged, ReplicaGone, EndRequested, LeaveRequested,
+                           Introduced, RewireRequested, Tick, VitalsMeasured>;
 
 }  // namespace starling::gossip

@@ -83,6 +83,7 @@ class Peer {
     run_.membership.unreachable(run_.now, {unreachable.id, unreachable.address}, out);
     joining_.unreachable(unreachable, out);
   }
+  void handle(const DialTried&, Actions&) {}
   void handle(const Prepared& prepared, Actions& out);
   void handle(const PrepareFailed& failed, Actions& out) {
     run_.say_goodbye_and_finish(Finish::How::failed, failed.why, out);

@@ -48,6 +48,14 @@ std::vector<std::byte> statement_of(const wire::Member& member) {
   writer.put(member.address.port);
   for (const std::string* text : {&member.address.host, &member.name, &member.http, &member.device})
     writer.put_text(*text);
+  writer.put(static_cast<std::uint8_t>(member.also.size()));
+  for (const Address& address : member.also) {
+    writer.put(address.port);
+    writer.put_text(address.host);
+  }
+  writer.put(static_cast<std::uint8_t>(member.homes.size()));
+  for (const PeerId home : member.homes) writer.put(home.value);
+  writer.put(member.relays);
   return writer.take();
 }
 

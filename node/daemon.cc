@@ -61,10 +61,10 @@ class Daemon {
   void leave();
 
   void act(const gossip::Send& send) { parts_.links->send(send.to, send.message); }
+  void act(const gossip::TryDial&) {}
+  void act(const gossip::AnswerCall&) {}
   void act(const gossip::Prepare& prepare);
-  void act(const gossip::FetchState& fetch) {
-    parts_.exchanger->fetch_state(fetch.donor, fetch.address, fetch.afresh);
-  }
+  void act(const gossip::FetchState& fetch) { parts_.exchanger->fetch_state(fetch.donor, fetch.afresh); }
   void act(const gossip::AbortFetch&) { parts_.exchanger->abort_fetch(); }
   void act(const gossip::StartTraining& start);
   void act(const gossip::StopTraining&);
@@ -321,8 +321,8 @@ void Daemon::act(const gossip::TrainingEnded&) {
 }
 
 void Daemon::act(const gossip::BeginExchange& begin) {
-  teller_.begin_exchange(begin.exchange, begin.partner);
-  parts_.exchanger->begin(begin.exchange, begin.partner, begin.address, begin.terms);
+  teller_.begin_exchange(begin.exchange, begin.partner.id);
+  parts_.exchanger->begin(begin.exchange, begin.partner, begin.terms);
 }
 
 void Daemon::act(const gossip::AbortExchange& abort) {

@@ -158,6 +158,7 @@ class Statement {
     put_bytes(hello.key.bytes);
     put_bytes(hello.nonce.bytes);
     put(static_cast<std::uint8_t>(hello.purpose));
+    put(hello.call);
     put(hello.address.port);
     for (const std::string* text : {&hello.address.host, &hello.name, &hello.swarm})
       put_counted(std::as_bytes(std::span(*text)));

@@ -30,7 +30,8 @@ inline bool is_any(const wire::Message& message) {
 
 inline bool travels_on_control(const wire::Message& message) {
   return is_any<wire::Refusal, wire::Ping, wire::PingRequest, wire::Ack, wire::Gossip, wire::Digest,
-                wire::View, wire::Join, wire::Welcome, wire::Leave, wire::Rewire>(message);
+                wire::View, wire::Join, wire::Welcome, wire::Leave, wire::Rewire, wire::Call,
+                wire::ReachRequest, wire::ReachReport>(message);
 }
 
 // Why a message ends a control link; nullopt if it does not.
@@ -46,7 +47,7 @@ inline std::optional<LinkError> fault_of(const wire::Message& message) {
   return std::nullopt;
 }
 
-// Where the remote can be dialed: at its connection's host if it listens on all interfaces.
+// Where the remote can be dialed, if it listens: at its connection's host if it does so on all interfaces.
 inline Address listening_address(const wire::Hello& remote, const Link& link) {
   const bool anywhere = remote.address.host == "0.0.0.0" || remote.address.host == "::";
   return {anywhere ? link.remote().host : remote.address.host, remote.address.port};

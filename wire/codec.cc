@@ -43,15 +43,31 @@ Offset<flatbuffers::String> put_if_any(FlatBufferBuilder& b, const std::string& 
   return text.empty() ? 0 : b.CreateString(text);
 }
 
+Offset<flatbuffers::Vector<Offset<fb::Address>>> put_if_any(FlatBufferBuilder& b,
+                                                            const std::vector<Address>& addresses) {
+  if (addresses.empty()) return 0;
+  std::vector<Offset<fb::Address>> offsets;
+  for (const Address& address : addresses) {
+    const auto host = b.CreateString(address.host);
+    offsets.push_back(fb::CreateAddress(b, host, address.port));
+  }
+  return b.CreateVector(offsets);
+}
+
 Offset<fb::Member> put(FlatBufferBuilder& b, const Member& m) {
   const auto name = b.CreateString(m.name);
   const auto host = b.CreateString(m.address.host);
   const auto http = put_if_any(b, m.http), device = put_if_any(b, m.device);
   const auto key = to_bytes<fb::PublicKey>(m.key);
   const auto signature = to_bytes<fb::Signature>(m.signature);
+  const auto also = put_if_any(b, m.also);
+  std::array<std::uint64_t, kHomesMax> homes{};
+  for (std::size_t k = 0; k < m.homes.size(); ++k) homes.at(k) = m.homes[k].value;
+  const auto homes_of = m.homes.empty() ? 0 : b.CreateVector(homes.data(), m.homes.size());
   return fb::CreateMember(b, m.id.value, name, host, m.address.port, m.incarnation,
                           static_cast<std::uint8_t>(m.liveness), static_cast<std::uint8_t>(m.phase),
-                          m.samples, m.steps, m.accuser.value, http, device, &key, &signature);
+                          m.samples, m.steps, m.accuser.value, http, device, &key, &signature, also, homes_of,
+                          m.relays);
 }
 
 Offset<flatbuffers::Vector<Offset<fb::Member>>> put(FlatBufferBuilder& b,
@@ -82,7 +98,7 @@ Offset<fb::Hello> put(FlatBufferBuilder& b, const Hello& m) {
   const auto nonce = to_bytes<fb::Nonce>(m.nonce);
   const auto proof = to_bytes<fb::Signature>(m.proof);
   return fb::CreateHello(b, swarm, m.id.value, name, host, m.address.port,
-                         static_cast<std::uint8_t>(m.purpose), &key, &nonce, &proof);
+                         static_cast<std::uint8_t>(m.purpose), &key, &nonce, &proof, m.call);
 }
 
 Offset<fb::Refusal> put(FlatBufferBuilder& b, const Refusal& m) {
@@ -155,6 +171,22 @@ Offset<fb::Proof> put(FlatBufferBuilder& b, const Proof& m) {
   return fb::CreateProof(b, &signature);
 }
 
+Offset<fb::Call> put(FlatBufferBuilder& b, const Call& m) {
+  return fb::CreateCall(b, m.target.value, m.caller.value, static_cast<std::uint8_t>(m.purpose), m.number);
+}
+Offset<fb::ReachRequest> put(FlatBufferBuilder& b, const ReachRequest& m) {
+  return fb::CreateReachRequest(b, m.sequence);
+}
+Offset<fb::ReachReport> put(FlatBufferBuilder& b, const ReachReport& m) {
+  return fb::CreateReachReport(b, m.sequence, m.reached, b.CreateString(m.address.host), m.address.port);
+}
+Offset<fb::CircuitRequest> put(FlatBufferBuilder& b, const CircuitRequest& m) {
+  return fb::CreateCircuitRequest(b, m.target.value);
+}
+Offset<fb::Circuit> put(FlatBufferBuilder& b, const Circuit& m) {
+  return fb::CreateCircuit(b, m.target.value);
+}
+
 // The schema's union lists its types in the variant's order; tag 0 means "none".
 static_assert(static_cast<std::size_t>(fb::Body::MAX) == std::variant_size_v<Message>);
 static_assert(static_cast<int>(fb::Body::Hello) == 1);
@@ -212,6 +244,36 @@ class Reader {
     return a;
   }
 
+  // Empty with port 0: none.
+  Address address_if_any(const flatbuffers::String* host, std::uint16_t port) {
+    if ((host == nullptr || host->size() == 0) && port == 0) return {};
+    return address(host, port);
+  }
+
+  std::vector<Address> addresses(const flatbuffers::Vector<Offset<fb::Address>>* list, std::size_t most) {
+    std::vector<Address> out;
+    if (list == nullptr) return out;
+    at_most(list->size(), most, "the number of addresses");
+    for (const fb::Address* a : *list) {
+      if (error_) break;
+      out.push_back(address(a->host(), a->port()));
+    }
+    return out;
+  }
+
+  std::vector<PeerId> ids(const flatbuffers::Vector<std::uint64_t>* list, std::size_t most,
+                          const char* field) {
+    std::vector<PeerId> out;
+    if (list == nullptr || list->size() == 0) return out;
+    if (!aligned(list->Data(), alignof(std::uint64_t), field)) return out;
+    at_most(list->size(), most, field);
+    for (const std::uint64_t value : *list) {
+      if (error_) break;
+      out.push_back(id(value, field));
+    }
+    return out;
+  }
+
   std::uint64_t at_most(std::uint64_t value, std::uint64_t most, const char* field) {
     if (value > most) wrong(field, "is " + std::to_string(value) + ", more than " + std::to_string(most));
     return value;
@@ -242,7 +304,7 @@ class Reader {
     Member out;
     out.id = id(m->id(), "member id");
     out.name = name(m->name(), "member name");
-    out.address = address(m->host(), m->port());
+    out.address = address_if_any(m->host(), m->port());
     out.incarnation = m->incarnation();
     out.liveness = enumerator(m->liveness(), Liveness::left, "liveness");
     out.phase = enumerator(m->phase(), Phase::finished, "phase");
@@ -253,6 +315,11 @@ class Reader {
     if (m->device() != nullptr) out.device = text(m->device(), kNameBytesMax, "device");
     out.key = bytes<PublicKey>(m->key(), "member key");
     out.signature = bytes<Signature>(m->signature(), "member signature");
+    out.also = addresses(m->also(), kAlsoMax);
+    out.homes = ids(m->homes(), kHomesMax, "homes");
+    out.relays = m->relays();
+    if (!out.address && !out.also.empty()) wrong("member", "has further addresses but no first one");
+    if (out.address && !out.homes.empty()) wrong("member", "has homes and an address");
     return out;
   }
 
@@ -327,11 +394,12 @@ Hello get(Reader& r, const fb::Hello& m) {
   out.swarm = r.text(m.swarm(), kNameBytesMax, "swarm");
   out.id = r.id(m.id(), "id");
   out.name = r.name(m.name(), "name");
-  out.address = r.address(m.host(), m.port());
-  out.purpose = r.enumerator(m.purpose(), Purpose::bulk, "purpose");
+  out.address = r.address_if_any(m.host(), m.port());
+  out.purpose = r.enumerator(m.purpose(), Purpose::relay, "purpose");
   out.key = r.bytes<PublicKey>(m.key(), "key");
   out.nonce = r.bytes<Nonce>(m.nonce(), "nonce");
   out.proof = r.bytes<Signature>(m.proof(), "proof");
+  out.call = m.call();
   return out;
 }
 Refusal get(Reader& r, const fb::Refusal& m) {
@@ -342,7 +410,8 @@ Ping get(Reader& r, const fb::Ping& m) {
   return {m.sequence(), PeerId{m.target()}, r.members(m.members()), PeerId{m.requester()}, m.requested()};
 }
 PingRequest get(Reader& r, const fb::PingRequest& m) {
-  return {m.sequence(), r.id(m.target(), "target"), r.address(m.host(), m.port()), r.members(m.members())};
+  return {m.sequence(), r.id(m.target(), "target"), r.address_if_any(m.host(), m.port()),
+          r.members(m.members())};
 }
 Ack get(Reader& r, const fb::Ack& m) {
   Ack out{m.sequence(), r.members(m.members()), PeerId{m.on_behalf()}, {}};
@@ -427,10 +496,24 @@ Rewire get(Reader& r, const fb::Rewire& m) {
 
 Proof get(Reader& r, const fb::Proof& m) { return {r.bytes<Signature>(m.signature(), "signature")}; }
 
+Call get(Reader& r, const fb::Call& m) {
+  Call out{r.id(m.target(), "target"), r.id(m.caller(), "caller"),
+           r.enumerator(m.purpose(), Purpose::relay, "purpose"), m.number()};
+  if (out.number == 0) r.wrong("number", "is 0");
+  return out;
+}
+ReachRequest get(Reader&, const fb::ReachRequest& m) { return {m.sequence()}; }
+ReachReport get(Reader& r, const fb::ReachReport& m) {
+  return {m.sequence(), m.reached(), r.address_if_any(m.host(), m.port())};
+}
+CircuitRequest get(Reader& r, const fb::CircuitRequest& m) { return {r.id(m.target(), "target")}; }
+Circuit get(Reader& r, const fb::Circuit& m) { return {r.id(m.target(), "target")}; }
+
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kNames = {
-    "Hello",           "Refusal",      "Ping",      "PingRequest", "Ack",   "Gossip",
-    "Digest",          "View",         "Join",      "Welcome",     "Leave", "ExchangeOffer",
-    "ExchangeRefusal", "StateRequest", "StateHead", "Rewire",      "Proof"};
+    "Hello",           "Refusal",      "Ping",           "PingRequest", "Ack",   "Gossip",
+    "Digest",          "View",         "Join",           "Welcome",     "Leave", "ExchangeOffer",
+    "ExchangeRefusal", "StateRequest", "StateHead",      "Rewire",      "Proof", "Call",
+    "ReachRequest",    "ReachReport",  "CircuitRequest", "Circuit"};
 
 // The alternatives of Message are in the order of the schema's union.
 template <std::size_t I = 0>
@@ -460,6 +543,11 @@ Result<Message> get_body(const fb::Envelope& envelope) {
     if constexpr (std::is_same_v<Wanted, StateHead>) read(envelope.body_as_StateHead());
     if constexpr (std::is_same_v<Wanted, Rewire>) read(envelope.body_as_Rewire());
     if constexpr (std::is_same_v<Wanted, Proof>) read(envelope.body_as_Proof());
+    if constexpr (std::is_same_v<Wanted, Call>) read(envelope.body_as_Call());
+    if constexpr (std::is_same_v<Wanted, ReachRequest>) read(envelope.body_as_ReachRequest());
+    if constexpr (std::is_same_v<Wanted, ReachReport>) read(envelope.body_as_ReachReport());
+    if constexpr (std::is_same_v<Wanted, CircuitRequest>) read(envelope.body_as_CircuitRequest());
+    if constexpr (std::is_same_v<Wanted, Circuit>) read(envelope.body_as_Circuit());
     if (reader.error()) return Error{std::string(kNames[I]) + " message: " + *reader.error()};
     return out;
   }
@@ -467,7 +555,7 @@ Result<Message> get_body(const fb::Envelope& envelope) {
 
 // Bounds for the verifier: a valid message has an envelope, its body, a manifest and two lists of tables.
 constexpr flatbuffers::uoffset_t kDepthMax = 8;
-constexpr flatbuffers::uoffset_t kTablesMax = kMembersMax + kSettingsMax + 8;
+constexpr flatbuffers::uoffset_t kTablesMax = (1 + kAlsoMax) * kMembersMax + kSettingsMax + 8;
 
 Result<Message> decode_aligned(Bytes body) {
   const auto* data = reinterpret_cast<const std::uint8_t*>(body.data());

@@ -39,7 +39,7 @@ enum class Phase : std::uint8_t {
 struct Member {
   PeerId id;
   std::string name;
-  Address address;  // where it listens
+  Address address;  // where it listens, as others dial it; empty: it cannot be dialed
   std::uint32_t incarnation = 0;
   Liveness liveness = Liveness::alive;
   Phase phase = Phase::joining;
@@ -51,9 +51,14 @@ struct Member {
   std::string device{};     // that it trains on: "cpu", "cuda:0"; empty until it is known
   PublicKey key{};
   Signature signature{};
+  std::vector<Address> also{};  // further addresses, at most kAlsoMax; none without an address
+  std::vector<PeerId> homes{};  // of a member that cannot be dialed: they call it; at most kHomesMax
+  std::uint64_t relays = 0;     // bits per second that it relays for others; 0: it does not relay
 
   friend bool operator==(const Member&, const Member&) = default;
 };
+inline constexpr std::size_t kAlsoMax = 3;
+inline constexpr std::size_t kHomesMax = 3;
 
 // The samples of a member, which change with every step: separate from Member because they are sent often.
 struct Progress {
@@ -106,17 +111,22 @@ struct Nonce {
   friend bool operator==(const Nonce&, const Nonce&) = default;
 };
 
-enum class Purpose : std::uint8_t { control, bulk };
+enum class Purpose : std::uint8_t {
+  control,
+  bulk,
+  relay,  // to or from a member that passes bytes on between this peer and another one
+};
 
 struct Hello {
   std::string swarm;  // both ends must name the same one
   PeerId id;
   std::string name;
-  Address address;  // where the sender listens; the receiver may connect to it
+  Address address;  // where the sender listens; the receiver may connect to it. Empty: it does not listen
   Purpose purpose = Purpose::control;
-  PublicKey key{};    // the id is its hash
-  Nonce nonce{};      // fresh for each connection; the other end signs it
-  Signature proof{};  // the accepter's; the dialer sends a Proof
+  PublicKey key{};         // the id is its hash
+  Nonce nonce{};           // fresh for each connection; the other end signs it
+  Signature proof{};       // the accepter's; the dialer sends a Proof
+  std::uint64_t call = 0;  // the number of the Call that the dialer answers; 0: none
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -228,6 +238,39 @@ struct Rewire {  // the swarm follows another topology; peers with an older revi
   friend bool operator==(const Rewire&, const Rewire&) = default;
 };
 
+// Asks the target to dial, because the sender cannot. A home of the target passes it on.
+struct Call {
+  PeerId target;
+  PeerId caller;                       // to dial; if the purpose is relay, the peer at the other end
+  Purpose purpose = Purpose::control;  // relay: the sender of this message is to be dialed
+  std::uint64_t number = 0;            // not 0; for Hello::call
+  friend bool operator==(const Call&, const Call&) = default;
+};
+
+struct ReachRequest {  // asks the receiver to dial the sender; answered by a ReachReport
+  std::uint64_t sequence = 0;
+  friend bool operator==(const ReachRequest&, const ReachRequest&) = default;
+};
+
+struct ReachReport {
+  std::uint64_t sequence = 0;
+  bool reached = false;  // a new connection could be made
+  Address address;       // that was dialed: as the requester stated it, or as its connection came from
+  friend bool operator==(const ReachReport&, const ReachReport&) = default;
+};
+
+// ---- sent on a relay connection ----
+
+struct CircuitRequest {  // to be connected with the target; answered by a Circuit or a Refusal
+  PeerId target;
+  friend bool operator==(const CircuitRequest&, const CircuitRequest&) = default;
+};
+
+struct Circuit {  // what follows in both directions are the bytes of a connection with the target
+  PeerId target;
+  friend bool operator==(const Circuit&, const Circuit&) = default;
+};
+
 // ---- sent on a bulk connection, between the chunks that they announce ----
 
 struct ExchangeOffer {         // opens an exchange; the initiator's chunks follow at once
@@ -261,7 +304,8 @@ struct StateHead {
 };
 
 using Message = std::variant<Hello, Refusal, Ping, PingRequest, Ack, Gossip, Digest, View, Join, Welcome,
-                             Leave, ExchangeOffer, ExchangeRefusal, StateRequest, StateHead, Rewire, Proof>;
+                             Leave, ExchangeOffer, ExchangeRefusal, StateRequest, StateHead, Rewire, Proof,
+                             Call, ReachRequest, ReachReport, CircuitRequest, Circuit>;
 
 // ---- chunks: raw bodies, described by a fixed header on the wire ----
 

@@ -88,11 +88,11 @@ class Story final : public Checkers {
       tell(machine,
            fmt::format("{} {}", notice_name(notice->what), notice->peer ? name(notice->peer) : notice->text));
     } else if (const auto* begin = std::get_if<gossip::BeginExchange>(&action)) {
-      tell(machine, fmt::format("begins exchange {} with {}", begin->exchange, name(begin->partner)));
+      tell(machine, fmt::format("begins exchange {} with {}", begin->exchange, name(begin->partner.id)));
     } else if (const auto* abort = std::get_if<gossip::AbortExchange>(&action)) {
       tell(machine, fmt::format("gives up exchange {}", abort->exchange));
     } else if (const auto* fetch = std::get_if<gossip::FetchState>(&action)) {
-      tell(machine, "requests the parameters of " + name(fetch->donor));
+      tell(machine, "requests the parameters of " + name(fetch->donor.id));
     } else if (std::holds_alternative<gossip::AbortFetch>(action)) {
       tell(machine, "gives up its donor");
     } else if (std::holds_alternative<gossip::StartTraining>(action)) {

@@ -25,12 +25,21 @@ std::size_t text(const std::string& s) { return kReference + padded(4 + s.size()
 std::size_t table(std::size_t fields) { return padded(kReference + fields, 8); }
 std::size_t vtable(std::size_t slots) { return padded(4 + 2 * slots, 4); }
 
+// Further addresses and homes.
+std::size_t places(const wire::Member& m) {
+  std::size_t bytes = m.homes.empty() ? 0 : kVectorLength + 8 * m.homes.size() + 4;
+  if (!m.also.empty()) bytes += kVectorLength;
+  for (const Address& address : m.also) bytes += kReference + table(kReference + 2) + text(address.host);
+  return bytes;
+}
+
 std::size_t member(const wire::Member& m) {
   return table(2 * kReference + scalar(m.id.value) + scalar(m.address.port) + scalar(m.incarnation) +
                scalar(m.liveness) + scalar(m.phase) + scalar(m.samples) + scalar(m.steps) +
-               scalar(m.accuser.value) + sizeof(PublicKey) + sizeof(Signature)) +
-         text(m.name) + text(m.address.host) - 2 * kReference + (m.http.empty() ? 0 : text(m.http)) +
-         (m.device.empty() ? 0 : text(m.device));
+               scalar(m.accuser.value) + sizeof(PublicKey) + sizeof(Signature) + scalar(m.relays) +
+               (m.also.empty() ? 0 : kReference) + (m.homes.empty() ? 0 : kReference)) +
+         places(m) + text(m.name) + text(m.address.host) - 2 * kReference +
+         (m.http.empty() ? 0 : text(m.http)) + (m.device.empty() ? 0 : text(m.device));
 }
 std::size_t members(const std::vector<wire::Member>& list) {
   std::size_t bytes = 4 + kReference + kVectorLength;
@@ -42,7 +51,7 @@ std::size_t members(const std::vector<wire::Member>& list) {
 struct Size {
   std::size_t operator()(const wire::Hello& m) const {
     return table(17 + sizeof(PublicKey) + sizeof(wire::Nonce) + sizeof(Signature)) + vtable(9) +
-           text(m.swarm) + text(m.name) + text(m.address.host);
+           text(m.swarm) + text(m.name) + text(m.address.host) + scalar(m.call);
   }
   std::size_t operator()(const wire::Refusal& m) const { return vtable(2) + text(m.text) + 4; }
   std::size_t operator()(const wire::Ping& m) const {
@@ -76,6 +85,13 @@ struct Size {
     return table(revision(m.revision) + sizeof(PublicKey) + sizeof(Signature)) + vtable(5) + text(m.topology);
   }
   std::size_t operator()(const wire::Proof&) const { return table(sizeof(Signature)) + vtable(1); }
+  std::size_t operator()(const wire::Call&) const { return table(25) + vtable(4); }
+  std::size_t operator()(const wire::ReachRequest&) const { return table(8) + vtable(1); }
+  std::size_t operator()(const wire::ReachReport& m) const {
+    return table(15) + vtable(4) + text(m.address.host);
+  }
+  std::size_t operator()(const wire::CircuitRequest&) const { return table(8) + vtable(1); }
+  std::size_t operator()(const wire::Circuit&) const { return table(8) + vtable(1); }
   std::size_t operator()(const wire::Join& m) const {
     return table(kReference) + vtable(1) + vtable(14) + member(m.self);
   }

@@ -14,7 +14,7 @@ namespace starling::lab {
 // ---- the joiner ----
 
 void VirtualCopies::fetch(const gossip::FetchState& fetch) {
-  const auto donor = world_.by_host.find(fetch.address.host);
+  const auto donor = world_.by_host.find(fetch.donor.address.host);
   ++attempt_;
   active_ = true;
   if (fetch.afresh) in_place_ = 0;

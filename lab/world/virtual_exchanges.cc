@@ -33,7 +33,7 @@ std::span<const float> floats_of(const Parcel& parcel) {
 // ---- exchanges that this peer begins ----
 
 void VirtualExchanges::begin(const gossip::BeginExchange& begin) {
-  const auto partner = world_.by_host.find(begin.address.host);
+  const auto partner = world_.by_host.find(begin.partner.address.host);
   // No machine has an address that a liar invents; this machine's own is that of a former instance.
   if (partner == world_.by_host.end() || partner->second == machine_.index()) {
     machine_.later(machine_.now() + world_.network.latency(), [this, exchange = begin.exchange] {
@@ -43,7 +43,7 @@ void VirtualExchanges::begin(const gossip::BeginExchange& begin) {
   }
   Connection& connection = world_.network.bulk(machine_.index(), partner->second);
   const training::Session session =
-      training::session_under(begin.terms, begin.exchange, machine_.id().value, begin.partner.value);
+      training::session_under(begin.terms, begin.exchange, machine_.id().value, begin.partner.id.value);
   Own& own = owns_.emplace_back(
       Own{partner->second, &connection, connection.epoch, Offering(*replica_.mixer, session, half_applied_)});
   ++world_.exchanges_under_way;

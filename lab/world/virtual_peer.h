@@ -192,6 +192,8 @@ class VirtualPeer final : public VirtualMachine {
 
   void act(gossip::Send& send);
   void act(const gossip::Prepare& prepare);
+  void act(const gossip::TryDial&) {}
+  void act(const gossip::AnswerCall&) {}
   void act(const gossip::FetchState& fetch) { copies_.fetch(fetch); }
   void act(const gossip::AbortFetch&) { copies_.abort(); }
   void act(const gossip::StartTraining& start);

@@ -24,15 +24,14 @@ void Exchanger::attach(models::Arena& arena, std::uint64_t fingerprint, training
   plane_.mixer = &mixer;
 }
 
-void Exchanger::begin(std::uint64_t exchange, PeerId partner, const Address& address,
-                      const gossip::Terms& terms) {
+void Exchanger::begin(std::uint64_t exchange, const Endpoint& partner, const gossip::Terms& terms) {
   STARLING_CHECK(!closed_);
-  initiator_.begin(exchange, partner, address, terms);
+  initiator_.begin(exchange, partner, terms);
 }
 
-void Exchanger::fetch_state(PeerId donor, const Address& address, bool afresh) {
+void Exchanger::fetch_state(const Endpoint& donor, bool afresh) {
   STARLING_CHECK(!closed_);
-  joiner_.fetch(donor, address, afresh);
+  joiner_.fetch(donor, afresh);
 }
 
 void Exchanger::serve(transport::LinkPtr link, wire::Hello remote) {

@@ -37,12 +37,12 @@ class Exchanger {
 
   // Ends in ExchangeEnded, unless close() or abort() comes first. Several exchanges with different partners
   // may be under way, as far as the rule's mixer lends a cell more than once.
-  void begin(std::uint64_t exchange, PeerId partner, const Address& address, const gossip::Terms& terms = {});
+  void begin(std::uint64_t exchange, const Endpoint& partner, const gossip::Terms& terms = {});
   // Ends the exchange's loans and closes its connection.
   void abort(std::uint64_t exchange) { initiator_.abort(exchange); }
   // Continues at the first chunk that no donor has sent yet; `afresh`: at the very first. Ends in
   // StateArrived or StateLost, unless close() or abort_fetch() comes first. REQUIRES: no fetch is under way.
-  void fetch_state(PeerId donor, const Address& address, bool afresh = false);
+  void fetch_state(const Endpoint& donor, bool afresh = false);
   // Aborts the fetch, if one is under way. The chunks in place stay, and another fetch may begin at once.
   void abort_fetch() { joiner_.abort(); }
   void answer(const gossip::AnswerOffer& answer) { responder_.answer(answer); }

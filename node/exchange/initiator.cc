@@ -53,15 +53,15 @@ struct Initiator::Own {
   std::uint64_t stale = 0;  // steps between lending and mixing: the most of any chunk
 };
 
-void Initiator::begin(std::uint64_t exchange, PeerId partner, const Address& address,
-                      const gossip::Terms& terms) {
+void Initiator::begin(std::uint64_t exchange, const Endpoint& partner, const gossip::Terms& terms) {
   STARLING_CHECK(plane_.mixer != nullptr && !owns_.contains(exchange));
-  auto own = std::make_shared<Own>(plane_.executor, partner);
-  own->flow = flow_of(partner);
-  const auto session = training::session_under(terms, exchange, plane_.links.hello().id.value, partner.value);
+  auto own = std::make_shared<Own>(plane_.executor, partner.id);
+  own->flow = flow_of(partner.id);
+  const auto session =
+      training::session_under(terms, exchange, plane_.links.hello().id.value, partner.id.value);
   own->offering.emplace(*plane_.mixer, session, plane_.counters.half_applied_chunks);
   owns_[exchange] = own;
-  transport::spawn(plane_.executor, run(std::move(own), address));
+  transport::spawn(plane_.executor, run(std::move(own), partner));
 }
 
 void Initiator::abort(std::uint64_t exchange) {
@@ -104,7 +104,7 @@ std::shared_ptr<Flow> Initiator::flow_of(PeerId partner) {
   return found->second.flow;
 }
 
-asio::awaitable<void> Initiator::run(OwnPtr own, Address address) {
+asio::awaitable<void> Initiator::run(OwnPtr own, Endpoint partner) {
   if (own->abandoned) co_return;
   own->line = pool_.take(own->partner);
   if (own->line) {
@@ -117,8 +117,6 @@ asio::awaitable<void> Initiator::run(OwnPtr own, Address address) {
     }
   }
   if (!own->line) {
-    // Not in the call: GCC 12 destroys such a temporary twice.
-    const Endpoint partner{own->partner, address};
     auto dialed = co_await plane_.links.dial_bulk(partner);
     if (own->abandoned) {
       if (dialed) dialed->link->close();

@@ -58,7 +58,7 @@ class Initiator {
   explicit Initiator(Plane& plane) : plane_(plane), pool_(plane) {}
 
   // REQUIRES: there are parameters, and no exchange with this number is under way.
-  void begin(std::uint64_t exchange, PeerId partner, const Address& address, const gossip::Terms& terms);
+  void begin(std::uint64_t exchange, const Endpoint& partner, const gossip::Terms& terms);
   void abort(std::uint64_t exchange);
   void close();
 
@@ -76,7 +76,7 @@ class Initiator {
   void retry(Own& own);
   void finish(Own& own);
   wire::ExchangeOffer offer_of(const training::Session& session) const;
-  asio::awaitable<void> run(OwnPtr own, Address address);
+  asio::awaitable<void> run(OwnPtr own, Endpoint partner);
   asio::awaitable<void> attempt(OwnPtr own);
   asio::awaitable<void> write(OwnPtr own);
   asio::awaitable<void> read(OwnPtr own);

@@ -17,7 +17,7 @@ constexpr std::size_t kCellsPerChunk = 4;
 }  // namespace
 
 struct Joiner::Fetch {
-  PeerId donor;
+  Endpoint donor;
   transport::LinkPtr link;
   bool abandoned = false;
   bool poisoned = false;
@@ -33,13 +33,13 @@ training::CellGrid Joiner::grid() const {
   return {cells.arena_floats, cells.cell_floats * together};
 }
 
-void Joiner::fetch(PeerId donor, const Address& address, bool afresh) {
+void Joiner::fetch(const Endpoint& donor, bool afresh) {
   STARLING_CHECK(plane_.mixer != nullptr && !fetch_);
   if (afresh) in_place_ = 0;
   plane_.copying = true;
   fetch_ = std::make_shared<Fetch>();
   fetch_->donor = donor;
-  transport::spawn(plane_.executor, run(fetch_, address));
+  transport::spawn(plane_.executor, run(fetch_));
 }
 
 void Joiner::abort() {
@@ -49,26 +49,25 @@ void Joiner::abort() {
   fetch_.reset();
 }
 
-asio::awaitable<void> Joiner::run(FetchPtr fetch, Address address) {
+asio::awaitable<void> Joiner::run(FetchPtr fetch) {
   if (fetch->abandoned) co_return;
-  const Status copied = co_await copy(fetch, address);
+  const Status copied = co_await copy(fetch);
   if (fetch->link) fetch->link->close();
   if (fetch->abandoned) co_return;
   fetch_.reset();
   if (!copied) {
     co_return plane_.report(gossip::StateLost{
-        "copying parameters from " + to_string(address) + ": " + copied.error().message, fetch->poisoned});
+        "copying parameters from " + to_string(fetch->donor.address) + ": " + copied.error().message,
+        fetch->poisoned});
   }
   in_place_ = 0;  // a later fetch is a new copy
   plane_.copying = plane_.diverged = false;
   plane_.report(gossip::StateArrived{});
 }
 
-asio::awaitable<Status> Joiner::copy(FetchPtr fetch, Address address) {
+asio::awaitable<Status> Joiner::copy(FetchPtr fetch) {
   const Error given_up{"given up"};  // not reported
-  // Not in the call: GCC 12 destroys such a temporary twice.
-  const Endpoint donor{fetch->donor, address};
-  auto dialed = co_await plane_.links.dial_bulk(donor);
+  auto dialed = co_await plane_.links.dial_bulk(fetch->donor);
   if (!dialed) co_return dialed.error();
   const transport::LinkPtr link = fetch->link = dialed->link;
   if (fetch->abandoned) co_return given_up;

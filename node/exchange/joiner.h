@@ -15,7 +15,7 @@ class Joiner {
   explicit Joiner(Plane& plane) : plane_(plane) {}
 
   // `afresh`: discards the chunks in place. REQUIRES: there is an arena, and no fetch is under way.
-  void fetch(PeerId donor, const Address& address, bool afresh);
+  void fetch(const Endpoint& donor, bool afresh);
   void abort();
 
  private:
@@ -23,8 +23,8 @@ class Joiner {
   using FetchPtr = std::shared_ptr<Fetch>;
 
   training::CellGrid grid() const;
-  asio::awaitable<void> run(FetchPtr fetch, Address address);
-  asio::awaitable<Status> copy(FetchPtr fetch, Address address);
+  asio::awaitable<void> run(FetchPtr fetch);
+  asio::awaitable<Status> copy(FetchPtr fetch);
   Status put_in_place(Fetch& fetch, const transport::Frame& frame);
 
   Plane& plane_;

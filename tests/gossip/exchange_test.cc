@@ -11,8 +11,8 @@ TEST_CASE("an exchange begins when it is due, one at a time") {
   REQUIRE(all<BeginExchange>(life.happens(Stepped{7, 70})).empty());
   const auto begun = all<BeginExchange>(life.happens(Stepped{8, 80}));
   REQUIRE(begun.size() == 1);
-  REQUIRE(begun[0].partner == PeerId{2});
-  REQUIRE(begun[0].address == address_of(2));
+  REQUIRE(begun[0].partner.id == PeerId{2});
+  REQUIRE(begun[0].partner.address == address_of(2));
   // Exchanges that fall due meanwhile are delayed and merged into one.
   REQUIRE(all<BeginExchange>(life.happens(Stepped{16, 160})).empty());
   REQUIRE(all<BeginExchange>(life.happens(Stepped{31, 310})).empty());
@@ -53,7 +53,7 @@ TEST_CASE("after an exchange was rejected or aborted, the peer pauses for a mome
     REQUIRE(all<BeginExchange>(life.waits(at(19ms), {2, 3})).empty());
     const auto next = all<BeginExchange>(life.waits(at(20ms), {2, 3}));
     REQUIRE(next.size() == 1);
-    REQUIRE(next[0].partner == PeerId{3});  // p2 is avoided for longer
+    REQUIRE(next[0].partner.id == PeerId{3});  // p2 is avoided for longer
     REQUIRE(life.peer.view().exchanges.rejected == (outcome == Outcome::rejected));
     REQUIRE(life.peer.view().exchanges.aborted == (outcome == Outcome::aborted));
   }
@@ -79,7 +79,7 @@ TEST_CASE("a silent partner is probed, and the exchange is aborted when the part
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3, 4, 5, 6, 7, 8, 9});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
-  const std::uint64_t partner = begun.at(0).partner.value;
+  const std::uint64_t partner = begun.at(0).partner.id.value;
   std::vector<std::uint64_t> alive;
   for (std::uint64_t k = 2; k <= 9; ++k) {
     if (k != partner) alive.push_back(k);
@@ -254,7 +254,7 @@ TEST_CASE("an observer is no partner: nobody begins an exchange with it, accepts
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3});
   for (std::uint64_t step = 1; step <= 50; ++step) {
     for (const auto& begun : all<BeginExchange>(life.happens(Stepped{step, 32 * step}))) {
-      REQUIRE(begun.partner == PeerId{3});
+      REQUIRE(begun.partner.id == PeerId{3});
       life.happens(ExchangeEnded{begun.exchange, Outcome::completed});
     }
   }

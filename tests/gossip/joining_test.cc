@@ -103,8 +103,8 @@ TEST_CASE("a joiner copies the parameters of a member that has them, then trains
   const auto asks = life.happens(Prepared{rules_of()});
   REQUIRE(all<FetchState>(asks).size() == 1);
   // The only live member that has parameters and has been heard: 6 is known only from 2.
-  REQUIRE(all<FetchState>(asks)[0].donor == PeerId{2});
-  REQUIRE(all<FetchState>(asks)[0].address == address_of(2));
+  REQUIRE(all<FetchState>(asks)[0].donor.id == PeerId{2});
+  REQUIRE(all<FetchState>(asks)[0].donor.address == address_of(2));
   REQUIRE(all<StartTraining>(asks).empty());
   REQUIRE(life.phase() == Phase::joining);
   const auto arrived = life.happens(StateArrived{});
@@ -123,7 +123,7 @@ TEST_CASE("a joiner waits until a member has parameters, and then copies them") 
   REQUIRE(noticed(life.out, Notice::What::waiting).size() == 1);
   const auto asks = all<FetchState>(life.meets(member(2)));  // at once
   REQUIRE(asks.size() == 1);
-  REQUIRE(asks[0].donor == PeerId{2});
+  REQUIRE(asks[0].donor.id == PeerId{2});
   REQUIRE(all<FetchState>(life.waits(at(3s), {2})).empty());
 }
 
@@ -135,11 +135,11 @@ TEST_CASE("a lost donor is replaced after a pause") {
   const auto first = all<FetchState>(life.happens(Prepared{rules_of()}));
   REQUIRE(first.size() == 1);
   life.now = at(1s);
-  life.happens(Unreachable{first[0].address, false, "broken"});
+  life.happens(Unreachable{first[0].donor.address, false, "broken"});
   REQUIRE(all<FetchState>(life.happens(StateLost{"the donor is gone"})).empty());
   const auto second = all<FetchState>(life.waits(at(1200ms)));
   REQUIRE(second.size() == 1);
-  REQUIRE(second[0].donor != first[0].donor);
+  REQUIRE(second[0].donor.id != first[0].donor.id);
   REQUIRE(life.phase() == Phase::joining);
 }
 
@@ -153,7 +153,8 @@ TEST_CASE("donors are drawn from all members with parameters, to spread the load
     life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3), member(4, Phase::finished)}});
     life.meets(member(3));
     life.meets(member(4, Phase::finished));
-    for (const auto& fetch : all<FetchState>(life.happens(Prepared{rules_of()}))) donors.insert(fetch.donor);
+    for (const auto& fetch : all<FetchState>(life.happens(Prepared{rules_of()})))
+      donors.insert(fetch.donor.id);
   }
   REQUIRE(donors == std::set{PeerId{2}, PeerId{3}, PeerId{4}});
 }
@@ -247,12 +248,12 @@ TEST_CASE("a donor that stalls or is suspect is replaced") {
     REQUIRE(first.size() == 1);
     life.happens(StateAdvanced{10, 100});
     const auto passed = stalls ? life.waits(at(4s), {2, 3})
-                               : life.happens(Unreachable{first[0].address, false, "it is gone"});
+                               : life.happens(Unreachable{first[0].donor.address, false, "it is gone"});
     REQUIRE(all<AbortFetch>(passed).size() == 1);
     const auto later = life.waits(life.now + 300ms, {2, 3});
     const auto second = all<FetchState>(stalls ? passed : later);
     REQUIRE(second.size() == 1);
-    REQUIRE(second[0].donor != first[0].donor);
+    REQUIRE(second[0].donor.id != first[0].donor.id);
     REQUIRE(all<StartTraining>(life.happens(StateArrived{})).size() == 1);
   }
 }

@@ -65,7 +65,7 @@ TEST_CASE("a copy starts from a member that trains, resumes after a lost donor, 
   Copying copying(running.run);
   copying.start(running.out);
   auto fetch = all<FetchState>(running.out);
-  REQUIRE(fetch.at(0).donor == PeerId{2});
+  REQUIRE(fetch.at(0).donor.id == PeerId{2});
   REQUIRE_FALSE(fetch[0].afresh);
   REQUIRE(copying.deadline() == at(3s));
 

@@ -14,7 +14,7 @@ TEST_CASE("a peer whose replica is lost discards its steps, copies a member's re
   REQUIRE(all<PauseTraining>(lost).at(0).discard);
   REQUIRE(all<AbortExchange>(lost).at(0).exchange == begun.at(0).exchange);
   const auto fetch = all<FetchState>(lost);
-  REQUIRE(fetch.at(0).donor == PeerId{2});
+  REQUIRE(fetch.at(0).donor.id == PeerId{2});
   REQUIRE(fetch[0].afresh);
   REQUIRE(life.peer.view().diverged);
 
@@ -89,7 +89,7 @@ TEST_CASE("a lost donor is replaced by another, and chunks in place are kept") {
   const auto first = all<FetchState>(life.happens(ReplicaDiverged{}));
   life.happens(StateLost{"it is gone"});
   const auto second = all<FetchState>(life.waits(at(1s), {2, 3}));
-  REQUIRE(second.at(0).donor != first.at(0).donor);
+  REQUIRE(second.at(0).donor.id != first.at(0).donor.id);
   REQUIRE_FALSE(second[0].afresh);
 }
 

@@ -39,7 +39,7 @@ TEST_CASE(
     const auto next = all<BeginExchange>(life.happens(ExchangeEnded{k, Outcome::completed}));
     REQUIRE(next.size() == 1);
     // On the ring p1 is between p2 and p6.
-    REQUIRE((next[0].partner == PeerId{2} || next[0].partner == PeerId{6}));
+    REQUIRE((next[0].partner.id == PeerId{2} || next[0].partner.id == PeerId{6}));
   }
   REQUIRE(life.peer.view().exchanges.completed == 50);
   REQUIRE(life.peer.view().exchanges.aborted == 0);

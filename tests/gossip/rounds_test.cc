@@ -45,7 +45,7 @@ TEST_CASE("in lock-step training pauses at each round until the exchanges with a
   REQUIRE(all<BeginRound>(barrier.opened).at(0).round == 1);
   const auto begun = all<BeginExchange>(barrier.opened);
   REQUIRE(begun.size() == 2);
-  REQUIRE(begun[0].partner != begun[1].partner);
+  REQUIRE(begun[0].partner.id != begun[1].partner.id);
   for (const BeginExchange& exchange : begun) {
     REQUIRE(exchange.terms.round == 1);
     REQUIRE(exchange.terms.weight == 1.0F / 3);  // three peers, each with two neighbors
@@ -65,7 +65,7 @@ TEST_CASE("each exchange of a round is aborted only for its own partner") {
   const auto begun = all<BeginExchange>(barrier.opened);
   REQUIRE(begun.size() == 2);
   // The other partner does not answer probes.
-  const auto lost = barrier.life.waits(at(20s), {begun[0].partner.value});
+  const auto lost = barrier.life.waits(at(20s), {begun[0].partner.id.value});
   REQUIRE(all<AbortExchange>(lost).size() == 1);
   REQUIRE(all<AbortExchange>(lost)[0].exchange == begun[1].exchange);
   REQUIRE(all<ResumeTraining>(lost).empty());
@@ -195,7 +195,7 @@ TEST_CASE("a neighbor that keeps this peer waiting is asked; if it rejects, the 
     REQUIRE(all<BeginExchange>(life.happens(Stepped{2, 64})).empty());
     const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
     REQUIRE(asked.size() == 1);
-    REQUIRE(asked[0].partner == PeerId{2});
+    REQUIRE(asked[0].partner.id == PeerId{2});
     REQUIRE(asked[0].terms.round == 2);
     REQUIRE(asked[0].terms.weight == 0.5F);
     REQUIRE(all<BeginExchange>(life.waits(life.now + 5s, {2})).empty());  // once
@@ -412,7 +412,7 @@ TEST_CASE("a peer rejected because its outer steps are far behind catches up and
   const auto refused = life.happens(ExchangeEnded{first.exchange, Outcome::rejected, 60});
   REQUIRE(all<BeginRound>(refused).at(0).round == 60);
   const auto again = all<BeginExchange>(refused).at(0);
-  REQUIRE(again.partner == first.partner);
+  REQUIRE(again.partner.id == first.partner.id);
   REQUIRE(again.terms.round == 60);
   const auto twice = life.happens(ExchangeEnded{again.exchange, Outcome::rejected, 90});
   REQUIRE(all<BeginExchange>(twice).empty());

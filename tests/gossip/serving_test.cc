@@ -88,18 +88,18 @@ TEST_CASE("a push is one exchange with every server, each of the server's part")
   const auto push = all<BeginExchange>(life.happens(Stepped{1, 32}));
   REQUIRE(push.size() == 3);
   for (std::uint32_t k = 0; k < 3; ++k) {
-    CHECK(push[k].partner == PeerId{10 + k});
+    CHECK(push[k].partner.id == PeerId{10 + k});
     CHECK(push[k].terms.part == Part{k, 3});
   }
   CHECK(all<BeginExchange>(life.happens(Stepped{2, 64})).empty());
   // A server that has answered gets the next push, without waiting for the others.
   const auto next = all<BeginExchange>(life.happens(ExchangeEnded{push[1].exchange, Outcome::completed}));
   REQUIRE(next.size() == 1);
-  CHECK(next[0].partner == PeerId{11});
+  CHECK(next[0].partner.id == PeerId{11});
   CHECK(all<BeginExchange>(life.happens(ExchangeEnded{push[0].exchange, Outcome::completed})).empty());
   const auto third = all<BeginExchange>(life.happens(Stepped{3, 96}));
   REQUIRE(third.size() == 1);
-  CHECK(third[0].partner == PeerId{10});
+  CHECK(third[0].partner.id == PeerId{10});
   CHECK(all<PauseTraining>(life.out).empty());
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("a rack's server pushes after one push per worker of its rack") {
   }
   const auto push = all<BeginExchange>(life.out);
   REQUIRE(push.size() == 1);
-  CHECK(push[0].partner == PeerId{10});
+  CHECK(push[0].partner.id == PeerId{10});
 }
 
 TEST_CASE("a rack's worker pushes the whole model to its rack's server, or to another rack's") {
@@ -160,7 +160,7 @@ TEST_CASE("a rack's worker pushes the whole model to its rack's server, or to an
     const auto push = all<BeginExchange>(life.happens(Stepped{1, 1}));
     REQUIRE(push.size() == 1);
     INFO("gone " << gone);
-    CHECK(push[0].partner.value == (gone ? 11U : 12U));
+    CHECK(push[0].partner.id.value == (gone ? 11U : 12U));
     CHECK(push[0].terms.part == Part{});
   }
 }
@@ -223,11 +223,11 @@ TEST_CASE("workers that have all lost their replicas copy from a server") {
   life.waits(life.now + 1s, {3, 10});
   const auto copies = [&life] { return all<FetchState>(life.out); };
   REQUIRE(copies().size() == 1);
-  REQUIRE(copies()[0].donor == PeerId{3});
+  REQUIRE(copies()[0].donor.id == PeerId{3});
   life.happens(StateLost{"it has none to give"});
   life.waits(life.now + 2s, {3, 10});
   REQUIRE(copies().size() == 2);
-  REQUIRE(copies()[1].donor == PeerId{10});
+  REQUIRE(copies()[1].donor.id == PeerId{10});
 }
 
 }  // namespace starling::gossip

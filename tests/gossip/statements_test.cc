@@ -54,6 +54,24 @@ const std::map<std::string, Change>& signed_fields() {
       {"name", [](Member& m) { m.name = "p3"; }},
       {"http", [](Member& m) { m.http.clear(); }},
       {"device", [](Member& m) { m.device = "cuda:1"; }},
+      {"a further address",
+       [](Member& m) {
+         m.also = {{"p2", 7101}};
+       }},
+      {"the port of a further address",
+       [](Member& m) {
+         m.also = {{"p2", 7102}};
+       }},
+      {"two further addresses",
+       [](Member& m) {
+         m.also = {{"p2", 7101}, {"p2", 7101}};
+       }},
+      {"a home", [](Member& m) { m.homes = {PeerId{7}}; }},
+      {"two homes",
+       [](Member& m) {
+         m.homes = {PeerId{7}, PeerId{8}};
+       }},
+      {"bandwidth for others", [](Member& m) { m.relays = 7; }},
   };
   return kFields;
 }
@@ -126,6 +144,11 @@ TEST_CASE("the bytes of the statements are as documented") {
   put_key(2);
   put({2, 1, 0, 0, 0, 1, 0xbc, 0x1b});  // incarnation, not left, training, port 7100
   put({2, 0, 0, 0, 'p', '2', 2, 0, 0, 0, 'p', '2', 0, 0, 0, 0, 3, 0, 0, 0, 'c', 'p', 'u'});
+  m.also = {{"q", 258}};
+  m.homes = {PeerId{5}};
+  m.relays = 256;
+  put({1, 2, 1, 1, 0, 0, 0, 'q'});
+  put({1, 5, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0});
   CHECK(statement_of(m) == expected);
 
   expected.clear();

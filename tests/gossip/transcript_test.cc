@@ -37,8 +37,10 @@ struct ActionText {
   std::string operator()(const Send& a) const {
     return "send " + a.to.address.host + " " + std::visit(MessageText{}, a.message);
   }
+  std::string operator()(const TryDial& a) const { return "try to dial " + a.to.address.host; }
+  std::string operator()(const AnswerCall& a) const { return "answer the call of " + a.to.address.host; }
   std::string operator()(const Prepare& a) const { return "prepare " + a.manifest.model; }
-  std::string operator()(const FetchState& a) const { return "fetch state from " + a.address.host; }
+  std::string operator()(const FetchState& a) const { return "fetch state from " + a.donor.address.host; }
   std::string operator()(const AbortFetch&) const { return "abort fetch"; }
   std::string operator()(const StartTraining&) const { return "start training"; }
   std::string operator()(const StopTraining&) const { return "stop training"; }
@@ -50,7 +52,7 @@ struct ActionText {
   }
   std::string operator()(const BeginRound& a) const { return "begin round " + std::to_string(a.round); }
   std::string operator()(const BeginExchange& a) const {
-    return "begin exchange " + std::to_string(a.exchange) + " with " + a.address.host;
+    return "begin exchange " + std::to_string(a.exchange) + " with " + a.partner.address.host;
   }
   std::string operator()(const AbortExchange& a) const {
     return "abort exchange " + std::to_string(a.exchange);

@@ -43,6 +43,9 @@ class Identity:
         statement += struct.pack("<IBBH", member.incarnation, member.liveness == messages.LEFT, member.phase, member.port)
         for value in (member.host, member.name, member.http, member.device):
             statement += _counted(_text(value))
+        also, homes = member.also or [], member.homes if member.homes is not None else []
+        statement += struct.pack("<B", len(also)) + b"".join(struct.pack("<H", a.port) + _counted(_text(a.host)) for a in also)
+        statement += struct.pack(f"<B{len(homes)}QQ", len(homes), *homes, member.relays)
         member.signature = self.sign(statement)
         return member
 
@@ -69,7 +72,7 @@ def changed(member, **fields):
 
 
 def _hello_bytes(hello):
-    data = struct.pack("<Q", hello.id) + hello.key.bytes + hello.nonce.bytes + struct.pack("<BH", hello.purpose, hello.port)
+    data = struct.pack("<Q", hello.id) + hello.key.bytes + hello.nonce.bytes + struct.pack("<BQH", hello.purpose, hello.call, hello.port)
     return data + b"".join(_counted(_text(value)) for value in (hello.host, hello.name, hello.swarm))
 
 

@@ -76,7 +76,7 @@ struct Pair {
     b.arena->write(0, kBrokenB);
   }
 
-  void begin() { a.exchanger->begin(++a.last_exchange, b.id, cable.address(), a.terms); }
+  void begin() { a.exchanger->begin(++a.last_exchange, {b.id, cable.address()}, a.terms); }
   bool settles() {
     return world.until([&] {
       return a.exchanger->under_way() == 0 && a.exchanger->idle() == 0 && b.exchanger->servers() == 0;
@@ -369,7 +369,7 @@ TEST_CASE("a first copy may be cut anywhere: another donor sends only the missin
           other.attach(kBrokenB, kBrokenCell);
           Cable cable(world, donor.address);
           cable.limit_next({{}, {frames, bytes}});
-          joiner.exchanger->fetch_state(donor.id, cable.address());
+          joiner.exchanger->fetch_state({donor.id, cable.address()});
           const std::size_t in_place = frames - std::min<std::size_t>(frames, 2);
           REQUIRE(world.until([&] { return cable.broken_down() && joiner.advances.size() == in_place; }));
           cable.cut(first);
@@ -384,7 +384,7 @@ TEST_CASE("a first copy may be cut anywhere: another donor sends only the missin
           std::copy_n(kBrokenB.begin(), in_place * kBrokenCell, expected.begin());
           REQUIRE(joiner.values() == expected);
           REQUIRE(donor.values() == kBrokenB);
-          joiner.exchanger->fetch_state(other.id, other.address);
+          joiner.exchanger->fetch_state({other.id, other.address});
           REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
           REQUIRE(joiner.advances.size() == kBrokenCells);  // none arrives twice
           REQUIRE(joiner.values() == kBrokenB);
@@ -467,7 +467,7 @@ class Breakage {
     return options;
   }
   void begin(PeerId partner, const Address& address) {
-    a.exchanger->begin(++a.last_exchange, partner, address);
+    a.exchanger->begin(++a.last_exchange, {partner, address});
   }
 
   void initiator_aborts() {

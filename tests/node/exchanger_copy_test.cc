@@ -25,7 +25,7 @@ TEST_CASE("a joiner's copy equals its donor's parameters bit by bit") {
     values[0] = -0.0f;
     values[1] = std::numeric_limits<float>::denorm_min();
     donor.attach(values, 64);  // the joiner's own grid counts
-    joiner.exchanger->fetch_state(donor.id, donor.address);
+    joiner.exchanger->fetch_state({donor.id, donor.address});
     REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
     const auto copy = joiner.values();
     REQUIRE(std::memcmp(copy.data(), values.data(), kFloats * sizeof(float)) == 0);
@@ -43,7 +43,7 @@ TEST_CASE("a copy from a peer without parameters, or from no peer, is lost with 
   const Address gone = TestPeer(world, 4).address;
   const auto lost = [&](PeerId id, const Address& address) {
     const std::size_t before = joiner.states_lost.size();
-    joiner.exchanger->fetch_state(id, address);
+    joiner.exchanger->fetch_state({id, address});
     REQUIRE(world.until([&] { return joiner.states_lost.size() > before; }));
     const std::string why = joiner.states_lost.back();
     CAPTURE(why);
@@ -64,7 +64,7 @@ TEST_CASE("a first copy reports its progress after every chunk") {
   TestPeer joiner(world, 1), donor(world, 2);
   joiner.attach(kA, kChunk);
   donor.attach(kB, kChunk);
-  joiner.exchanger->fetch_state(donor.id, donor.address);
+  joiner.exchanger->fetch_state({donor.id, donor.address});
   REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
   REQUIRE(joiner.advances.size() == kChunks);
   for (std::size_t i = 0; i < kChunks; ++i) {
@@ -79,7 +79,7 @@ TEST_CASE("a first copy resumes where the last donor stopped, and keeps the chun
   joiner.attach(kA, kChunk);
   constexpr std::size_t kFirst = 4;
   Stranger first(world, 2), second(world, 3);
-  joiner.exchanger->fetch_state(first.id, first.address);
+  joiner.exchanger->fetch_state({first.id, first.address});
   first.await_dial();
   REQUIRE(first.hear_message<wire::StateRequest>().first_chunk == 0);
   REQUIRE(first.say(wire::StateHead{kFloats, kChunks}));
@@ -109,7 +109,7 @@ TEST_CASE("a first copy resumes where the last donor stopped, and keeps the chun
   std::copy_n(kB.begin(), kFirst * kChunk, expected.begin());
   REQUIRE(joiner.values() == expected);
 
-  joiner.exchanger->fetch_state(second.id, second.address);
+  joiner.exchanger->fetch_state({second.id, second.address});
   second.await_dial();
   REQUIRE(second.hear_message<wire::StateRequest>().first_chunk == kFirst);
   REQUIRE(second.say(wire::StateHead{kFloats, kChunks - kFirst}));
@@ -134,13 +134,13 @@ TEST_CASE("a resumed copy takes only the missing chunks, of an arena of its own 
   joiner.on_advance = [&] {
     if (joiner.advances.size() == 3) joiner.exchanger->abort_fetch();  // from inside the event
   };
-  joiner.exchanger->fetch_state(donor.id, donor.address);
+  joiner.exchanger->fetch_state({donor.id, donor.address});
   REQUIRE(world.until([&] { return joiner.advances.size() == 3; }));
   const auto before = joiner.values();
   const auto lose = [&](const wire::StateHead& head) {
     Stranger liar(world, 50);
     const auto lost = joiner.states_lost.size();
-    joiner.exchanger->fetch_state(liar.id, liar.address);
+    joiner.exchanger->fetch_state({liar.id, liar.address});
     liar.await_dial();
     REQUIRE(liar.hear_message<wire::StateRequest>().first_chunk == 3);
     REQUIRE(liar.say(head));
@@ -150,12 +150,12 @@ TEST_CASE("a resumed copy takes only the missing chunks, of an arena of its own 
   lose({kFloats, kChunks});
   lose({kFloats, kChunks - 4});
   lose({kFloats + 1, kChunks - 3});
-  joiner.exchanger->fetch_state(other.id, other.address);
+  joiner.exchanger->fetch_state({other.id, other.address});
   REQUIRE(world.until([&] { return joiner.states_lost.size() == 4; }));
   REQUIRE(joiner.values() == before);
   REQUIRE(joiner.states_poisoned == 0);
   REQUIRE(joiner.advances.size() == 3);
-  joiner.exchanger->fetch_state(donor.id, donor.address);
+  joiner.exchanger->fetch_state({donor.id, donor.address});
   REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
   REQUIRE(joiner.values() == kB);
   REQUIRE(joiner.advances.size() == kChunks);
@@ -169,11 +169,11 @@ TEST_CASE("a donor aborted at any moment leaves no trace in the next donor's cop
     joiner.attach(kA, kChunk);
     donor.attach(kB, kChunk);
     other.attach(kB, kChunk);
-    joiner.exchanger->fetch_state(donor.id, donor.address);
+    joiner.exchanger->fetch_state({donor.id, donor.address});
     for (std::size_t i = 0; i < turns; ++i) world.io.poll_one();
     if (joiner.states_arrived == 1) break;
     joiner.exchanger->abort_fetch();
-    joiner.exchanger->fetch_state(other.id, other.address);
+    joiner.exchanger->fetch_state({other.id, other.address});
     REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
     REQUIRE(joiner.values() == kB);
     REQUIRE(joiner.states_lost.empty());
@@ -231,9 +231,9 @@ TEST_CASE("two hundred joiners at once all get their copy, from the first member
         if (other->states_arrived == 1) ready.push_back(other.get());
       }
       const TestPeer& next = *ready[++asked % ready.size()];
-      joiner.exchanger->fetch_state(next.id, next.address);
+      joiner.exchanger->fetch_state({next.id, next.address});
     };
-    joiner.exchanger->fetch_state(donor.id, donor.address);
+    joiner.exchanger->fetch_state({donor.id, donor.address});
   }
   REQUIRE(world.until([&] {
     return std::all_of(joiners.begin(), joiners.end(), [](const auto& j) { return j->states_arrived == 1; });
@@ -248,7 +248,7 @@ TEST_CASE("a first copy rejects poison, a chunk out of order and another length"
   TestPeer joiner(world, 1);
   joiner.attach(kA, kChunk);
   Stranger donor(world, 2);
-  joiner.exchanger->fetch_state(donor.id, donor.address);
+  joiner.exchanger->fetch_state({donor.id, donor.address});
   donor.await_dial();
   REQUIRE(donor.hear_message<wire::StateRequest>().chunk_floats == kChunk);
   std::uint64_t refused = 0;

@@ -57,7 +57,7 @@ struct Scene {
 
 // An exchange that the peer begins with the evil remote, which has received the offer and a window of chunks.
 void begin_with_evil(Scene& scene, std::uint64_t exchange) {
-  scene.b.exchanger->begin(exchange, scene.evil.id, scene.evil.address);
+  scene.b.exchanger->begin(exchange, {scene.evil.id, scene.evil.address});
   scene.evil.await_dial();
   REQUIRE(scene.evil.hear_message<wire::ExchangeOffer>().exchange == exchange);
   for (std::size_t chunk = 0; chunk < kWindow; ++chunk) REQUIRE(scene.evil.hear());
@@ -188,7 +188,7 @@ TEST_CASE("replies after an exchange's last one close their connection and mix n
     REQUIRE(b.counters().half_applied_chunks == 0);
   }
   SECTION("when the next exchange has begun on it") {
-    b.exchanger->begin(10, evil.id, evil.address);
+    b.exchanger->begin(10, {evil.id, evil.address});
     REQUIRE(evil.hear_message<wire::ExchangeOffer>().exchange == 10);
     for (std::size_t chunk = 0; chunk < kWindow; ++chunk) REQUIRE(evil.hear());
     REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 9, 0.5F), chunk_of(kA, 0)));
@@ -213,7 +213,7 @@ TEST_CASE("a partner that never reads holds one exchange and at most a window un
     a.attach(x, kLarge);
     other.attach(random_floats(kMany, 4), kLarge);
     Stranger deaf(world, 66);
-    a.exchanger->begin(1, deaf.id, deaf.address);
+    a.exchanger->begin(1, {deaf.id, deaf.address});
     a.last_exchange = 1;
     deaf.await_dial();
     // Another exchange meanwhile lets the first one write as much as the connection takes.

@@ -188,7 +188,7 @@ TEST_CASE("a joiner whose cells are small asks for several in one chunk") {
   const auto values = random_floats(5000, 3);
   joiner.attach(random_floats(5000, 4), 10);
   donor.attach(values, 10);
-  joiner.exchanger->fetch_state(donor.id, donor.address);
+  joiner.exchanger->fetch_state({donor.id, donor.address});
   REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
   REQUIRE(joiner.values() == values);
   REQUIRE(joiner.advances.size() == 5);

@@ -57,7 +57,7 @@ TEST_CASE("a poisoned reply never changes an initiator's arena, and ends the exc
   TestPeer a(world, 1);
   a.attach(kA, kChunk);
   Stranger evil(world, 66);
-  a.exchanger->begin(1, evil.id, evil.address);
+  a.exchanger->begin(1, {evil.id, evil.address});
   evil.await_dial();
   REQUIRE(evil.hear_message<wire::ExchangeOffer>().arena_floats == kFloats);
   REQUIRE(evil.hear());
@@ -143,7 +143,7 @@ TEST_CASE("a responder that answers anything else is aborted, and the arena is u
   TestPeer a(world, 1);
   a.attach(kA, kChunk);
   Stranger evil(world, 66);
-  a.exchanger->begin(1, evil.id, evil.address);
+  a.exchanger->begin(1, {evil.id, evil.address});
   evil.await_dial();
   REQUIRE(evil.hear_message<wire::ExchangeOffer>().exchange == 1);
   REQUIRE(evil.hear());
@@ -176,7 +176,7 @@ TEST_CASE("replies of weight 0 complete an exchange in which neither side mixes"
   TestPeer a(world, 1);
   a.attach(kA, kChunk);
   Stranger poor(world, 2);
-  a.exchanger->begin(1, poor.id, poor.address);
+  a.exchanger->begin(1, {poor.id, poor.address});
   poor.await_dial();
   REQUIRE(poor.hear_message<wire::ExchangeOffer>().exchange == 1);
   for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {

@@ -246,14 +246,14 @@ TEST_CASE("a peer whose own values are not finite sends none of them, and report
     REQUIRE(healthy.counters().half_applied_chunks <= kWindow);
   }
   SECTION("to a joiner, now and later, until it is renewed") {
-    healthy.exchanger->fetch_state(sick.id, sick.address);
+    healthy.exchanger->fetch_state({sick.id, sick.address});
     REQUIRE(world.until([&] { return healthy.states_lost.size() == 1; }));
     REQUIRE(sick.diverged == 1);
     sick.arena->write(300, std::vector<float>{0.5F});
-    healthy.exchanger->fetch_state(sick.id, sick.address, true);
+    healthy.exchanger->fetch_state({sick.id, sick.address}, true);
     REQUIRE(world.until([&] { return healthy.states_lost.size() == 2; }));
     sick.exchanger->renewed();
-    healthy.exchanger->fetch_state(sick.id, sick.address, true);
+    healthy.exchanger->fetch_state({sick.id, sick.address}, true);
     REQUIRE(world.until([&] { return healthy.states_arrived == 1; }));
     REQUIRE(healthy.values() == sick.values());
     return;
@@ -294,7 +294,7 @@ TEST_CASE("chunks from a partner are rejected by reason, and the reasons are cou
 
   // A reply with a weight that the rule does not allow.
   Stranger liar(world, 13);
-  b.exchanger->begin(9, liar.id, liar.address);
+  b.exchanger->begin(9, {liar.id, liar.address});
   liar.await_dial();
   REQUIRE(liar.hear_message<wire::ExchangeOffer>().exchange == 9);
   REQUIRE(liar.hear());

@@ -88,10 +88,10 @@ TEST_CASE("an offer that the core declines is rejected, and the connection is us
 TEST_CASE("an exchange with no peer, or with another instance than meant, is aborted and harmless") {
   const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   TwoPeers two(kind);
-  two.a.exchanger->begin(1, PeerId{77}, two.b.address);
+  two.a.exchanger->begin(1, {PeerId{77}, two.b.address});
   REQUIRE(two.world.until([&] { return two.a.ended.size() == 1; }));
   const Address gone = TestPeer(two.world, 3).address;
-  two.a.exchanger->begin(2, PeerId{3}, gone);
+  two.a.exchanger->begin(2, {PeerId{3}, gone});
   REQUIRE(two.world.until([&] { return two.a.ended.size() == 2; }));
   for (const auto& ended : two.a.ended) REQUIRE(ended.outcome == Outcome::aborted);
   REQUIRE(two.a.values() == kA);
@@ -108,7 +108,7 @@ TEST_CASE("an aborted exchange ends its loans, counts a window of chunks and mak
   TestPeer a(world, 1);
   a.attach(kA, kChunk);
   Stranger silent(world, 2);
-  a.exchanger->begin(1, silent.id, silent.address);
+  a.exchanger->begin(1, {silent.id, silent.address});
   silent.await_dial();
   REQUIRE(silent.hear_message<wire::ExchangeOffer>().exchange == 1);
   for (std::size_t chunk = 0; chunk < kWindow; ++chunk) {
@@ -176,7 +176,7 @@ TEST_CASE("a peer that falls silent in an exchange or a copy is disconnected aft
     REQUIRE(shifted_chunks(kA, kB, a.values(), kB, kChunk) <= 4);
   }
   SECTION("a donor") {
-    a.exchanger->fetch_state(silent.id, silent.address);
+    a.exchanger->fetch_state({silent.id, silent.address});
     REQUIRE(world.until([&] { return !a.states_lost.empty(); }));
     REQUIRE(a.values() == kA);
   }
@@ -402,7 +402,7 @@ TEST_CASE("an exchanger destroyed while it serves, fetches and dials does not di
       b.begin(a);
       a.begin(c);
       c.begin(a);
-      a.exchanger->fetch_state(b.id, b.address);
+      a.exchanger->fetch_state({b.id, b.address});
       for (std::size_t i = 0; i < turns * 3; ++i) world.io.poll_one();
       a.exchanger->close();
       a.exchanger.reset();

@@ -118,7 +118,7 @@ class TestPeer : public Reports {
     return x;
   }
   void begin(const TestPeer& partner) {
-    exchanger->begin(++last_exchange, partner.id, partner.address, terms);
+    exchanger->begin(++last_exchange, {partner.id, partner.address}, terms);
   }
   const ExchangerCounters& counters() const { return exchanger->counters(); }
 

@@ -116,7 +116,7 @@ TEST_CASE("unknown enumeration values are rejected") {
   CHECK_FALSE(comes_back(ExchangeRefusal{1, kUnknown}));
   CHECK_FALSE(comes_back(Digest{std::vector<std::uint64_t>(kDigestBuckets - 1)}));
   CHECK_FALSE(comes_back(Digest{std::vector<std::uint64_t>(kDigestBuckets + 1)}));
-  CHECK_FALSE(comes_back(Hello{"s", PeerId{1}, "n", {"h", 1}, static_cast<Purpose>(2)}));
+  CHECK_FALSE(comes_back(Hello{"s", PeerId{1}, "n", {"h", 1}, static_cast<Purpose>(3)}));
 }
 
 TEST_CASE("a member without id or address is rejected") {
@@ -129,6 +129,9 @@ TEST_CASE("a member without id or address is rejected") {
   CHECK_FALSE(with([](Member& m) { m.id = PeerId{}; }));
   CHECK_FALSE(with([](Member& m) { m.address.host.clear(); }));
   CHECK_FALSE(with([](Member& m) { m.address.port = 0; }));
+  // One that cannot be dialed has neither a host nor a port.
+  CHECK(with([](Member& m) { m.address = {}; }));
+  CHECK(comes_back(Hello{"swarm", PeerId{5}, "n", {}, Purpose::relay}));
   CHECK_FALSE(with([](Member& m) { m.address.host.assign(kHostBytesMax + 1, 'h'); }));
   CHECK_FALSE(with([](Member& m) { m.name.assign(kNameBytesMax + 1, 'n'); }));
   CHECK_FALSE(with([](Member& m) { m.name = "two\nlines"; }));
@@ -137,6 +140,33 @@ TEST_CASE("a member without id or address is rejected") {
   CHECK_FALSE(comes_back(PingRequest{1, PeerId{3}, {"h", 0}, {}}));
   CHECK_FALSE(comes_back(Gossip{{}, false, {{PeerId{}, 5}}}));
   CHECK_FALSE(comes_back(Hello{"swarm", PeerId{5}, "n", {"", 1}, Purpose::control}));
+}
+
+TEST_CASE("a member has a few further addresses, or a few homes") {
+  const auto with = [](auto change) {
+    Member m = good_member();
+    change(m);
+    return comes_back(Leave{m});
+  };
+  CHECK(with([](Member& m) { m.also.assign(kAlsoMax, {"h", 1}); }));
+  CHECK_FALSE(with([](Member& m) { m.also.assign(kAlsoMax + 1, {"h", 1}); }));
+  CHECK_FALSE(with([](Member& m) { m.also = {{"h", 0}}; }));
+  CHECK_FALSE(with([](Member& m) { m.also = {{"a b", 1}}; }));
+  CHECK_FALSE(with([](Member& m) { m.also = {{}}; }));
+  CHECK_FALSE(with([](Member& m) { m.homes = {PeerId{7}}; }));  // it has an address
+  const auto without_address = [&](auto change) {
+    return with([&](Member& m) {
+      m.address = {};
+      change(m);
+    });
+  };
+  CHECK(without_address([](Member& m) { m.homes.assign(kHomesMax, PeerId{7}); }));
+  CHECK_FALSE(without_address([](Member& m) { m.homes = {PeerId{}}; }));
+  CHECK_FALSE(without_address([](Member& m) { m.also = {{"h", 1}}; }));
+  CHECK_FALSE(comes_back(Call{PeerId{}, PeerId{1}, Purpose::bulk, 1}));
+  CHECK_FALSE(comes_back(Call{PeerId{1}, PeerId{}, Purpose::bulk, 1}));
+  CHECK_FALSE(comes_back(Call{PeerId{1}, PeerId{2}, Purpose::bulk, 0}));
+  CHECK_FALSE(comes_back(Call{PeerId{1}, PeerId{2}, static_cast<Purpose>(3), 1}));
 }
 
 TEST_CASE("a host or a name that a reader of addresses or names rejects is rejected on the wire") {

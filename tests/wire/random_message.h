@@ -45,6 +45,8 @@ inline Address random_address(Random& r) {
   return {host, static_cast<std::uint16_t>(1 + r.below(65535))};
 }
 
+inline Address random_address_if_any(Random& r) { return r.chance(0.2) ? Address{} : random_address(r); }
+
 // PublicKey, Signature or Nonce.
 template <class Out>
 Out random_bytes(Random& r) {
@@ -68,6 +70,15 @@ inline Member random_member(Random& r) {
   if (r.chance(0.5)) m.device = random_text(r, kNameBytesMax);
   m.key = random_bytes<PublicKey>(r);
   m.signature = random_bytes<Signature>(r);
+  if (r.chance(0.3)) {
+    m.address = {};
+    m.homes.resize(r.below(kHomesMax + 1));
+    for (PeerId& home : m.homes) home = random_id(r);
+  } else {
+    m.also.resize(r.chance(0.5) ? r.below(kAlsoMax + 1) : 0);
+    for (Address& address : m.also) address = random_address(r);
+    m.relays = r.chance(0.5) ? r.bits() : 0;
+  }
   return m;
 }
 
@@ -117,15 +128,16 @@ inline Message random_message(Random& r, std::size_t index) {
   switch (index) {
     case 0:
       return Hello{random_text(r, kNameBytesMax),    random_id(r),
-                   random_word(r, kNameBytesMax),    random_address(r),
-                   static_cast<Purpose>(r.below(2)), random_bytes<PublicKey>(r),
-                   random_bytes<Nonce>(r),           random_bytes<Signature>(r)};
+                   random_word(r, kNameBytesMax),    random_address_if_any(r),
+                   static_cast<Purpose>(r.below(3)), random_bytes<PublicKey>(r),
+                   random_bytes<Nonce>(r),           random_bytes<Signature>(r),
+                   r.chance(0.5) ? r.bits() : 0};
     case 1:
       return Refusal{static_cast<RefusalReason>(r.below(12)), random_text(r, kTextBytesMax)};
     case 2:
       return Ping{r.bits(), PeerId{r.bits()}, random_members(r), PeerId{r.bits()}, r.bits()};
     case 3:
-      return PingRequest{r.bits(), random_id(r), random_address(r), random_members(r)};
+      return PingRequest{r.bits(), random_id(r), random_address_if_any(r), random_members(r)};
     case 4:
       return Ack{r.bits(), random_members(r), PeerId{r.bits()},
                  r.chance(0.5) ? random_bytes<Signature>(r) : Signature{}};
@@ -164,8 +176,18 @@ inline Message random_message(Random& r, std::size_t index) {
     case 15:
       return Rewire{random_revision(r), "t" + random_value(r), random_bytes<PublicKey>(r),
                     random_bytes<Signature>(r)};
-    default:
+    case 16:
       return Proof{random_bytes<Signature>(r)};
+    case 17:
+      return Call{random_id(r), random_id(r), static_cast<Purpose>(r.below(3)), r.bits() | 1};
+    case 18:
+      return ReachRequest{r.bits()};
+    case 19:
+      return ReachReport{r.bits(), r.chance(0.5), random_address_if_any(r)};
+    case 20:
+      return CircuitRequest{random_id(r)};
+    default:
+      return Circuit{random_id(r)};
   }
 }
 
