@@ -177,7 +177,7 @@ struct Daemon {
 
   void exchange_with(PeerId partner, const Address& at) {
     ended = false;
-    exchanger->begin(++exchange, partner, at);
+    exchanger->begin(++exchange, {partner, at});
     while (!ended) io.run_one();
   }
 

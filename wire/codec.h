@@ -1,4 +1,4 @@
-// Encodes messages as FlatBuffers and decodes them; the only user of FlatBuffers. A decoded message has
+// Encodes messages as FlatBuffers (encode.cc) and decodes them (codec.cc). A decoded message has
 // passed the verifier and every check below, so its form is valid; its content may be false. The limits are
 // part of the protocol (docs/PROTOCOL.md).
 #pragma once
@@ -27,6 +27,8 @@ inline constexpr std::size_t kMembersMax = 4096;
 inline constexpr std::size_t kSettingsMax = 256;
 // The largest arena: 2^40 floats.
 inline constexpr std::uint64_t kArenaFloatsMax = std::uint64_t{1} << 40;
+
+inline constexpr std::uint32_t kPausedFlag = 1;  // of Vitals
 
 // The body of a control frame.
 std::vector<std::byte> encode_message(const Message& message);

@@ -72,7 +72,7 @@ std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
   std::vector<CachedPeer> peers;
   std::set<Address> seen = {membership.self().address};
   const auto add = [&](const std::string& name, const Address& address) {
-    if (peers.size() < CachedSwarm::kMembersMax && seen.insert(address).second)
+    if (address && peers.size() < CachedSwarm::kMembersMax && seen.insert(address).second)
       peers.push_back({name, address});
   };
   for (const gossip::Record& record : membership.others()) {

@@ -36,7 +36,8 @@ struct CachedSwarm {
 };
 
 // The members to remember, those most likely to be alive later first: live ones, failed ones, and those of
-// `before` that are not in the table. Without members that left, duplicates and the peer itself.
+// `before` that are not in the table. Without members that left or have no address, duplicates, and the
+// peer itself.
 std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
                                        const std::vector<CachedPeer>& before);
 

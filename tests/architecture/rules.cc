@@ -166,7 +166,7 @@ const std::vector<Library>& libraries() {
   static const std::vector<Library> kLibraries = {
       {"FlatBuffers",
        std::regex(R"re(include\s*[<"]flatbuffers/|_generated\.h|\bflatbuffers::)re"),
-       {"wire/codec.cc"}},
+       {"wire/codec.cc", "wire/encode.cc"}},
       {"oneDNN",
        std::regex(R"re(include\s*[<"](dnnl|oneapi/dnnl)|\bdnnl::|\bdnnl_\w+\s*\()re"),
        {"kernels/cpu/onednn/"}},

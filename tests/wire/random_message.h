@@ -123,6 +123,36 @@ inline Vitals random_vitals(Random& r) {
   return v;
 }
 
+// One of a type that travels on bulk connections, or is newer; `index` counts all types.
+inline Message random_later_message(Random& r, std::size_t index) {
+  switch (index) {
+    case 11:
+      return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r),
+                           r.bits()};
+    case 12:
+      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(12)), r.bits()};
+    case 13:
+      return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1)};
+    case 14:
+      return StateHead{r.below(kArenaFloatsMax + 1), r.below(kArenaFloatsMax + 1)};
+    case 15:
+      return Rewire{random_revision(r), "t" + random_value(r), random_bytes<PublicKey>(r),
+                    random_bytes<Signature>(r)};
+    case 16:
+      return Proof{random_bytes<Signature>(r)};
+    case 17:
+      return Call{random_id(r), random_id(r), static_cast<Purpose>(r.below(3)), r.bits() | 1};
+    case 18:
+      return ReachRequest{r.bits()};
+    case 19:
+      return ReachReport{r.bits(), r.chance(0.5), random_address_if_any(r)};
+    case 20:
+      return CircuitRequest{random_id(r)};
+    default:
+      return Circuit{random_id(r)};
+  }
+}
+
 // A random message of type `index` of the variant.
 inline Message random_message(Random& r, std::size_t index) {
   switch (index) {
@@ -164,30 +194,8 @@ inline Message random_message(Random& r, std::size_t index) {
                      random_members(r), r.bits()};
     case 10:
       return Leave{random_member(r)};
-    case 11:
-      return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r),
-                           r.bits()};
-    case 12:
-      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(12)), r.bits()};
-    case 13:
-      return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1)};
-    case 14:
-      return StateHead{r.below(kArenaFloatsMax + 1), r.below(kArenaFloatsMax + 1)};
-    case 15:
-      return Rewire{random_revision(r), "t" + random_value(r), random_bytes<PublicKey>(r),
-                    random_bytes<Signature>(r)};
-    case 16:
-      return Proof{random_bytes<Signature>(r)};
-    case 17:
-      return Call{random_id(r), random_id(r), static_cast<Purpose>(r.below(3)), r.bits() | 1};
-    case 18:
-      return ReachRequest{r.bits()};
-    case 19:
-      return ReachReport{r.bits(), r.chance(0.5), random_address_if_any(r)};
-    case 20:
-      return CircuitRequest{random_id(r)};
     default:
-      return Circuit{random_id(r)};
+      return random_later_message(r, index);
   }
 }
 
