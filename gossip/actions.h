@@ -118,6 +118,8 @@ struct Notice {
     diverged,    // this peer's own replica held values that are not finite; it is replaced by a copy
     incredible,  // a member claims more samples than it can have consumed; they do not count
     conflict,    // two live members advertise the same address
+    reachable,   // others can dial this peer, at the address in `text`
+    hidden,      // others cannot dial this peer
   };
   What what = What::joined;
   PeerId peer;       // 0 for waiting, unwired and diverged

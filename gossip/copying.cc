@@ -8,7 +8,8 @@ namespace starling::gossip {
 std::vector<const wire::Member*> Copying::donors() const {
   std::vector<const wire::Member*> donors;
   for (const Record& record : run_.membership.others()) {
-    if (record.may_exchange(run_.now) && record.member.phase >= wire::Phase::training)
+    if (record.may_exchange(run_.now) && record.member.phase >= wire::Phase::training &&
+        run_.membership.view().can_begin_with(record.member))
       donors.push_back(&record.member);
   }
   // A server keeps only the part that it serves up to date; a worker keeps all. But if a worker has none to
@@ -36,7 +37,7 @@ void Copying::start(Actions& out) {
   const wire::Member& donor = *candidates[run_.random.below(candidates.size())];
   next_request_ = kNever;
   copy_ = Copy{donor.id, run_.now + run_.options.state_stall, 0, run_.now, 0};
-  out.push_back(FetchState{endpoint_of(donor), std::exchange(afresh_, false)});
+  out.push_back(FetchState{run_.membership.view().bulk_endpoint(donor), std::exchange(afresh_, false)});
 }
 
 void Copying::restart(Duration delay) {

@@ -15,7 +15,8 @@ InFlight& Exchanges::begin(PeerId partner, const Terms& terms, Instant deadline,
                         .doubt = run_.now + run_.options.exchange_doubt,
                         .heard = run_.now,
                         .settles = run_.phase() == wire::Phase::settling});
-  out.push_back(BeginExchange{last_exchange_, endpoint_of(run_.membership.find(partner)->member), terms});
+  out.push_back(BeginExchange{
+      last_exchange_, run_.membership.view().bulk_endpoint(run_.membership.find(partner)->member), terms});
   return in_flight_.back();
 }
 

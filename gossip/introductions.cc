@@ -81,14 +81,19 @@ void Introductions::ping(Instant now, Actions& out) {
     const wire::Member& member = candidate.member;
     std::size_t& others_of_teller = of_teller[candidate.teller];
     std::size_t& others_at_host = at_host[member.address.host];
-    if (others_of_teller >= kAtOncePerTeller || others_at_host >= kAtOncePerHost) continue;
+    const bool is_crowded = member.address && others_at_host >= kAtOncePerHost;
+    if (others_of_teller >= kAtOncePerTeller || is_crowded) continue;
     ++others_of_teller;
     ++others_at_host;
     ++pinged_;
     candidate.deadline = now + kAnswerIntervals * view_.options.probe_interval;
-    candidate.ask_teller = now + view_.options.probe_interval;
-    candidate.sequence = view_.last_sequence + 1;
-    out.push_back(Send{endpoint_of(member), wire::Ping{++view_.last_sequence, member.id, {view_.self}}});
+    candidate.sequence = ++view_.last_sequence;
+    if (view_.can_tell(member)) {
+      candidate.ask_teller = now + view_.options.probe_interval;
+      view_.tell(member, wire::Ping{candidate.sequence, member.id, {view_.self}}, out);
+    } else {
+      ask_teller_of(candidate, out);
+    }
   }
 }
 
@@ -97,8 +102,8 @@ void Introductions::ask_teller_of(Candidate& candidate, Actions& out) {
   const Record* const teller = view_.members.find(candidate.teller);
   if (teller == nullptr) return;
   const wire::Member& member = candidate.member;
-  out.push_back(Send{endpoint_of(teller->member),
-                     wire::PingRequest{candidate.sequence, member.id, member.address, {view_.self}}});
+  view_.tell(teller->member, wire::PingRequest{candidate.sequence, member.id, member.address, {view_.self}},
+             out);
 }
 
 std::optional<wire::Member> Introductions::answered_for(const wire::Ack& ack) const {
@@ -114,7 +119,7 @@ void Introductions::ask_tellers(Instant now, Actions& out) {
     const bool idle = teller.waiting == 0 && failures(teller, now) < 1;
     const Record* const record = view_.members.find(it->first);
     if (idle && std::exchange(teller.knows_more, false) && record != nullptr && record->is_live())
-      out.push_back(Send{endpoint_of(record->member), wire::Digest{view_.digest(), view_.topology}});
+      view_.tell(record->member, wire::Digest{view_.digest(), view_.topology}, out);
     it = idle && failures(teller, now) == 0 ? tellers_.erase(it) : std::next(it);
   }
 }

@@ -77,6 +77,9 @@ bool MemberStates::merge_statement(Instant now, Record& record, PeerId teller, c
   view_.members.change(record, [&](Record& r) {
     r.member.name = news.name;
     r.member.address = news.address;
+    r.member.also = news.also;
+    r.member.homes = news.homes;
+    r.member.relays = news.relays;
     r.member.http = news.http;
     r.member.device = news.device;
     r.member.incarnation = news.incarnation;
@@ -107,7 +110,8 @@ bool MemberStates::meet(Instant now, PeerId teller, const Member& news, Actions&
   if (news.liveness > Liveness::suspect) return false;  // unknown dead members are not news
   if (teller == news.id) return view_.is_authentic(now, teller, news) && add_live(now, news, out);
   if (view_.members.find(teller) == nullptr || introductions_.is_waiting(news.id)) return false;
-  if (news.address == view_.self.address) return false;  // an earlier instance of this peer, or a mistake
+  if (news.address && news.address == view_.self.address)
+    return false;  // an earlier instance of this peer, or a mistake
   if (!view_.options.guards.introductions) return add_live(now, news, out);
   introductions_.offer(now, teller, news);
   return false;
@@ -182,7 +186,7 @@ void MemberStates::refute(Instant now, const Member& news, Actions& out) {
                        news.accuser ? to_string(news.accuser) : std::string("an unknown peer")});
   for (const PeerId id : view_.circle) {
     if (const Record* const record = view_.members.find(id))
-      out.push_back(Send{endpoint_of(record->member), wire::Gossip{{view_.self}, false, {}}});
+      view_.tell(record->member, wire::Gossip{{view_.self}, false, {}}, out);
   }
 }
 
@@ -196,7 +200,7 @@ void MemberStates::correct(PeerId teller, std::span<const Member> news, Actions&
     if (record != nullptr && !record->is_live()) dead.push_back(record->member);
   }
   const Record* const to = dead.empty() ? nullptr : view_.members.find(teller);
-  if (to != nullptr) out.push_back(Send{endpoint_of(to->member), wire::Gossip{std::move(dead), false, {}}});
+  if (to != nullptr) view_.tell(to->member, wire::Gossip{std::move(dead), false, {}}, out);
 }
 
 // ---- direct evidence ----
@@ -237,7 +241,7 @@ void MemberStates::report_conflict(Instant now, Record& record, Actions& out) {
         Notice::What::conflict, record.member.id,
         described(record.member) + " and " + other.member.name + " (" + to_string(other.member.id) + ")"});
     for (const Record* told : {&record, &other})
-      out.push_back(Send{endpoint_of(told->member), wire::Refusal{wire::RefusalReason::address_taken, {}}});
+      view_.tell(told->member, wire::Refusal{wire::RefusalReason::address_taken, {}}, out);
   });
 }
 
@@ -270,7 +274,7 @@ void MemberStates::warn(Instant now, Record& record, Actions& out) {
   // Messages that were under way when a member left do not show that it is back.
   if (!record.is_live() && record.changed + interval > now) return;
   record.warned_at = now;
-  out.push_back(Send{endpoint_of(record.member), wire::Gossip{{record.member, view_.self}, true, {}}});
+  view_.tell(record.member, wire::Gossip{{record.member, view_.self}, true, {}}, out);
 }
 
 // ---- transitions ----
@@ -319,7 +323,7 @@ void MemberStates::set_liveness(Instant now, Record& record, Liveness liveness, 
   out.push_back(
       Notice{kNotices[static_cast<std::size_t>(liveness)], record.member.id, described(record.member)});
   rumors_.start(record);
-  if (!was_live && liveness == Liveness::alive) views_.sync_with(endpoint_of(record.member), out);
+  if (!was_live && liveness == Liveness::alive) views_.sync_with(record.member, out);
 }
 
 // ---- time ----

@@ -92,23 +92,68 @@ std::vector<std::uint64_t> LocalView::digest() const {
   return buckets;
 }
 
+// ---- ways to members ----
+
+const wire::Member* LocalView::home_of(const wire::Member& member) const {
+  std::array<const wire::Member*, wire::kHomesMax> able{};
+  std::size_t count = 0;
+  for (const PeerId id : member.homes) {
+    const Record* const home = members.find(id);
+    if (home != nullptr && home->responds() && home->member.address && count < able.size())
+      able[count++] = &home->member;
+  }
+  return count == 0 ? nullptr : able[(last_sequence + self.id.value) % count];  // each of them in turn
+}
+
+const wire::Member* LocalView::relay_of(const wire::Member& member) const {
+  for (std::size_t k = 0; k < member.homes.size(); ++k) {
+    const PeerId id = member.homes[(k + self.id.value) % member.homes.size()];
+    const Record* const home = members.find(id);
+    if (home != nullptr && home->responds() && home->member.address && home->member.relays > 0)
+      return &home->member;
+  }
+  return nullptr;
+}
+
+Endpoint LocalView::control_endpoint(const wire::Member& member) const {
+  if (member.address || !self.address) return endpoint_of(member);
+  const wire::Member* const home = home_of(member);
+  if (home == nullptr) return {member.id, {}};  // only on a link that there is
+  return {member.id, home->address, Way::call, home->id, home->also};
+}
+
+Endpoint LocalView::bulk_endpoint(const wire::Member& member) const {
+  if (member.address || self.address) return control_endpoint(member);
+  const wire::Member* const relay = relay_of(member);
+  if (relay == nullptr) return {member.id, {}};
+  return {member.id, relay->address, Way::relay, relay->id, relay->also};
+}
+
+std::size_t LocalView::tellable() const {
+  if (self.address) return members.live();
+  return static_cast<std::size_t>(std::ranges::count_if(members.records(), [this](const Record& record) {
+    return record.is_live() && can_tell(record.member);
+  }));
+}
+
 Record* LocalView::draw_live() {
-  if (members.live() == 0) return nullptr;
+  if (tellable() == 0) return nullptr;
   constexpr int kTries = 8;
+  const auto fits = [this](const Record& record) { return record.is_live() && can_tell(record.member); };
   std::size_t index = 0;
   for (int i = 0; i < kTries; ++i) {
     index = random.below(members.size());
-    if (members.at(index).is_live()) return &members.at(index);
+    if (fits(members.at(index))) return &members.at(index);
   }
-  while (!members.at(index).is_live()) index = (index + 1) % members.size();
+  while (!fits(members.at(index))) index = (index + 1) % members.size();
   return &members.at(index);
 }
 
 std::vector<PeerId> LocalView::draw_live(std::size_t count) {
   std::vector<PeerId> ids;
-  if (members.live() <= count) {
+  if (tellable() <= count) {
     for (const Record& record : members.records())
-      if (record.is_live()) ids.push_back(record.member.id);
+      if (record.is_live() && can_tell(record.member)) ids.push_back(record.member.id);
     return ids;
   }
   while (ids.size() < count) {
@@ -121,9 +166,9 @@ std::vector<PeerId> LocalView::draw_live(std::size_t count) {
 const Record* LocalView::draw_from_circle() {
   std::erase_if(circle, [&](PeerId id) {
     const Record* const record = members.find(id);
-    return record == nullptr || !record->is_live();
+    return record == nullptr || !record->is_live() || !can_tell(record->member);
   });
-  const std::size_t live = members.live();
+  const std::size_t live = tellable();
   if (circle.size() < live && live <= kCircleSize) circle = draw_live(live);
   while (circle.size() < std::min(kCircleSize, live)) {
     const PeerId id = draw_live()->member.id;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/hash.h"
@@ -18,6 +19,7 @@
 #include "base/ids.h"
 #include "base/random.h"
 #include "base/time.h"
+#include "gossip/actions.h"
 #include "gossip/statements.h"
 #include "wire/messages.h"
 
@@ -32,7 +34,10 @@ inline std::string described(const wire::Member& member) {
   return member.name + " at " + to_string(member.address);
 }
 
-inline Endpoint endpoint_of(const wire::Member& member) { return {member.id, member.address}; }
+// A member at its own addresses.
+inline Endpoint endpoint_of(const wire::Member& member) {
+  return {member.id, member.address, Way::dial, {}, member.also};
+}
 
 // How fast a count grows, from values at least a second apart.
 class SpeedMeter {
@@ -104,7 +109,7 @@ struct Record {
   std::array<PeerId, kAccusersMax> accusers{};
   std::uint8_t accuser_count = 0;
 
-  Budget relays{8};           // pings of other members that it requests
+  Budget relays{8};           // what this peer does for it: pings of other members, calls, dials
   Budget verifications{128};  // of signatures that it passes on
 
   std::uint8_t rumor_tellings = 0;     // remaining
@@ -150,6 +155,7 @@ class Members {
   // f(record) for every record with this address, sorted by id. f may change() it.
   template <class F>
   void for_each_at(const Address& address, F f) {
+    if (!address) return;
     const std::uint32_t hash = hash_of(address);
     for (std::size_t i = 0; i < records_.size(); ++i)
       if (homes_[i] == hash && records_[i].member.address == address) f(records_[i]);
@@ -171,17 +177,19 @@ class Members {
     std::uint64_t& bucket = digest_[bucket_of(record.member.id)];
     const bool was_live = record.is_live();
     const wire::Phase phase = record.member.phase;
+    const auto reach = std::pair(hash_of_reach(record.member), phase);
     bucket -= hash_of(record.member);
     change(record);
     bucket += hash_of(record.member);
     homes_[static_cast<std::size_t>(&record - records_.data())] = hash_of(record.member.address);
     if (was_live && !record.is_live()) --live_;
     if (!was_live && record.is_live()) ++live_;
-    if (was_live != record.is_live() || (was_live && record.member.phase != phase)) ++version_;
+    const bool is_same = reach == std::pair(hash_of_reach(record.member), record.member.phase);
+    if (was_live != record.is_live() || (was_live && !is_same)) ++version_;
   }
 
   std::size_t live() const { return live_; }
-  // Changes with the set of live members and with the phase of each.
+  // Changes with the set of live members, and with the phase and the reach of each.
   std::uint64_t version() const { return version_; }
 
   // Samples that all members consumed, including the dead and the forgotten. Saturates.
@@ -199,6 +207,12 @@ class Members {
   static std::uint64_t hash_of(const wire::Member& member);
 
  private:
+  // Of what decides who can exchange with whom: whether it can be dialed, through whom it is called, and
+  // whether it relays.
+  static std::uint64_t hash_of_reach(const wire::Member& member) {
+    const std::array<std::uint64_t, 2> own{member.address ? 1U : 0U, member.relays > 0 ? 1U : 0U};
+    return hash64(std::as_bytes(std::span(member.homes)), hash64(std::as_bytes(std::span(own))));
+  }
   static std::uint32_t hash_of(const Address& address) {
     return static_cast<std::uint32_t>(hash64(address.host, address.port));
   }
@@ -251,6 +265,11 @@ struct MembershipOptions {
   std::size_t members_max = 65536;  // in the table; the longest dead make room
   Guards guards{};
   std::vector<PeerId> observers{};  // sorted; this peer exchanges with none of them and copies from none
+  struct ReachOptions {
+    bool finds_address = false;   // this peer listens, and asks members at which addresses they can dial it
+    std::vector<Address> also{};  // if it has a stated address: further ones; at most wire::kAlsoMax
+    std::uint64_t relays = 0;     // bits per second that it relays for others; 0: it does not
+  } reach{};
 };
 
 // A peer's local view of the swarm: its own entry, the table of the others, and the random stream that all
@@ -294,9 +313,27 @@ struct LocalView {
   bool has_answered(const PublicKey& key, const wire::Ack& ack) const {
     return identity->verify(key, answer_statement(key, self.id, ack.sequence), ack.signature);
   }
+  // ---- how this peer reaches a member (docs/PROTOCOL.md, "Reach") ----
+  // Whether messages can be sent to it: of two peers one can be dialed.
+  bool can_tell(const wire::Member& member) const { return self.address || member.address; }
+  Endpoint control_endpoint(const wire::Member& member) const;
+  void tell(const wire::Member& member, wire::Message message, Actions& out) const {
+    if (can_tell(member)) out.push_back(Send{control_endpoint(member), std::move(message)});
+  }
+  // For an exchange or a copy.
+  Endpoint bulk_endpoint(const wire::Member& member) const;
+  // Whether this peer can begin an exchange with it.
+  bool can_begin_with(const wire::Member& member) const {
+    return member.address || bulk_endpoint(member).way != Way::dial || (self.address && is_home_of(member));
+  }
+  // Whether one of the two can begin an exchange with the other: else they are not neighbors.
+  bool can_meet(const wire::Member& member) const {
+    return can_tell(member) || relay_of(member) != nullptr || relay_of(self) != nullptr;
+  }
+
   // Equal if two peers agree on who lives, in which incarnation and phase, themselves included.
   std::vector<std::uint64_t> digest() const;
-  // A random live member; null if there is none.
+  // A random live member that this peer can send to; null if there is none.
   Record* draw_live();
   // `count` different ones, or all if there are not more.
   std::vector<PeerId> draw_live(std::size_t count);
@@ -306,6 +343,13 @@ struct LocalView {
   void renew_circle() {
     if (circle.size() >= kCircleSize && random.chance(0.25)) circle.erase(circle.begin());
   }
+  // A home of the member that can call it, or with a bandwidth for others; null if there is none.
+  const wire::Member* home_of(const wire::Member& member) const;
+  const wire::Member* relay_of(const wire::Member& member) const;
+  bool is_home_of(const wire::Member& member) const {
+    return std::ranges::find(member.homes, self.id) != member.homes.end();
+  }
+  std::size_t tellable() const;  // live members that this peer can send to
   // Now plus a random part of the interval, so that peers started together do not stay in phase.
   Instant jittered(Instant now, Duration interval) {
     return now + Duration{1} + Duration{static_cast<std::int64_t>(random.below(interval.count()))};

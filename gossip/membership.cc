@@ -49,6 +49,7 @@ void Membership::start(Instant now) {
   next_gossip_ = view_.jittered(now, view_.options.gossip_interval);
   views_.start(now);
   retries_.start(now);
+  reach_.start(now);
   next_burial_ = now + kBurialInterval;
 }
 
@@ -63,6 +64,7 @@ void Membership::tick(Instant now, Actions& out) {
   if (next_gossip_ <= now) send_gossip(now, out);
   views_.tick(now, out);
   retries_.tick(now, out);
+  reach_.tick(now, out);
   if (next_burial_ <= now) {
     next_burial_ = now + kBurialInterval;
     view_.members.erase_gone(now - view_.options.tombstone_life);
@@ -74,7 +76,7 @@ void Membership::send_gossip(Instant now, Actions& out) {
   if (const Record* const to = view_.draw_from_circle()) {
     wire::Gossip gossip = rumors_.take_gossip(now, to->member.id, Rumors::Reply::wanted);
     entries = gossip.members.size() + gossip.progress.size();
-    if (entries > 0) out.push_back(Send{endpoint_of(to->member), std::move(gossip)});
+    if (entries > 0) view_.tell(to->member, std::move(gossip), out);
   }
   const Duration pause = view_.options.gossip_interval_per_entry * static_cast<std::int64_t>(entries);
   next_gossip_ = now + view_.options.gossip_interval + pause;
@@ -122,12 +124,15 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   const Record* const target = view_.members.find(request.target);
   const bool is_known =
       requester != nullptr && target != nullptr && target->member.address == request.address;
-  if (is_known && requester->relays.take(now)) prober_.relay({from, address}, request, out);
+  if (is_known && requester->relays.take(now)) prober_.relay({from, address}, request, target->member, out);
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Ack& ack, Actions& out) {
   merge(now, from, ack.members, out);
-  prober_.answered(now, from, ack, out);
+  const PeerId alive = prober_.answered(now, from, ack, out);
+  Record* const silent = alive ? view_.members.find(alive) : nullptr;
+  // The only sign of life of a member to which this peer cannot send. It signed the number of this probe.
+  if (silent != nullptr && !view_.can_tell(silent->member)) states_.heard(now, *silent, out);
   if (ack.on_behalf) states_.answered_for(now, ack, out);
   heard(now, from, address, out);
 }
@@ -186,7 +191,7 @@ void Membership::welcomed(Instant now, PeerId by, std::span<const Member> member
   for (const Member& member : members) {
     if (member.liveness > Liveness::suspect) {
       states_.add_dead(now, by, member, member.liveness);
-    } else if (member.address == view_.self.address && member.id != by) {
+    } else if (member.address && member.address == view_.self.address && member.id != by) {
       // An earlier instance of this peer whose end others have not noticed yet.
       if (Record* const dead = states_.add_dead(now, by, member, Liveness::failed)) dead->superseded = true;
     }
@@ -204,7 +209,7 @@ void Membership::spread(Instant now, Actions& out) {
   for (const PeerId id : view_.draw_live(kUrgentFanout)) {
     wire::Gossip gossip{rumors_.take_with_self(now, id), false, progress};
     rumors_.add_vitals(gossip);
-    out.push_back(Send{endpoint_of(find(id)->member), std::move(gossip)});
+    view_.tell(find(id)->member, std::move(gossip), out);
   }
 }
 

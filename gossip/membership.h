@@ -8,6 +8,7 @@
 //   Rumors         news attached to messages, each sent a bounded number of times
 //   Views          compares digests with random members until all views agree
 //   Retries        pings failed members and known addresses forever
+//   Reach          whether this peer can be dialed, and what others do to reach it if not
 //
 // Only direct evidence (a verified message from the member itself) shows that a member lives. A relayed Ack
 // cancels the probe that it answers and nothing more.
@@ -24,6 +25,7 @@
 #include "gossip/introductions.h"
 #include "gossip/members.h"
 #include "gossip/prober.h"
+#include "gossip/reach.h"
 #include "gossip/rumors.h"
 #include "wire/messages.h"
 
@@ -142,23 +144,25 @@ class Membership {
     view_.change_self([&](wire::Member& self) { self.device = device; });
   }
   void set_vitals(const wire::Vitals& vitals);
-  const std::optional<wire::Vitals>& vitals() const { return view_.vitals; }
   // The topology that this peer follows.
   void set_topology(const wire::Revision& revision) { view_.topology = revision; }
+
+  Reach& reach() { return reach_; }
+  const LocalView& view() const { return view_; }
 
   // All other members, sorted by id, including the dead and those that left.
   const std::vector<Record>& others() const { return view_.members.records(); }
   const Record* find(PeerId id) const { return view_.members.find(id); }
   std::size_t live_others() const { return view_.members.live(); }
-  // Changes with the set of live members and with every member's phase.
+  // Changes with the set of live members, and with every member's phase and reach.
   std::uint64_t version() const {
-    return view_.members.version() + static_cast<std::uint64_t>(view_.self.phase);  // both only grow
+    // All of them only grow.
+    return view_.members.version() + static_cast<std::uint64_t>(view_.self.phase) + view_.self.incarnation;
   }
-  std::vector<std::uint64_t> digest() const { return view_.digest(); }
   // Entries in internal queues, which other peers can fill: at most two for every member, and 1,500.
   std::size_t queued() const {
     return rumors_.members_queued() + rumors_.progress_queued() + prober_.queued() + view_.circle.size() +
-           states_.queued();
+           states_.queued() + reach_.queued();
   }
 
   // Samples that the whole swarm consumed, as far as known.
@@ -180,11 +184,12 @@ class Membership {
   void slept(Duration late) {
     prober_.slept(late);
     states_.slept(late);
+    reach_.slept(late);
   }
   void tick(Instant now, Actions& out);
   Instant next_deadline() const {
     return std::min({prober_.next_deadline(), next_gossip_, views_.next_deadline(), retries_.next_deadline(),
-                     next_burial_, states_.next_deadline()});
+                     next_burial_, states_.next_deadline(), reach_.next_deadline()});
   }
 
   // Messages. on() merges a message's members first and then calls heard() for its sender.
@@ -216,8 +221,7 @@ class Membership {
   void sync_with(const Endpoint& to, Actions& out) { views_.sync_with(to, out); }
   // Sends this message to kUrgentFanout live members.
   void tell_some(const wire::Message& message, Actions& out) {
-    for (const PeerId id : view_.draw_live(kUrgentFanout))
-      out.push_back(Send{endpoint_of(find(id)->member), message});
+    for (const PeerId id : view_.draw_live(kUrgentFanout)) view_.tell(find(id)->member, message, out);
   }
   // Sends all known progress to kUrgentFanout live members now.
   void spread(Instant now, Actions& out);
@@ -245,6 +249,7 @@ class Membership {
   Views views_{view_};
   Prober prober_{view_, rumors_};
   MemberStates states_{view_, rumors_, retries_, views_, prober_};
+  Reach reach_{view_, rumors_, prober_};
   Instant next_gossip_ = kNever;
   Instant next_burial_ = kNever;  // of tombstones past their life
 };

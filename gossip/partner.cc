@@ -22,6 +22,15 @@ std::vector<const wire::Member*> vertices(const Membership& membership) {
   return vertices;
 }
 
+namespace {
+
+bool may_begin(Instant now, const Membership& membership, PeerId id) {
+  const Record& record = *membership.find(id);
+  return record.may_exchange(now) && membership.view().can_begin_with(record.member);
+}
+
+}  // namespace
+
 void PartnerChooser::refresh(const Membership& membership) {
   if (version_ == membership.version()) return;
   version_ = membership.version();
@@ -33,21 +42,25 @@ void PartnerChooser::refresh(const Membership& membership) {
     keys.push_back(topologies::vertex_key(member->name));
   }
   schedule_ = topology_.among(keys);
-  learn_links();
+  learn_links(membership);
   std::erase_if(acquaintances_, [&](const auto& entry) {
     const Record* const record = membership.find(entry.first);
     return record == nullptr || !record->is_live();
   });
 }
 
-void PartnerChooser::learn_links() {
+void PartnerChooser::learn_links(const Membership& membership) {
   const topologies::Schedule& schedule = *schedule_;
+  const auto cannot_meet = [&](const topologies::Link& link) {
+    return !membership.view().can_meet(membership.find(roster_[link.peer])->member);
+  };
   links_.clear();
   turns_.clear();
   const bool relative = schedule.weights() == topologies::Weights::relative;
   std::map<std::uint32_t, double> often;
   for (std::uint64_t round = 0; round < schedule.period(); ++round) {
     topologies::Links links = schedule.links(own_index_, round);
+    std::erase_if(links, cannot_meet);
     if (links.empty()) continue;
     double sum = 0;
     for (topologies::Link& link : links) sum += link.weight = relative ? link.weight : 1;
@@ -55,6 +68,12 @@ void PartnerChooser::learn_links() {
     turns_.push_back(std::move(links));
   }
   for (const auto& [peer, weight] : often) links_.push_back({peer, weight});
+  if (links_.empty()) {  // it can meet none of its neighbors: its homes take their place
+    const std::vector<PeerId>& homes = membership.self().homes;
+    for (std::uint32_t k = 0; k < roster_.size(); ++k)
+      if (std::ranges::find(homes, roster_[k]) != homes.end()) links_.push_back({k, 1});
+    if (!links_.empty()) turns_ = {links_};
+  }
   if (policy_ != Partners::turns) {
     turns_.clear();
   } else if (schedule.period() == 1) {  // one neighbor a turn, in random order
@@ -68,9 +87,8 @@ std::optional<PeerId> PartnerChooser::choose(Instant now, const Membership& memb
   refresh(membership);
   if (policy_ == Partners::turns) return take_turn(now, membership);
   topologies::Links links = links_;
-  std::erase_if(links, [&](const topologies::Link& link) {
-    return !membership.find(roster_[link.peer])->may_exchange(now);
-  });
+  std::erase_if(
+      links, [&](const topologies::Link& link) { return !may_begin(now, membership, roster_[link.peer]); });
   if (links.empty()) return std::nullopt;
   const std::vector<double> preferences = this->preferences(membership, links);
   double sum = 0;
@@ -85,8 +103,10 @@ std::vector<PartnerChooser::Neighbor> PartnerChooser::neighbors(std::uint64_t ro
                                                                 const Membership& membership) {
   refresh(membership);
   std::vector<Neighbor> neighbors;
-  for (const topologies::Link& link : topologies::lock_step_links(*schedule_, own_index_, round))
-    neighbors.push_back({roster_[link.peer], link.weight});
+  for (const topologies::Link& link : topologies::lock_step_links(*schedule_, own_index_, round)) {
+    const PeerId id = roster_[link.peer];
+    if (membership.view().can_meet(membership.find(id)->member)) neighbors.push_back({id, link.weight});
+  }
   return neighbors;
 }
 
@@ -97,7 +117,7 @@ std::optional<PeerId> PartnerChooser::take_turn(Instant now, const Membership& m
     while (!links.empty()) {
       const std::size_t drawn = random_.below(links.size());
       const PeerId id = roster_[links[drawn].peer];
-      if (membership.find(id)->may_exchange(now)) return id;
+      if (may_begin(now, membership, id)) return id;
       links[drawn] = links.back();
       links.pop_back();
     }

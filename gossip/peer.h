@@ -83,7 +83,7 @@ class Peer {
     run_.membership.unreachable(run_.now, {unreachable.id, unreachable.address}, out);
     joining_.unreachable(unreachable, out);
   }
-  void handle(const DialTried&, Actions&) {}
+  void handle(const DialTried& tried, Actions& out) { run_.membership.reach().tried(tried, out); }
   void handle(const Prepared& prepared, Actions& out);
   void handle(const PrepareFailed& failed, Actions& out) {
     run_.say_goodbye_and_finish(Finish::How::failed, failed.why, out);
@@ -139,6 +139,18 @@ class Peer {
   }
   void take(const Received& from, const wire::Rewire& rewire, Actions& out) {
     if (rewiring_.received(from, rewire, out)) meet([](auto& it) { it.topology_changed(); });
+  }
+  void take(const Received& from, const wire::Call& call, Actions& out) {
+    run_.membership.heard(run_.now, from.from, from.address, out);
+    run_.membership.reach().on(run_.now, from.from, call, out);
+  }
+  void take(const Received& from, const wire::ReachRequest& request, Actions& out) {
+    run_.membership.heard(run_.now, from.from, from.address, out);
+    run_.membership.reach().on(run_.now, from.from, from.address, request, out);
+  }
+  void take(const Received& from, const wire::ReachReport& report, Actions& out) {
+    run_.membership.heard(run_.now, from.from, from.address, out);
+    run_.membership.reach().on(run_.now, from.from, report, out);
   }
   // Messages of the membership. All others are for drivers.
   template <class Message>

@@ -55,10 +55,13 @@ void Prober::begin(Instant now, Record& record, Helpers helpers, Actions& out) {
   const Duration interval = view_.options.probe_interval;
   const Duration limit = answer_limit(record, lag_, interval);
   const PeerId id = record.member.id;
+  const bool is_told = view_.can_tell(record.member);
   probes_.push_back({id, ++view_.last_sequence, now, now + limit, now + std::max(interval, 2 * limit),
-                     helpers == Helpers::none});
-  out.push_back(
-      Send{endpoint_of(record.member), wire::Ping{view_.last_sequence, id, rumors_.take_with_self(now, id)}});
+                     helpers == Helpers::none || !is_told});
+  if (is_told)
+    view_.tell(record.member, wire::Ping{view_.last_sequence, id, rumors_.take_with_self(now, id)}, out);
+  else
+    ask_helpers(probes_.back(), record.member, out);
 }
 
 std::optional<PeerId> Prober::advance(Instant now, Actions& out) {
@@ -71,7 +74,7 @@ std::optional<PeerId> Prober::advance(Instant now, Actions& out) {
     }
     if (!probe.asked && probe.ask_helpers <= now) {
       probe.asked = true;
-      ask_helpers(probe, record->member.address, out);
+      ask_helpers(probe, record->member, out);
     }
     if (probe.verdict <= now) {
       probe.over = true;
@@ -83,28 +86,32 @@ std::optional<PeerId> Prober::advance(Instant now, Actions& out) {
   return std::nullopt;
 }
 
-void Prober::ask_helpers(const Probe& probe, const Address& target, Actions& out) {
+void Prober::ask_helpers(const Probe& probe, const wire::Member& target, Actions& out) {
+  std::vector<PeerId> helpers = target.homes;
+  for (const PeerId id : view_.draw_live(view_.options.helpers + 1))
+    if (std::ranges::find(target.homes, id) == target.homes.end()) helpers.push_back(id);
   std::size_t asked = 0;
-  for (const PeerId id : view_.draw_live(view_.options.helpers + 1)) {
-    const wire::Member& helper = view_.members.find(id)->member;
-    const bool able = id != probe.target && helper.liveness == wire::Liveness::alive;
-    if (!able || asked == view_.options.helpers) continue;
+  for (const PeerId id : helpers) {
+    const Record* const helper = view_.members.find(id);
+    if (helper == nullptr || id == probe.target || asked == view_.options.helpers) continue;
+    if (helper->member.liveness != wire::Liveness::alive || !view_.can_tell(helper->member)) continue;
     ++asked;
-    out.push_back(
-        Send{endpoint_of(helper), wire::PingRequest{probe.sequence, probe.target, target, {view_.self}}});
+    view_.tell(helper->member, wire::PingRequest{probe.sequence, probe.target, target.address, {view_.self}},
+               out);
   }
 }
 
-void Prober::answered(Instant now, PeerId from, const wire::Ack& ack, Actions& out) {
+PeerId Prober::answered(Instant now, PeerId from, const wire::Ack& ack, Actions& out) {
   if (ack.on_behalf) {
     const Record* const target = view_.members.find(ack.on_behalf);
     const auto is_meant = [&](const Probe& it) {
       return it.sequence == ack.sequence && it.target == ack.on_behalf && !it.over;
     };
     const auto probe = std::ranges::find_if(probes_, is_meant);
-    if (probe != probes_.end() && target != nullptr && view_.has_answered(target->member.key, ack))
-      probe->over = true;
-    return;
+    if (probe == probes_.end() || target == nullptr || !view_.has_answered(target->member.key, ack))
+      return {};
+    probe->over = true;
+    return ack.on_behalf;
   }
   const auto meant = [&](const auto& it) { return it.sequence == ack.sequence && it.target == from; };
   const auto probe = std::ranges::find_if(probes_, meant);
@@ -118,6 +125,7 @@ void Prober::answered(Instant now, PeerId from, const wire::Ack& ack, Actions& o
     out.push_back(Send{relay->requester, wire::Ack{relay->requested, {}, from, ack.signature}});
     relays_.erase(relay);
   }
+  return {};
 }
 
 Instant Prober::next_deadline() const {
@@ -132,7 +140,8 @@ void Retries::tick(Instant now, Actions& out) {
   constexpr std::size_t kRetriesMax = 3;  // of each kind at a time
   std::vector<const wire::Member*> failed;
   for (const Record& record : view_.members.records()) {
-    if (record.member.liveness == wire::Liveness::failed && !record.superseded)
+    const bool is_lost = record.member.liveness == wire::Liveness::failed && !record.superseded;
+    if (is_lost && record.member.address)  // others come back by themselves
       failed.push_back(&record.member);
   }
   for (std::size_t k = 0; k < kRetriesMax && !failed.empty(); ++k) {

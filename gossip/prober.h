@@ -22,8 +22,9 @@ Duration answer_limit(const Record& record, Duration lag, Duration probe_interva
 
 // SWIM's failure detector (membership.h cites both papers; section 4.1): every interval one member is pinged.
 // If it does not answer in time, other members ping it on this peer's behalf; if that fails too, this peer
-// accuses it. Members are probed round-robin in an order drawn for each round, which bounds the time to
-// detect a failure (section 4.3). Time that this peer slept through extends every open probe (Lifeguard).
+// accuses it. If neither of the two can be dialed, only the homes of the other one can ping it, and do so at
+// once. Members are probed round-robin in an order drawn for each round, which bounds the time to detect a
+// failure (section 4.3). Time that this peer slept through extends every open probe (Lifeguard).
 class Prober {
  public:
   Prober(LocalView& view, Rumors& rumors) : view_(view), rumors_(rumors) {}
@@ -52,15 +53,17 @@ class Prober {
     for (Probe& probe : probes_)
       if (probe.target == from) probe.over = true;
   }
-  // An Ack ends the probe or relays the answer that it belongs to, and measures the round trip.
-  void answered(Instant now, PeerId from, const wire::Ack& ack, Actions& out);
-  // Pings the target on behalf of `requester`.
-  void relay(const Endpoint& requester, const wire::PingRequest& request, Actions& out) {
+  // An Ack ends the probe or relays the answer that it belongs to, and measures the round trip. Returns the
+  // member whose probe a helper's Ack has ended.
+  PeerId answered(Instant now, PeerId from, const wire::Ack& ack, Actions& out);
+  // Pings the target, a member, on behalf of `requester`.
+  void relay(const Endpoint& requester, const wire::PingRequest& request, const wire::Member& target,
+             Actions& out) {
     constexpr std::size_t kRelaysMax = 256;
     if (relays_.size() >= kRelaysMax) relays_.pop_front();
     relays_.push_back({++view_.last_sequence, request.target, requester, request.sequence});
     wire::Ping ping{view_.last_sequence, request.target, {view_.self}, requester.id, request.sequence};
-    out.push_back(Send{{request.target, request.address}, std::move(ping)});
+    view_.tell(target, std::move(ping), out);
   }
 
   Instant next_deadline() const;
@@ -84,7 +87,7 @@ class Prober {
   };
 
   void begin(Instant now, Record& record, Helpers helpers, Actions& out);
-  void ask_helpers(const Probe& probe, const Address& target, Actions& out);
+  void ask_helpers(const Probe& probe, const wire::Member& target, Actions& out);
 
   LocalView& view_;
   Rumors& rumors_;

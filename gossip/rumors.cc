@@ -103,7 +103,7 @@ void Rumors::shrink_to(std::size_t size) {
 void Views::tick(Instant now, Actions& out) {
   if (next_ > now) return;
   next_ = now + varied(view_.random, delay_);
-  if (const Record* const to = view_.draw_from_circle()) sync_with(endpoint_of(to->member), out);
+  if (const Record* const to = view_.draw_from_circle()) sync_with(to->member, out);
 }
 
 wire::View Views::answer(const wire::Digest& digest) const {

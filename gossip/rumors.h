@@ -75,6 +75,9 @@ class Views {
   // Sends a Digest to one of the circle when that is due.
   void tick(Instant now, Actions& out);
   // Compares views with this peer now.
+  void sync_with(const wire::Member& to, Actions& out) const {
+    if (view_.can_tell(to)) sync_with(view_.control_endpoint(to), out);
+  }
   void sync_with(const Endpoint& to, Actions& out) const {
     out.push_back(Send{to, wire::Digest{view_.digest(), view_.topology}});
   }

@@ -32,7 +32,8 @@ struct PeerOptions {
   std::uint32_t incarnation = 0;
   std::string name;
   std::string http{};  // "HOST:PORT" of its live page, for the pages of others; empty: none
-  Address address;     // where it listens, as others should dial it
+  // Where it listens, as others should dial it. Empty: it does not listen, or membership.reach.finds_address.
+  Address address;
   std::uint64_t seed = 1;
   std::vector<Address> join;  // tried until one welcomes the peer; empty: it begins the run of `manifest`
   // A joiner that nobody welcomed by then begins the run of `manifest` itself. This restores a swarm in which
@@ -71,6 +72,10 @@ struct PeerOptions {
     self.incarnation = incarnation;
     self.name = name;
     self.address = address;
+    if (address) {
+      self.also = membership.reach.also;
+      self.relays = membership.reach.relays;
+    }
     self.http = http;
     return self;
   }

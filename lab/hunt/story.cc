@@ -23,7 +23,7 @@ const char* outcome_name(gossip::Outcome outcome) {
 }
 
 const char* notice_name(gossip::Notice::What what) {
-  static constexpr std::array<const char*, 12> kNames = {"knows of",
+  static constexpr std::array<const char*, 14> kNames = {"knows of",
                                                          "suspects",
                                                          "no longer suspects",
                                                          "considers failed",
@@ -34,7 +34,9 @@ const char* notice_name(gossip::Notice::What what) {
                                                          "cannot follow the swarm's topology:",
                                                          "has lost its own replica",
                                                          "does not count the samples of",
-                                                         "finds one address of two members:"};
+                                                         "finds one address of two members:",
+                                                         "can be dialed:",
+                                                         "cannot be dialed:"};
   return kNames.at(static_cast<std::size_t>(what));
 }
 

@@ -190,7 +190,7 @@ void Checkers::check_final_view(std::uint32_t i, const std::vector<PeerId>& aliv
   }
   if (!first) return;
   const auto other = world_->machine(*first);
-  if (view.membership->digest() != other.membership->digest())
+  if (view.membership->view().digest() != other.membership->view().digest())
     violate(6, "at the end {} and {} have different views", name(i), name(*first));
   if (view.topology != nullptr && other.topology != nullptr &&
       view.topology->name() != other.topology->name())

@@ -234,12 +234,12 @@ class ExchangingWorld : private Watcher {
   bool whole() const {
     const auto* first = world_.machine(0).membership;
     if (first == nullptr) return false;
-    const std::vector<std::uint64_t> digest = first->digest();
+    const std::vector<std::uint64_t> digest = first->view().digest();
     for (std::uint32_t i = 0; i < world_.machines(); ++i) {
       const auto machine = world_.machine(i);
       if (machine.phase != wire::Phase::training ||
           machine.membership->live_others() + 1 != world_.machines() ||
-          machine.membership->digest() != digest) {
+          machine.membership->view().digest() != digest) {
         return false;
       }
     }

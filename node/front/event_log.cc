@@ -18,7 +18,7 @@ struct NoticeText {
   bool of_member;              // the event is about the notice's peer
 };
 // By gossip::Notice::What.
-constexpr std::array<NoticeText, 12> kNoticeTexts = {{
+constexpr std::array<NoticeText, 14> kNoticeTexts = {{
     {"joined", spdlog::level::info, "member ", " has joined", true},
     {"suspected", spdlog::level::info, "member ", " is suspected to be down", true},
     {"recovered", spdlog::level::info, "member ", " is alive", true},
@@ -36,6 +36,9 @@ constexpr std::array<NoticeText, 12> kNoticeTexts = {{
     {"incredible", spdlog::level::warn, "", ", more than it can have consumed; they do not count", true},
     {"conflict", spdlog::level::warn,
      "two peers advertise the same address: ", "; each needs an --advertise of its own", true},
+    {"reachable", spdlog::level::info, "others can dial this peer at ", "", false},
+    {"hidden", spdlog::level::info, "", ", so it dials them; some members call it on behalf of others",
+     false},
 }};
 
 }  // namespace

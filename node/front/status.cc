@@ -59,7 +59,7 @@ std::vector<MemberStatus> list_members(const gossip::Membership& membership, Ins
                                        const std::vector<PeerId>& exchanging) {
   std::vector<MemberStatus> members = {status_of(membership.self())};
   members.front().this_peer = true;
-  add_vitals(members.front(), membership.vitals());
+  add_vitals(members.front(), membership.view().vitals);
   for (const gossip::Record& record : membership.others()) {
     MemberStatus& status = members.emplace_back(status_of(record.member));
     if (record.is_live() && record.quarantined_until > now) status.state = "quarantined";

@@ -65,9 +65,9 @@ struct ActionText {
     return std::string("finish: ") + kHow[static_cast<std::size_t>(a.how)];
   }
   std::string operator()(const Notice& a) const {
-    static const char* const kWhat[] = {"joined",  "suspected",   "recovered",  "failed",
-                                        "left",    "quarantined", "incredible", "conflict",
-                                        "refuted", "waiting",     "unwired",    "diverged"};
+    static const char* const kWhat[] = {"joined",      "suspected",  "recovered", "failed",  "left",
+                                        "quarantined", "incredible", "conflict",  "refuted", "waiting",
+                                        "unwired",     "diverged",   "reachable", "hidden"};
     return std::string("notice: ") + a.text + " " + kWhat[static_cast<std::size_t>(a.what)];
   }
 };

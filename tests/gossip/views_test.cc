@@ -101,7 +101,7 @@ TEST_CASE("a member's vitals travel with its progress, and the newest are kept")
   table.membership.on(at(1s), PeerId{2}, address_of(2), told, table.out);
   CHECK(table.membership.find(PeerId{3})->vitals->sequence == 5);
   table.membership.set_vitals(own);
-  CHECK(table.membership.vitals()->sequence == 2);
+  CHECK(table.membership.view().vitals->sequence == 2);
 }
 
 TEST_CASE("progress is sent separately from members, the latest first, in messages of bounded size") {
@@ -132,21 +132,21 @@ TEST_CASE("digests of two views differ if the views differ in more than suspicio
   Table a, b(1, 2);
   a.learn(2, 50);
   for (std::uint64_t k = 50; k >= 2; --k) b.tell(at(0s), member(k));  // in another order
-  REQUIRE(a.membership.digest() == b.membership.digest());
+  REQUIRE(a.membership.view().digest() == b.membership.view().digest());
   auto further = member(7);
   further.samples = 1000;
   a.tell(at(0s), further);
   a.tell(at(0s), said_to_be(member(8), Liveness::suspect));
-  REQUIRE(a.membership.digest() == b.membership.digest());
+  REQUIRE(a.membership.view().digest() == b.membership.view().digest());
   a.tell(at(0s), said_to_be(member(9), Liveness::alive, 1));
-  REQUIRE(a.membership.digest() != b.membership.digest());
+  REQUIRE(a.membership.view().digest() != b.membership.view().digest());
   b.tell(at(0s), said_to_be(member(9), Liveness::alive, 1));
-  REQUIRE(a.membership.digest() == b.membership.digest());
+  REQUIRE(a.membership.view().digest() == b.membership.view().digest());
   a.tell(at(0s), said_to_be(member(10), Liveness::left));
-  REQUIRE(a.membership.digest() != b.membership.digest());
+  REQUIRE(a.membership.view().digest() != b.membership.view().digest());
   b.tell(at(0s), said_to_be(member(10), Liveness::left));
   b.tell(at(0s), member(11, wire::Phase::finished));
-  REQUIRE(a.membership.digest() != b.membership.digest());
+  REQUIRE(a.membership.view().digest() != b.membership.view().digest());
 }
 
 TEST_CASE("two peers that compare views have equal views afterwards, and send only the differences") {
@@ -163,7 +163,7 @@ TEST_CASE("two peers that compare views have equal views afterwards, and send on
   b.tell(at(0s), said_to_be(member(500), Liveness::alive, 3));
   a.out.clear();
   b.out.clear();
-  REQUIRE(a.membership.digest() != b.membership.digest());
+  REQUIRE(a.membership.view().digest() != b.membership.view().digest());
   a.membership.sync_with({{}, address_of(2)}, a.out);
   const auto digests = sent<wire::Digest>(a.out);
   b.membership.on(at(1s), PeerId{1}, address_of(1), digests.at(0).second, b.out);
@@ -179,7 +179,7 @@ TEST_CASE("two peers that compare views have equal views afterwards, and send on
   converse({{1, &a}, {2, &b}}, at(1s), {2000, 3001});
   REQUIRE(b.knows(2000));
   REQUIRE(a.knows(3001));
-  REQUIRE(a.membership.digest() == b.membership.digest());
+  REQUIRE(a.membership.view().digest() == b.membership.view().digest());
 }
 
 TEST_CASE("comparing equal views costs two small messages, at growing intervals") {
@@ -247,7 +247,7 @@ TEST_CASE("after a partition heals, no live member is recorded as failed by its 
     for (std::uint64_t other = 1; other <= 4; ++other) {
       if (other != k) REQUIRE(table->liveness(other) == Liveness::alive);
     }
-    REQUIRE(table->membership.digest() == tables[0].membership.digest());
+    REQUIRE(table->membership.view().digest() == tables[0].membership.view().digest());
   }
 }
 
