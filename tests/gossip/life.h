@@ -72,7 +72,7 @@ class Life {
   static PeerOptions with_identity(PeerOptions options, std::uint64_t number) {
     options.identity = &identity_of(number);
     if (options.name.empty()) options.name = "p" + std::to_string(number);
-    options.address = address_of(number);
+    if (!options.membership.reach.finds_address) options.address = address_of(number);
     return options;
   }
 };
