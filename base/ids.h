@@ -51,6 +51,9 @@ struct Address {
 // "HOST:PORT", or "no address".
 std::string to_string(const Address& address);
 
+// Whether a listener at this host listens on all interfaces: "0.0.0.0" or "::".
+inline bool is_any_host(std::string_view host) { return host == "0.0.0.0" || host == "::"; }
+
 // Whether the host is an address that only machines of the same site can dial: a loopback, link-local, shared
 // or private one (RFC 1122, 3927, 4193, 4291, 6598, 1918). False for names.
 bool is_local_host(std::string_view host);

@@ -50,6 +50,10 @@ class Daemon {
   void start_core(std::optional<wire::Manifest> begun);
   void prepared();
 
+  std::string listening_text() const {
+    return parts_.self.address ? "listens at " + to_string(parts_.self.address) : "does not listen";
+  }
+
   // ---- the core's driver ----
   void run_io();
   void drive(gossip::Event event);
@@ -61,8 +65,8 @@ class Daemon {
   void leave();
 
   void act(const gossip::Send& send) { parts_.links->send(send.to, send.message); }
-  void act(const gossip::TryDial&) {}
-  void act(const gossip::AnswerCall&) {}
+  void act(const gossip::TryDial& asked) { connections_.try_dial(asked); }
+  void act(const gossip::AnswerCall& call) { parts_.links->answer_call(call.to, call.purpose, call.number); }
   void act(const gossip::Prepare& prepare);
   void act(const gossip::FetchState& fetch) { parts_.exchanger->fetch_state(fetch.donor, fetch.afresh); }
   void act(const gossip::AbortFetch&) { parts_.exchanger->abort_fetch(); }
@@ -134,7 +138,13 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.identity = parts_.identity.get();
   peer.incarnation = seconds_since_2020();
   peer.name = self.name;
-  peer.address = self.address;
+  const bool anywhere = is_any_host(self.address.host);
+  if (!anywhere) peer.address = self.address;
+  auto& reach = peer.membership.reach;
+  reach.finds_address = anywhere;
+  const auto& advertise = parts_.options.advertise;
+  if (!advertise.empty()) reach.also.assign(advertise.begin() + 1, advertise.end());
+  reach.relays = parts_.options.relay;
   peer.http = teller_.http_address();
   peer.seed = entropy();
   if (const auto& allow = parts_.options.allow) peer.membership.observers = allow->observers();
@@ -146,7 +156,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   } else if (parts_.options.join.empty()) {
     keeper_.search_swarm(peer);
   }
-  spdlog::info("{} listens at {}, swarm '{}'", self.name, to_string(self.address), self.swarm);
+  spdlog::info("{} {}, swarm '{}'", self.name, listening_text(), self.swarm);
   parts_.core.emplace(std::move(peer));
   events_.push_front(gossip::Start{});
   take_events();
@@ -174,7 +184,7 @@ void Daemon::prepared() {
 
 PeerOutcome Daemon::run() {
   if (const Status done = set_up(); !done) return {2, done.error().message};
-  teller_.manager().ready("listens at " + to_string(parts_.self.address));
+  teller_.manager().ready(listening_text());
   process_.start({.leave = [this] { leave(); },
                   .command = [this](const std::string& command) { obey(command); },
                   .tick = [this] { tick(); }});

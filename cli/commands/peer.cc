@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDefaultListen = "127.0.0.1:7100";
 constexpr std::uint32_t kKeepMax = 100'000;
+constexpr double kRelayMin = 8e3, kRelayMax = 1e12;  // bits per second
 // The flags of the short help.
 constexpr std::array<std::string_view, 12> kCommonFlags = {
     "--listen", "--join", "--advertise", "--name",  "--swarm",       "--key",
@@ -34,9 +35,11 @@ constexpr std::array<std::string_view, 12> kCommonFlags = {
 // The flags that do not describe the training.
 std::vector<Flag> own_flags() {
   std::vector<Flag> flags = {
-      {"--listen", "ADDR:PORT", std::string("address for other peers (default ") + kDefaultListen + ")"},
+      {"--listen", "ADDR:PORT|none",
+       std::string("address for other peers (default ") + kDefaultListen + "); none: dial only"},
       {"--join", "ADDR:PORT", "a peer of the run to join, which sends model, rule and rates", true},
-      {"--advertise", "HOST:PORT", "address that others dial (default: the --listen address)"},
+      {"--advertise", "HOST:PORT", "address that others dial (default: the --listen address)", true},
+      {"--relay", "RATE", "pass on up to this much, such as 10Mbit/s, between peers that cannot be dialed"},
       {"--name", "NAME", "this peer's name (default: host name and port)"},
       {"--swarm", "NAME", "name of the swarm; peers of other swarms are rejected (default starling)"},
       key_flag(),
@@ -82,23 +85,48 @@ Result<Address> parse_address(const std::string& flag, const std::string& text, 
   return address;
 }
 
+// How others reach this peer, and whom it helps to reach others. REQUIRES: the addresses are read.
+Status read_reach(const Arguments& arguments, node::PeerOptions& options) {
+  if (options.advertise.size() > 1 + wire::kAlsoMax)
+    return Error{"--advertise: more than " + std::to_string(1 + wire::kAlsoMax) + " addresses"};
+  if (!options.listen && !options.advertise.empty())
+    return Error{"--advertise has no effect with --listen none: nobody can dial this peer"};
+  const auto text = arguments.get("--relay");
+  if (!text) return Done{};
+  if (!options.listen) return Error{"--relay has no effect with --listen none: a relay must be dialed"};
+  const auto rate = parse_bandwidth(*text);
+  if (!rate) return Error{"--relay: " + rate.error().message};
+  if (*rate < kRelayMin || *rate > kRelayMax)
+    return Error{"--relay: '" + text->substr(0, 80) + "' is not between 8kbit/s and 1000Gbit/s"};
+  options.relay = static_cast<std::uint64_t>(*rate);
+  return Done{};
+}
+
 Status read_addresses(const Arguments& arguments, node::PeerOptions& options) {
-  const auto listen = parse_address("--listen", arguments.get("--listen").value_or(kDefaultListen), false);
-  if (!listen) return listen.error();
-  options.listen = *listen;
+  const std::string where = arguments.get("--listen").value_or(kDefaultListen);
+  if (where == "none") {
+    options.listen = {};
+  } else {
+    const auto listen = parse_address("--listen", where, false);
+    if (!listen) return listen.error();
+    options.listen = *listen;
+  }
   for (const std::string& text : arguments.all("--join")) {
     const auto join = parse_address("--join", text, true);
     if (!join) return join.error();
     options.join.push_back(*join);
   }
-  for (const auto& [flag, address] :
-       {std::pair("--advertise", &options.advertise), std::pair("--http", &options.http)}) {
-    if (!arguments.has(flag)) continue;
-    const auto read = parse_address(flag, *arguments.get(flag), address == &options.advertise);
-    if (!read) return read.error();
-    *address = *read;
+  for (const std::string& text : arguments.all("--advertise")) {
+    const auto advertise = parse_address("--advertise", text, true);
+    if (!advertise) return advertise.error();
+    options.advertise.push_back(*advertise);
   }
-  return Done{};
+  if (arguments.has("--http")) {
+    const auto http = parse_address("--http", *arguments.get("--http"), false);
+    if (!http) return http.error();
+    options.http = *http;
+  }
+  return read_reach(arguments, options);
 }
 
 // Names become file names and are listed by other peers.

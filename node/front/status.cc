@@ -17,7 +17,7 @@ MemberStatus status_of(const wire::Member& member) {
   MemberStatus status;
   status.name = member.name;
   status.id = to_string(member.id);
-  status.address = to_string(member.address);
+  if (member.address) status.address = to_string(member.address);
   status.state = kLivenessNames.at(static_cast<std::size_t>(member.liveness));
   status.phase = phase_name(member.phase);
   status.incarnation = member.incarnation;

@@ -65,11 +65,15 @@ void Connections::make_links() {
     const auto unlogged = refusals_.count(LogLimiter::Clock::now(), std::string(name(kind)), source);
     if (unlogged) spdlog::warn("refused a connection: {}", with_unlogged(why, *unlogged));
   };
+  events.may_relay = [this](PeerId peer) {
+    return parts_.core && parts_.core->view().membership.find(peer) != nullptr;
+  };
   transport::Self self{parts_.self, parts_.identity.get()};
   if (const auto& list = options.allow) self.allowed = [&list](PeerId peer) { return list->allows(peer); };
   parts_.links = std::make_unique<transport::LinkTable>(
       parts_.io.get_executor(), transport_, std::move(self), std::move(events),
-      transport::LinkTableOptions{.handshake_limit = kHandshakeLimit});
+      transport::LinkTableOptions{.handshake_limit = kHandshakeLimit,
+                                  .relay = static_cast<double>(options.relay)});
 }
 
 // A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its own
@@ -115,24 +119,23 @@ Status Connections::listen() {
   if (Status found = find_identity(); !found) return found;
   make_links();
   const PeerOptions& options = parts_.options;
-  const bool anywhere = options.listen.host == "0.0.0.0" || options.listen.host == "::";
-  if (anywhere && !options.advertise) {
-    return Error{"--listen " + to_string(options.listen) +
-                 " names no address that others could dial; add --advertise HOST:PORT"};
-  }
-  if (!options.tls && !is_loopback(options.listen.host)) {
+  if (options.listen && !options.tls && !is_loopback(options.listen.host)) {
     spdlog::warn(
         "--listen {} without --key: anyone who can reach it can join, and read and change the parameters; "
         "`starling key new FILE` makes a key",
         to_string(options.listen));
   }
-  const auto listening = parts_.links->listen(options.listen);
-  if (!listening) return listening.error();
   wire::Hello& self = parts_.self;
-  self.address = options.advertise.value_or(*listening);
-  if (self.address.port == 0) self.address.port = listening->port;
+  if (options.listen) {
+    const auto listening = parts_.links->listen(options.listen);
+    if (!listening) return listening.error();
+    self.address = options.advertise.empty() ? *listening : options.advertise.front();
+  }
   const std::string name = options.name.empty() && parts_.resumed ? parts_.resumed->name : options.name;
-  self.name = name.empty() ? host_name() + "-" + std::to_string(self.address.port) : name;
+  // Without a port the id tells the peers of one machine apart.
+  const std::string suffix =
+      options.listen ? std::to_string(self.address.port) : to_string(self.id).substr(0, 5);
+  self.name = name.empty() ? host_name() + "-" + suffix : name;
   parts_.links->set_hello(self);
   key_watch_.begin();
   spdlog::set_default_logger(spdlog::default_logger()->clone(self.name));  // the peer's name in JSON logs
@@ -146,6 +149,16 @@ void Connections::make_exchanger() {
   parts_.exchanger = std::make_unique<Exchanger>(
       parts_.io.get_executor(), *parts_.links, [this](gossip::Event event) { take(std::move(event)); },
       limits, [this] { return parts_.trainer ? parts_.trainer->steps() : 0; });
+}
+
+void Connections::try_dial(const gossip::TryDial& asked) {
+  const auto attempt = [](transport::LinkTable& links, std::function<void(gossip::Event)> drive,
+                          gossip::TryDial it) -> asio::awaitable<void> {
+    const transport::LinkStatus tried = co_await links.try_dial(it.to);
+    gossip::Event done = gossip::DialTried{it.to.id, it.sequence, tried.ok()};
+    drive(std::move(done));
+  };
+  transport::spawn(parts_.io.get_executor(), attempt(*parts_.links, parts_.drive, asked));
 }
 
 void Connections::obey(const std::string& link_order) {

@@ -30,6 +30,8 @@ class Connections {
   // Finds or makes the identity, makes the links, and listens; then the peer has its id, name and address.
   Status listen();
   void make_exchanger();
+  // Ends in DialTried, unless the peer ends first.
+  void try_dial(const gossip::TryDial& asked);
   // The launcher's command (training::LinkOrder) to slow down the links to an address, for studies.
   void obey(const std::string& link_order);
 

@@ -32,8 +32,8 @@ Status Teller::open_board() {
 std::string Teller::http_address() const {
   if (!parts_.http) return "";
   Address at = *parts_.http;
-  if (at.host == "0.0.0.0" || at.host == "::") at.host = parts_.self.address.host;
-  return to_string(at);
+  if (is_any_host(at.host)) at.host = parts_.self.address.host;
+  return at && !is_any_host(at.host) ? to_string(at) : "";
 }
 
 // ---- events ----
@@ -113,7 +113,8 @@ PeerStatus Teller::status() const {
   status.name = parts_.self.name;
   status.id = to_string(parts_.self.id);
   status.swarm = parts_.self.swarm;
-  status.address = to_string(parts_.self.address);
+  const Address& address = view.membership.self().address;
+  if (address) status.address = to_string(address);
   status.version = STARLING_VERSION;
   if (parts_.manifest) {
     status.model = parts_.manifest->model;
