@@ -9,6 +9,7 @@ using namespace starling;
 namespace {
 
 asio::awaitable<void> read_all(transport::LinkPtr link, bool* ended) {
+  link->accept_relayed();
   for (;;) {
     const auto frame = co_await link->read();
     if (!frame) break;

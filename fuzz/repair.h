@@ -18,10 +18,10 @@ inline void repair(std::vector<std::byte>& bytes) {
     const auto header = wire::FrameHeader::parse(rest.first<wire::kFrameHeaderBytes>());
     if (!header || rest.size() - wire::kFrameHeaderBytes < header->body_bytes) return;
     const Bytes body = rest.subspan(wire::kFrameHeaderBytes, header->body_bytes);
-    const std::uint64_t checksum = header->kind == wire::FrameKind::control
-                                       ? wire::control_checksum(rest, body)
-                                       : wire::chunk_checksum(rest.first<wire::kChunkPrefixBytes>(),
-                                                              body.subspan(wire::kChunkHeadBytes));
+    const std::uint64_t checksum =
+        header->kind == wire::FrameKind::chunk
+            ? wire::chunk_checksum(rest.first<wire::kChunkPrefixBytes>(), body.subspan(wire::kChunkHeadBytes))
+            : wire::control_checksum(rest, body);
     store(rest.data() + kChecksumAt, checksum);
     at += wire::kFrameHeaderBytes + header->body_bytes;
   }

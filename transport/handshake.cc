@@ -169,20 +169,9 @@ class Statement {
   std::vector<std::byte> bytes_;
 };
 
-// Sends the reason and ends this direction, so that the remote can read it and close.
-asio::awaitable<void> refuse(Link& link, wire::RefusalReason reason, std::string sentence) {
-  wire::Message refusal = wire::Refusal{reason, std::move(sentence)};
-  const LinkStatus sent = co_await write_message(link, std::move(refusal));
-  if (sent.ok()) {
-    link.finish();
-    co_await link.drain(kDroppedBytesMax);
-  }
-  link.close();
-}
-
 // Refuses the remote for this reason; returns this end's error.
 asio::awaitable<LinkError> object(Link& link, Objection objection) {
-  co_await refuse(link, objection.reason, std::move(objection.told));
+  co_await refuse_remote(link, objection.reason, std::move(objection.told));
   co_return fail(link, objection.kind, std::move(objection.sentence));
 }
 
@@ -191,11 +180,11 @@ asio::awaitable<LinkResult<wire::Hello>> read_hello(Link& link) {
   auto first = co_await read_message(link);
   if (!first.ok()) {
     if (first.error().kind == LinkErrorKind::bad_version) {
-      co_await refuse(link, wire::RefusalReason::wrong_version, first.error().message);
+      co_await refuse_remote(link, wire::RefusalReason::wrong_version, first.error().message);
     }
     if (first.error().kind == LinkErrorKind::wrong_key) {
       std::string reason = "this peer has no key";  // a dialer with a key only detects plain text
-      co_await refuse(link, wire::RefusalReason::wrong_swarm, std::move(reason));
+      co_await refuse_remote(link, wire::RefusalReason::wrong_swarm, std::move(reason));
     }
     co_return explain(link, first.error());
   }
@@ -215,6 +204,16 @@ std::vector<std::byte> handshake_statement(Signer signer, const wire::Hello& dia
   statement.put_hello(dialer);
   statement.put_hello(accepter);
   return statement.take();
+}
+
+asio::awaitable<void> refuse_remote(Link& link, wire::RefusalReason reason, std::string sentence) {
+  wire::Message refusal = wire::Refusal{reason, std::move(sentence)};
+  const LinkStatus sent = co_await write_message(link, std::move(refusal));
+  if (sent.ok()) {
+    link.finish();
+    co_await link.drain(kDroppedBytesMax);
+  }
+  link.close();
 }
 
 asio::awaitable<LinkResult<wire::Hello>> introduce(Link& link, Self self, Duration at_most) {

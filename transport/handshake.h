@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,6 +41,10 @@ asio::awaitable<LinkResult<wire::Hello>> introduce(Link& link, Self self, Durati
 // The accepter's side. Refuses another swarm, this peer itself, another version, an id without its key, and
 // peers that are not allowed. The answer has the dialer's purpose. The limit is for all messages together.
 asio::awaitable<LinkResult<wire::Hello>> admit(Link& link, Self self, Duration at_most);
+
+// Sends the reason, ends this direction, so that the remote can read it and close, and closes the link after
+// that. No time limit but the link's own. REQUIRES: `link` outlives the call.
+asio::awaitable<void> refuse_remote(Link& link, wire::RefusalReason reason, std::string sentence);
 
 // What the two ends sign: everything that both said, and the encrypted connection on which they said it.
 enum class Signer : std::uint8_t { accepter = 3, dialer = 4 };

@@ -55,6 +55,8 @@ asio::awaitable<LinkResult<Frame>> Link::read() {
                         : LinkError{header.error(), LinkErrorKind::bad_version};
     co_return *read_failure_;
   }
+  if (header->kind == wire::FrameKind::relayed && !accepts_relayed_)
+    co_return fail(LinkErrorKind::malformed, "a relayed frame outside of a circuit");
   const std::size_t body_bytes = header->body_bytes;
   if (body_bytes > body_bytes_max_) {
     co_return fail(LinkErrorKind::oversize, "a frame of " + std::to_string(body_bytes) +
@@ -255,7 +257,10 @@ asio::awaitable<LinkStatus> write_chunk(Link& link, wire::ChunkHead head, Bytes 
 LinkResult<wire::Message> message_in(Link& link, const Frame& frame) {
   if (frame.kind != wire::FrameKind::control) {
     link.close();
-    return LinkError{{"a chunk where a message is expected"}, LinkErrorKind::malformed};
+    const bool relayed = frame.kind == wire::FrameKind::relayed;
+    return LinkError{
+        {relayed ? "relayed bytes where a message is expected" : "a chunk where a message is expected"},
+        LinkErrorKind::malformed};
   }
   auto message = wire::decode_message(frame.body);
   if (!message.ok()) {

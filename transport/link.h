@@ -37,7 +37,8 @@ namespace starling::transport {
 struct Frame {
   wire::FrameKind kind = wire::FrameKind::control;
   wire::ChunkHead chunk;  // of a chunk
-  MutableBytes body;      // the message's FlatBuffer (wire::decode_message), or the chunk's floats
+  // The message's FlatBuffer (wire::decode_message), the chunk's floats, or the bytes of a relayed frame.
+  MutableBytes body;
 };
 
 struct Traffic {  // bytes of frames, including headers, without the overhead of TLS
@@ -85,6 +86,9 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // Rejects larger bodies as `oversize` from now on, in addition to the protocol's limits.
   void limit_body(std::size_t bytes) { body_bytes_max_ = bytes; }
+
+  // From now on relayed frames are accepted, because a circuit is open. Before, they are malformed.
+  void accept_relayed() { accepts_relayed_ = true; }
 
   // Shapes what is written from now on; it stays in order behind what was written before.
   void travel_as(std::shared_ptr<const LinkShape> shape) { shape_ = std::move(shape); }
@@ -147,6 +151,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool carrying_ = false;             // bytes have arrived at its end and are being transmitted
   bool finishing_ = false;            // nothing more will be put in
   std::size_t body_bytes_max_ = wire::kChunkBodyBytesMax;
+  bool accepts_relayed_ = false;
 
   std::unique_ptr<std::byte[], AlignedDelete> buffer_;  // one frame, header first
   std::size_t capacity_ = 0;

@@ -23,7 +23,7 @@ enum class LinkErrorKind : std::uint8_t {
   malformed,
   wrong_swarm,
   same_peer,       // this peer dialed itself
-  refused,         // the remote sent a Refusal in the handshake
+  refused,         // the remote sent a Refusal, or nobody waits for the call that it answers
   wrong_key,       // the remote's key differs, or this peer has none
   no_key,          // the remote has no key, and this peer has one
   busy,            // a dialed remote ended the connection before it sent a byte: it may have too many

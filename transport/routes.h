@@ -47,7 +47,8 @@ inline std::optional<LinkError> fault_of(const wire::Message& message) {
   return std::nullopt;
 }
 
-// Where the remote can be dialed, if it listens: at its connection's host if it does so on all interfaces.
+// Where the remote can be dialed, empty if it does not listen: at its connection's host if it does so on all
+// interfaces.
 inline Address listening_address(const wire::Hello& remote, const Link& link) {
   const bool anywhere = remote.address.host == "0.0.0.0" || remote.address.host == "::";
   return {anywhere ? link.remote().host : remote.address.host, remote.address.port};
@@ -61,6 +62,9 @@ struct ControlLink {
         listens_at(listening_address(remote, *link)),
         dialed(by_us),
         changed(executor) {}
+
+  // Whether this end cannot connect again. Such a link is kept longer.
+  bool is_irreplaceable() const { return !dialed && !listens_at; }
 
   LinkPtr link;
   wire::Hello remote;
@@ -81,29 +85,34 @@ struct Waiting {
   std::vector<std::byte> frame;
   bool tried = false;  // once, on a link that broke
 };
-enum class RouteStage : std::uint8_t { idle, waiting, dialing, writing };
+enum class RouteStage : std::uint8_t { idle, waiting, calling, dialing, writing };
 struct Route {
   Endpoint to;  // with the latest address
   std::deque<Waiting> queue;
   std::size_t bytes = 0;  // in the queue
   RouteStage stage = RouteStage::idle;
-  ConnectionPtr connection;  // of a receiver without an id; see connection_of()
+  std::chrono::steady_clock::time_point deadline{};  // of a call
+  ConnectionPtr connection;                          // of a receiver without an id; see connection_of()
 };
 using RoutePtr = std::shared_ptr<Route>;
 
 // Routes of receivers with an id are kept by this id, the others by their address.
-inline Endpoint key_of(const Endpoint& to) { return to.id ? Endpoint{to.id, {}} : to; }
+inline Endpoint key_of(const Endpoint& to) { return to.id ? Endpoint{to.id, {}} : Endpoint{{}, to.address}; }
 
 // The keys of the routes that may lead to the connection.
 inline std::vector<Endpoint> receivers(const ControlLink& connection) {
-  std::vector<Endpoint> keys = {{connection.remote.id, {}}, {{}, connection.listens_at}};
+  std::vector<Endpoint> keys = {{connection.remote.id, {}}};
+  if (connection.listens_at) keys.push_back({{}, connection.listens_at});
   for (const Address& address : connection.dialed_at) keys.push_back({{}, address});
   return keys;
 }
 
-inline LinkError other_peer(const Endpoint& expected, const wire::Hello& remote) {
-  return {{to_string(expected.address) + " is now " + remote.name + " (" + to_string(remote.id) + "), not " +
-           to_string(expected.id)},
+// Whether a message can have this receiver: a peer without an id is only dialed.
+inline bool is_receiver(const Endpoint& to) { return to.id || (to.address && to.way == Way::dial); }
+
+inline LinkError other_peer(PeerId expected, const Address& at, const wire::Hello& remote) {
+  return {{to_string(at) + " is now " + remote.name + " (" + to_string(remote.id) + "), not " +
+           to_string(expected)},
           LinkErrorKind::other_peer};
 }
 

@@ -7,11 +7,14 @@
 #include <asio/buffer.hpp>
 #include <asio/ip/address.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/ip/v6_only.hpp>
 #include <asio/read.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
+
+#include "transport/circuit.h"
 
 namespace starling::transport {
 namespace {
@@ -20,8 +23,8 @@ using asio::ip::tcp;
 
 class TcpLink final : public Link {
  public:
-  TcpLink(tcp::socket socket, const tcp::endpoint& remote, const TcpShared& shared)
-      : Link(socket.get_executor(), to_address(remote), shared.total, shared.shape),
+  TcpLink(StreamSocket socket, Address remote, const TcpShared& shared)
+      : Link(socket.get_executor(), std::move(remote), shared.total, shared.shape),
         socket_(std::move(socket)),
         bytes_per_call_(shared.options.bytes_per_call) {
     set_up(socket_, shared.options);
@@ -55,20 +58,20 @@ class TcpLink final : public Link {
 
   void shut_write() override {
     asio::error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    socket_.shutdown(StreamSocket::shutdown_send, ignored);
   }
 
   void shut() override { transport::shut(socket_); }
 
  private:
-  tcp::socket socket_;
+  StreamSocket socket_;
   std::size_t bytes_per_call_;
   bool received_ = false;  // a byte has arrived
 };
 
-LinkPtr make_link(tcp::socket socket, const tcp::endpoint& remote, TlsRole role, const TcpShared& shared) {
-  if (shared.options.tls) return make_tls_link(std::move(socket), remote, role, shared);
-  return std::make_shared<TcpLink>(std::move(socket), remote, shared);
+LinkPtr make_link(StreamSocket socket, Address remote, TlsRole role, const TcpShared& shared) {
+  if (shared.options.tls) return make_tls_link(std::move(socket), std::move(remote), role, shared);
+  return std::make_shared<TcpLink>(std::move(socket), std::move(remote), shared);
 }
 
 class TcpListener final : public Listener {
@@ -98,7 +101,8 @@ class TcpListener final : public Listener {
         }
         asio::error_code gone;
         const tcp::endpoint remote = socket.remote_endpoint(gone);
-        if (!gone) self->accept(make_link(std::move(socket), remote, TlsRole::accepter, self->shared));
+        if (!gone)
+          self->accept(make_link(std::move(socket), to_address(remote), TlsRole::accepter, self->shared));
         if (!self->closed) self->next();
       });
     }
@@ -185,6 +189,10 @@ Result<std::unique_ptr<Listener>> TcpTransport::listen(const Address& at, Accept
   tcp::acceptor acceptor(executor_);
   if (acceptor.open(endpoint.protocol(), error); error) return refuse(error);
   if (acceptor.set_option(asio::socket_base::reuse_address(true), error); error) return refuse(error);
+  if (endpoint.address() == asio::ip::address_v6::any()) {
+    // Takes IPv4 connections, too, whatever the system's default is.
+    if (acceptor.set_option(asio::ip::v6_only(false), error); error) return refuse(error);
+  }
   if (acceptor.bind(endpoint, error); error) return refuse(error);
   if (acceptor.listen(asio::socket_base::max_listen_connections, error); error) return refuse(error);
   const tcp::endpoint local = acceptor.local_endpoint(error);
@@ -206,7 +214,7 @@ asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_
   if (const auto good = resolver_.last_good(to.host)) {
     const tcp::endpoint endpoint(*good, to.port);
     auto socket = co_await attempt(executor_, endpoint, deadline - left() / 2);
-    if (socket.ok()) co_return make_link(std::move(*socket), endpoint, TlsRole::dialer, shared_);
+    if (socket.ok()) co_return make_link(std::move(*socket), to_address(endpoint), TlsRole::dialer, shared_);
   }
 
   const auto found = co_await resolver_.resolve(to.host, deadline);
@@ -219,11 +227,20 @@ asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_
     auto socket = co_await attempt(executor_, endpoint, asio::steady_timer::clock_type::now() + share);
     if (socket.ok()) {
       resolver_.connected(to.host, endpoint.address());
-      co_return make_link(std::move(*socket), endpoint, TlsRole::dialer, shared_);
+      co_return make_link(std::move(*socket), to_address(endpoint), TlsRole::dialer, shared_);
     }
     why = socket.error().message;
   }
   co_return give_up(why);
+}
+
+LinkResult<LinkPtr> TcpTransport::link_over(LinkPtr outer, TlsRole role) {
+  Address remote = outer->remote();
+  auto local = carry_inside(std::move(outer));
+  if (!local.ok()) return LinkError{local.error(), LinkErrorKind::broken};
+  // The outer link counts the bytes and has the shape.
+  const TcpShared inner{.options = shared_.options, .shape = std::make_shared<LinkShape>()};
+  return make_link(std::move(*local), std::move(remote), role, inner);
 }
 
 }  // namespace starling::transport

@@ -19,6 +19,7 @@ class TcpTransport final : public Transport {
 
   Result<std::unique_ptr<Listener>> listen(const Address& at, Accept accept) override;
   asio::awaitable<LinkResult<LinkPtr>> dial(Address to, Duration at_most) override;
+  LinkResult<LinkPtr> link_over(LinkPtr outer, TlsRole role) override;
   const Traffic& traffic() const override { return *shared_.total; }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 using asio::ip::tcp;
 
-void notice_silence(tcp::socket& socket, Duration limit) {
+void notice_silence(StreamSocket& socket, Duration limit) {
   const auto set = [&](int level, int option, int value) {
     ::setsockopt(socket.native_handle(), level, option, &value, sizeof value);
   };
@@ -38,7 +38,7 @@ Address to_address(const tcp::endpoint& endpoint) {
   return {ip.to_string(), endpoint.port()};
 }
 
-void set_up(tcp::socket& socket, const TcpOptions& options) {
+void set_up(StreamSocket& socket, const TcpOptions& options) {
   asio::error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   if (options.socket_buffer_bytes > 0) {
@@ -48,26 +48,26 @@ void set_up(tcp::socket& socket, const TcpOptions& options) {
   notice_silence(socket, options.silence_limit);
 }
 
-bool remote_ended(const tcp::socket& socket) {
-  pollfd asked{const_cast<tcp::socket&>(socket).native_handle(), POLLRDHUP, 0};
+bool remote_ended(int descriptor) {
+  pollfd asked{descriptor, POLLRDHUP, 0};
   return ::poll(&asked, 1, 0) > 0 && (asked.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-bool has_unread(const tcp::socket& socket) {
+bool has_unread(const StreamSocket& socket) {
   asio::error_code error;
   const std::size_t bytes = socket.available(error);
   return !error && bytes > 0;
 }
 
-asio::awaitable<bool> wait_for_bytes(tcp::socket& socket) {
+asio::awaitable<bool> wait_for_bytes(StreamSocket& socket) {
   asio::error_code ignored;
-  co_await socket.async_wait(tcp::socket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
+  co_await socket.async_wait(StreamSocket::wait_read, asio::redirect_error(asio::use_awaitable, ignored));
   co_return has_unread(socket);
 }
 
-void shut(tcp::socket& socket) {
+void shut(StreamSocket& socket) {
   asio::error_code ignored;
-  socket.shutdown(tcp::socket::shutdown_both, ignored);
+  socket.shutdown(StreamSocket::shutdown_both, ignored);
   socket.close(ignored);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <asio/awaitable.hpp>
+#include <asio/generic/stream_protocol.hpp>
 #include <asio/ip/tcp.hpp>
 
 #include "base/time.h"
@@ -13,6 +14,9 @@
 #include "transport/tls.h"
 
 namespace starling::transport {
+
+// A TCP connection, or one end of a local pair (circuit.h).
+using StreamSocket = asio::generic::stream_protocol::socket;
 
 struct TcpOptions {
   // Maximum bytes per system call. With Asio's default, 64 KiB, sender and receiver each need twice the time
@@ -37,21 +41,26 @@ struct TcpShared {
 Address to_address(const asio::ip::tcp::endpoint& endpoint);
 
 // Sets TCP_NODELAY, buffer sizes, and the limits after which unacknowledged bytes or keep-alive probes break
-// the connection. Failures are ignored, because a link works without these options.
-void set_up(asio::ip::tcp::socket& socket, const TcpOptions& options);
+// the connection. Failures are ignored, because a link works without these options; a local socket has only
+// the sizes.
+void set_up(StreamSocket& socket, const TcpOptions& options);
 
 // Whether the remote has closed its direction or the connection is broken, as far as the kernel knows.
-bool remote_ended(const asio::ip::tcp::socket& socket);
+bool remote_ended(int descriptor);
+template <class Socket>
+bool remote_ended(const Socket& socket) {
+  return remote_ended(const_cast<Socket&>(socket).native_handle());
+}
 
 // Whether bytes have arrived that were not read yet.
-bool has_unread(const asio::ip::tcp::socket& socket);
+bool has_unread(const StreamSocket& socket);
 
 // Waits for bytes, the end of the remote's direction or an error; true: there are bytes. A pending read would
 // hide them: it takes them from the kernel some time before its coroutine continues.
-asio::awaitable<bool> wait_for_bytes(asio::ip::tcp::socket& socket);
+asio::awaitable<bool> wait_for_bytes(StreamSocket& socket);
 
 // Closes both directions at once.
-void shut(asio::ip::tcp::socket& socket);
+void shut(StreamSocket& socket);
 
 LinkError broken(const asio::error_code& error);
 
@@ -68,7 +77,6 @@ struct AtLeast {
 // wait for it and return its error: wrong_key, no_key (a Starling peer without a key, which receives an
 // explanation in plain text), bad_magic (neither TLS nor Starling), malformed, oversize. The caller limits
 // its duration with expires_after(), as for every read. REQUIRES: shared.options.tls.
-LinkPtr make_tls_link(asio::ip::tcp::socket socket, const asio::ip::tcp::endpoint& remote, TlsRole role,
-                      const TcpShared& shared);
+LinkPtr make_tls_link(StreamSocket socket, Address remote, TlsRole role, const TcpShared& shared);
 
 }  // namespace starling::transport

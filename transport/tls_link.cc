@@ -18,8 +18,6 @@
 namespace starling::transport {
 namespace {
 
-using asio::ip::tcp;
-
 constexpr std::size_t kBufferBytesMin = 4096;
 // The most ciphertext per system call: small enough to be still in the cache when it is decrypted.
 constexpr std::size_t kBufferBytesMax = std::size_t{256} << 10;
@@ -41,7 +39,7 @@ bool may_be_tls(std::byte first, TlsRole mine) {
 // they detect that it is closed.
 class TlsStream : public std::enable_shared_from_this<TlsStream> {
  public:
-  TlsStream(tcp::socket socket, TlsRole role, const TcpOptions& options)
+  TlsStream(StreamSocket socket, TlsRole role, const TcpOptions& options)
       : socket_(std::move(socket)),
         role_(role),
         context_(options.tls),
@@ -98,7 +96,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
     self->engine_->finish();
     if (!(co_await self->send()).ok()) co_return;
     asio::error_code ignored;
-    self->socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    self->socket_.shutdown(StreamSocket::shutdown_send, ignored);
   }
 
   bool remote_ended() const { return ended_ || transport::remote_ended(socket_); }
@@ -167,7 +165,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
     asio::error_code error;
     co_await asio::async_write(socket_, asio::buffer(frame->data(), frame->size()),
                                asio::redirect_error(asio::use_awaitable, error));
-    socket_.shutdown(tcp::socket::shutdown_send, error);
+    socket_.shutdown(StreamSocket::shutdown_send, error);
     for (std::size_t dropped = 0; dropped < kRejectedBytesMax;) {
       const auto arrived = co_await receive_some(0);
       if (!arrived.ok() || *arrived == 0) break;
@@ -222,7 +220,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
     co_return Done{};
   }
 
-  tcp::socket socket_;
+  StreamSocket socket_;
   TlsRole role_;
   std::shared_ptr<const TlsContext> context_;
   std::size_t bytes_per_call_;
@@ -270,12 +268,11 @@ class TlsLink final : public Link {
 
 }  // namespace
 
-LinkPtr make_tls_link(tcp::socket socket, const tcp::endpoint& remote, TlsRole role,
-                      const TcpShared& shared) {
+LinkPtr make_tls_link(StreamSocket socket, Address remote, TlsRole role, const TcpShared& shared) {
   const asio::any_io_executor executor = socket.get_executor();
   set_up(socket, shared.options);
   auto stream = std::make_shared<TlsStream>(std::move(socket), role, shared.options);
-  return std::make_shared<TlsLink>(std::move(stream), executor, to_address(remote), shared);
+  return std::make_shared<TlsLink>(std::move(stream), executor, std::move(remote), shared);
 }
 
 }  // namespace starling::transport

@@ -3,6 +3,7 @@
 // executor.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -14,6 +15,8 @@
 #include "transport/link.h"
 
 namespace starling::transport {
+
+enum class TlsRole : std::uint8_t;  // tls.h
 
 // Accepts connections until it is destroyed.
 class Listener {
@@ -38,7 +41,13 @@ class Transport {
   // A connected link before any handshake, or `unreachable`. Resolves host names without blocking.
   virtual asio::awaitable<LinkResult<LinkPtr>> dial(Address to, Duration at_most) = 0;
 
-  // Bytes of all links that it has made.
+  // A link inside an open circuit: what is written on it travels in relayed frames on `outer`, and it ends
+  // with `outer` (circuit.h). remote() is that of `outer`; its bytes and its shape are those of `outer`, so
+  // traffic() counts them once. Error: `broken`, if no local socket can be made. REQUIRES: nobody reads or
+  // writes `outer` from now on.
+  virtual LinkResult<LinkPtr> link_over(LinkPtr outer, TlsRole role) = 0;
+
+  // Bytes of all links that it has made, except those inside circuits.
   virtual const Traffic& traffic() const = 0;
 
   // The shapes of its existing and new links. A frame keeps the shape that its link had when its write began.

@@ -30,6 +30,18 @@ void write_header(FrameKind kind, std::uint32_t body_bytes, std::byte* to) {
   store(to + kZero2At, std::uint32_t{0});
 }
 
+std::size_t most_body_bytes(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::control:
+      return kControlBodyBytesMax;
+    case FrameKind::chunk:
+      return kChunkBodyBytesMax;
+    case FrameKind::relayed:
+      return kRelayedBodyBytesMax;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::string_view name(FrameFault fault) {
@@ -49,7 +61,7 @@ FrameResult<FrameHeader> FrameHeader::parse(std::span<const std::byte, kFrameHea
                                                std::to_string(kProtocolVersion));
   }
   const auto kind = load<std::uint8_t>(p + kKindAt);
-  if (kind > static_cast<std::uint8_t>(FrameKind::chunk)) {
+  if (kind > static_cast<std::uint8_t>(FrameKind::relayed)) {
     return refuse(FrameFault::malformed, "unknown frame kind " + std::to_string(kind));
   }
   if (load<std::uint16_t>(p + kZeroAt) != 0 || load<std::uint32_t>(p + kZero2At) != 0) {
@@ -59,7 +71,7 @@ FrameResult<FrameHeader> FrameHeader::parse(std::span<const std::byte, kFrameHea
   header.kind = static_cast<FrameKind>(kind);
   header.body_bytes = load<std::uint32_t>(p + kBodyBytesAt);
   header.checksum = load<std::uint64_t>(p + kChecksumAt);
-  const std::size_t most = header.kind == FrameKind::control ? kControlBodyBytesMax : kChunkBodyBytesMax;
+  const std::size_t most = most_body_bytes(header.kind);
   if (header.body_bytes > most) {
     return refuse(FrameFault::oversize, "frame of " + std::to_string(header.body_bytes) +
                                             " bytes exceeds the limit of " + std::to_string(most) + " bytes");
@@ -69,6 +81,8 @@ FrameResult<FrameHeader> FrameHeader::parse(std::span<const std::byte, kFrameHea
                                              " bytes is shorter than its head of " +
                                              std::to_string(kChunkHeadBytes) + " bytes");
   }
+  if (header.kind == FrameKind::relayed && header.body_bytes == 0)
+    return refuse(FrameFault::malformed, "a relayed frame is empty");
   return header;
 }
 
@@ -86,6 +100,13 @@ void write_control_header(Bytes body, std::span<std::byte, kFrameHeaderBytes> he
   STARLING_CHECK(body.size() <= kControlBodyBytesMax);
   write_header(FrameKind::control, static_cast<std::uint32_t>(body.size()), header.data());
   store(header.data() + kChecksumAt, control_checksum(header, body));
+}
+
+void write_relayed_header(Bytes body, std::span<std::byte, kFrameHeaderBytes> header, Checksum checksum) {
+  STARLING_CHECK(!body.empty() && body.size() <= kRelayedBodyBytesMax);
+  write_header(FrameKind::relayed, static_cast<std::uint32_t>(body.size()), header.data());
+  const std::uint64_t sum = checksum == Checksum::computed ? control_checksum(header, body) : 0;
+  store(header.data() + kChecksumAt, sum);
 }
 
 bool payload_fits(const ChunkHead& head, std::size_t bytes) {

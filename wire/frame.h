@@ -1,7 +1,8 @@
 // A connection carries a sequence of frames in each direction. A frame is a fixed header of 24 bytes and a
-// body: a control message (a FlatBuffer; wire/codec.h) or a chunk (a fixed head of 40 bytes and its encoded
-// values). Input is not trusted: a header is checked before anything is allocated or read for its body, and
-// each rejection has a message and a reason that can be counted. docs/PROTOCOL.md shows the bytes.
+// body: a control message (a FlatBuffer; wire/codec.h), a chunk (a fixed head of 40 bytes and its encoded
+// values), or bytes of a connection inside this one (transport/circuit.h). Input is not trusted: a header is
+// checked before anything is allocated or read for its body, and each rejection has a message and a reason
+// that can be counted. docs/PROTOCOL.md shows the bytes.
 #pragma once
 
 #include <array>
@@ -25,8 +26,13 @@ static_assert(kChunkPrefixBytes == 64);
 inline constexpr std::size_t kControlBodyBytesMax = std::size_t{1} << 20;
 inline constexpr std::uint32_t kChunkFloatsMax = std::uint32_t{1} << 18;
 inline constexpr std::size_t kChunkBodyBytesMax = kChunkHeadBytes + sizeof(float) * kChunkFloatsMax;
+inline constexpr std::size_t kRelayedBodyBytesMax = std::size_t{1} << 16;
 
-enum class FrameKind : std::uint8_t { control, chunk };
+enum class FrameKind : std::uint8_t {
+  control,
+  chunk,
+  relayed,  // only on an open circuit: 1 to kRelayedBodyBytesMax bytes of the connection inside it
+};
 
 // Why a frame is rejected.
 enum class FrameFault : std::uint8_t { bad_magic, bad_version, oversize, malformed, bad_checksum };
@@ -47,9 +53,9 @@ struct FrameHeader {
   static FrameResult<FrameHeader> parse(std::span<const std::byte, kFrameHeaderBytes> bytes);
 };
 
-// The checksum chains XXH3-64 through its seed: hash(body, hash(header's first 16 bytes)) for a control
-// frame, and hash(values, hash(chunk head, hash(header's first 16 bytes))) for a chunk, so a chunk is hashed
-// without a copy. `frame_start` has at least the first 16 bytes of the header.
+// The checksum chains XXH3-64 through its seed: hash(body, hash(header's first 16 bytes)) for a control or a
+// relayed frame, and hash(values, hash(chunk head, hash(header's first 16 bytes))) for a chunk, so a chunk is
+// hashed without a copy. `frame_start` has at least the first 16 bytes of the header.
 std::uint64_t control_checksum(Bytes frame_start, Bytes body);
 // `prefix` is the frame header and the chunk head.
 std::uint64_t chunk_checksum(std::span<const std::byte, kChunkPrefixBytes> prefix, Bytes values);
@@ -60,6 +66,11 @@ void write_control_header(Bytes body, std::span<std::byte, kFrameHeaderBytes> he
 
 // Whether a frame has a checksum, or 0 in its place, as on connections with TLS.
 enum class Checksum : std::uint8_t { computed, none };
+
+// Writes the header of a relayed frame in front of its body.
+// REQUIRES: 0 < body.size() <= kRelayedBodyBytesMax.
+void write_relayed_header(Bytes body, std::span<std::byte, kFrameHeaderBytes> header,
+                          Checksum checksum = Checksum::computed);
 
 // Writes the frame header and the chunk head, with the checksum over the values, which it does not copy.
 // REQUIRES: payload_fits(head, values.size()), 0 < head.floats <= kChunkFloatsMax.

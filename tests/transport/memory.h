@@ -230,6 +230,9 @@ class MemoryTransport final : public Transport {
 
   Result<std::unique_ptr<Listener>> listen(const Address& at, Accept accept) override;
   asio::awaitable<LinkResult<LinkPtr>> dial(Address to, Duration at_most) override;
+  LinkResult<LinkPtr> link_over(LinkPtr, TlsRole) override {
+    return LinkError{{"links in memory carry no circuits"}, LinkErrorKind::broken};
+  }
   const Traffic& traffic() const override { return *traffic_; }
 
  private:

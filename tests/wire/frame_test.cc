@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -136,7 +137,7 @@ TEST_CASE("a header with wrong magic, version, kind or reserved bytes is rejecte
   CHECK(FrameHeader::parse(bad).error().message ==
         "the remote peer uses protocol version 3, this program version 2");
   bad = good;
-  bad[5] = std::byte{2};
+  bad[5] = std::byte{3};
   CHECK(fault_of(bad) == FrameFault::malformed);
   for (const std::size_t reserved : {6, 7, 12, 13, 14, 15}) {
     bad = good;
@@ -146,8 +147,10 @@ TEST_CASE("a header with wrong magic, version, kind or reserved bytes is rejecte
 }
 
 TEST_CASE("a length beyond the limit of its kind is rejected when the header is parsed") {
-  for (const auto kind : {FrameKind::control, FrameKind::chunk}) {
-    const std::size_t most = kind == FrameKind::control ? kControlBodyBytesMax : kChunkBodyBytesMax;
+  const std::pair<FrameKind, std::size_t> limits[] = {{FrameKind::control, kControlBodyBytesMax},
+                                                      {FrameKind::chunk, kChunkBodyBytesMax},
+                                                      {FrameKind::relayed, kRelayedBodyBytesMax}};
+  for (const auto& [kind, most] : limits) {
     HeaderBytes header = control_header({});
     header[5] = static_cast<std::byte>(kind);
     store(header.data() + 8, static_cast<std::uint32_t>(most));
@@ -157,6 +160,24 @@ TEST_CASE("a length beyond the limit of its kind is rejected when the header is 
     store(header.data() + 8, std::numeric_limits<std::uint32_t>::max());
     CHECK(fault_of(header) == FrameFault::oversize);
   }
+}
+
+TEST_CASE("a relayed frame has a checksum of its bytes, or none, and is never empty") {
+  const std::array<std::byte, 5> body = {std::byte{9}, std::byte{8}, std::byte{7}, std::byte{6},
+                                         std::byte{5}};
+  HeaderBytes header;
+  write_relayed_header(body, header);
+  auto parsed = FrameHeader::parse(header);
+  REQUIRE(parsed.ok());
+  CHECK(parsed->kind == FrameKind::relayed);
+  CHECK(parsed->body_bytes == 5);
+  CHECK(parsed->checksum == control_checksum(header, body));
+  write_relayed_header(body, header, Checksum::none);
+  parsed = FrameHeader::parse(header);
+  REQUIRE(parsed.ok());
+  CHECK(parsed->checksum == 0);
+  store(header.data() + 8, std::uint32_t{0});
+  CHECK(fault_of(header) == FrameFault::malformed);
 }
 
 TEST_CASE("a chunk shorter than its head is rejected") {
