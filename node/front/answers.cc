@@ -59,6 +59,12 @@ void fields(Visitor& visit, Status& status) {
   visit_figures(visit, status, figure::bytes_sent, figure::bytes_received);
   visit("links_open", status.links_open);
   visit("bulk_links_open", status.bulk_links_open);
+  visit.object("relay", [&](auto& inner) {
+    inner("circuits_open", status.relay.circuits_open);
+    inner("circuits", status.relay.circuits);
+    inner("refused", status.relay.refused);
+    inner("bytes", status.relay.bytes);
+  });
   visit("memory_bytes", status.memory_bytes);
   visit("loop_lag_seconds", status.loop_lag_seconds);
 }

@@ -131,6 +131,11 @@ void add_network(Page& page, const PeerStatus& status) {
              {{"purpose", "control"}});
   page.gauge("starling_connections", "Open connections to other peers.", status.bulk_links_open,
              {{"purpose", "bulk"}});
+  const char* const circuits_help = "Connections that this peer relayed between others, by their state.";
+  page.counter("starling_relay_circuits_total", circuits_help, status.relay.circuits, {{"state", "opened"}});
+  page.counter("starling_relay_circuits_total", circuits_help, status.relay.refused, {{"state", "refused"}});
+  page.counter("starling_relay_bytes_total", "Bytes that this peer relayed between others.",
+               status.relay.bytes);
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ namespace starling::node {
 struct PeerStatus : training::PeerFigures {
   PeerStatus() { samples_per_second = 0; }  // since its first step
 
-  std::string name, id, swarm, address, version;
+  std::string name, id, swarm, version;
+  std::string address;                               // at which others dial it; empty: they cannot
   std::string model, data, topology, rule, payload;  // empty while it joins
   // With several devices: the distance of their replicas from the mean (L2) at the last average.
   std::optional<double> device_spread;
@@ -45,6 +46,9 @@ struct PeerStatus : training::PeerFigures {
   } exchanges;
   std::map<std::string, std::uint64_t> connections_refused;  // by reason, without zeros
   std::uint64_t links_open = 0, bulk_links_open = 0;
+  struct Relay {  // for members that cannot be dialed
+    std::uint64_t circuits_open = 0, circuits = 0, refused = 0, bytes = 0;
+  } relay;
   std::uint64_t memory_bytes = 0;  // resident
   double loop_lag_seconds = 0;     // the delay of its thread's last timer
 };

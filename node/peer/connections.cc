@@ -73,7 +73,7 @@ void Connections::make_links() {
   parts_.links = std::make_unique<transport::LinkTable>(
       parts_.io.get_executor(), transport_, std::move(self), std::move(events),
       transport::LinkTableOptions{.handshake_limit = kHandshakeLimit,
-                                  .relay = static_cast<double>(options.relay)});
+                                  .relay = {.bits_per_second = static_cast<double>(options.relay)}});
 }
 
 // A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its own

@@ -1,0 +1,61 @@
+"""Peers in machines, watched over HTTP from their own namespaces."""
+import json
+import os
+import subprocess
+import time
+
+import network
+
+LIMIT_S = 60  # for anything that is waited for
+
+
+class Peer:
+    def __init__(self, program, machine, folder, *flags):
+        self.program, self.machine, self.name = program, machine, machine.name
+        self.log = os.path.join(folder, machine.name + ".log")
+        command = [*machine.prefix(), program, "peer", "--name", machine.name, "--http", "127.0.0.1:8080", "--out", folder, *flags]
+        with open(self.log, "ab") as out:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=network.die_with_parent)
+
+    def ask(self, command):
+        """The answer of `starling COMMAND --json`, or None."""
+        done = subprocess.run([*self.machine.prefix(), self.program, command, "--at", "127.0.0.1:8080", "--json"], capture_output=True, text=True,
+                              timeout=20, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def status(self):
+        return self.ask("status") or {}
+
+    def members(self):
+        """By name."""
+        listed = self.ask("members") or []
+        return {m["name"]: m for m in (listed["members"] if isinstance(listed, dict) else listed)}
+
+    def metrics(self):
+        """By name with labels."""
+        fetch = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8080/metrics', timeout=5).read().decode())"
+        done = subprocess.run([*self.machine.prefix(), "/usr/bin/python3", "-c", fetch], capture_output=True, text=True, timeout=20, check=False)
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines() if line and line[0] != "#"}
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.kill()
+
+    def tail(self):
+        with open(self.log, errors="replace") as log:
+            return "".join(log.readlines()[-12:])
+
+
+def wait_for(what, condition, limit=LIMIT_S):
+    """Asks again and again until the condition holds. Returns the seconds that it took."""
+    begun = time.monotonic()
+    while True:
+        if condition():
+            return time.monotonic() - begun
+        if time.monotonic() - begun > limit:
+            raise AssertionError(f"not within {limit} s: {what}")
+        time.sleep(0.1)
