@@ -105,7 +105,10 @@ asio::awaitable<LinkStatus> Link::fill(MutableBytes wanted, MutableBytes spare, 
   if (placed < wanted.size()) {
     if (placed > 0 || frame_begun)
       co_return fail(LinkErrorKind::broken, "the connection ended in the middle of a frame");
-    co_return fail(LinkErrorKind::closed_by_peer, "the remote closed the connection");
+    LinkError ended{{"the remote closed the connection"}, LinkErrorKind::closed_by_peer};
+    if (!accepts_relayed_) co_return fail(ended);
+    read_failure_ = std::move(ended);
+    co_return *read_failure_;
   }
   co_return Done{};
 }

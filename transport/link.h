@@ -87,7 +87,8 @@ class Link : public std::enable_shared_from_this<Link> {
   // Rejects larger bodies as `oversize` from now on, in addition to the protocol's limits.
   void limit_body(std::size_t bytes) { body_bytes_max_ = bytes; }
 
-  // From now on relayed frames are accepted, because a circuit is open. Before, they are malformed.
+  // A circuit is open from now on: relayed frames are accepted, which are malformed before, and the end of
+  // the remote's direction does not close this link, so the other direction continues.
   void accept_relayed() { accepts_relayed_ = true; }
 
   // Shapes what is written from now on; it stays in order behind what was written before.

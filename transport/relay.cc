@@ -52,7 +52,12 @@ Relay::Relay(std::shared_ptr<Connector> connector, RelayOptions options, Events 
 
 void Relay::take(LinkPtr link, wire::Hello remote) {
   if (remote.call != 0) return take_target(std::move(link), remote);
-  if (const auto refusal = lack_of_room(remote.id)) return refuse_request(std::move(link), *refusal);
+  if (options_.bits_per_second <= 0)
+    return connector_->dismiss(std::move(link), {RefusalReason::not_allowed, "this peer does not relay"});
+  // Only members take places.
+  auto refusal = objection_to(remote.id);
+  if (!refusal) refusal = lack_of_room(remote.id);
+  if (refusal) return refuse_request(std::move(link), *refusal);
   const auto circuit = std::make_shared<Circuit>(connector_->executor(), std::move(link), remote.id);
   circuits_.insert(circuit);
   spawn(connector_->executor(), serve(shared_from_this(), circuit));
@@ -75,14 +80,14 @@ std::optional<wire::Refusal> Relay::lack_of_room(PeerId requester) const {
   return std::nullopt;
 }
 
+std::optional<wire::Refusal> Relay::objection_to(PeerId requester) const {
+  if (events_.may_relay(requester)) return std::nullopt;
+  return wire::Refusal{
+      RefusalReason::not_allowed,
+      "this peer relays only between members of its swarm, and " + to_string(requester) + " is not one"};
+}
+
 std::optional<wire::Refusal> Relay::objection_to(const Circuit& circuit) const {
-  if (options_.bits_per_second <= 0)
-    return wire::Refusal{RefusalReason::not_allowed, "this peer does not relay"};
-  if (!events_.may_relay(circuit.requester)) {
-    return wire::Refusal{RefusalReason::not_allowed,
-                         "this peer relays only between members of its swarm, and " +
-                             to_string(circuit.requester) + " is not one"};
-  }
   if (circuit.target == circuit.requester || circuit.target == connector_->id())
     return wire::Refusal{RefusalReason::not_allowed, "a circuit needs two peers besides the relay"};
   if (!events_.may_relay(circuit.target) || !events_.has_link(circuit.target)) {

@@ -55,6 +55,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   static asio::awaitable<void> wait_for_target(std::shared_ptr<Relay> self, CircuitPtr circuit);
   static asio::awaitable<void> pass(std::shared_ptr<Relay> self, CircuitPtr circuit, LinkPtr from,
                                     LinkPtr to);
+  std::optional<wire::Refusal> objection_to(PeerId requester) const;
   std::optional<wire::Refusal> objection_to(const Circuit& circuit) const;
   std::optional<wire::Refusal> lack_of_room(PeerId requester) const;
   void refuse_request(LinkPtr link, const wire::Refusal& refusal);
