@@ -134,3 +134,4 @@ class Internet:
     def close(self):
         for machine in self.machines:
             machine.end()
+        run("ip", "link", "del", "internet")

@@ -29,12 +29,16 @@ class Swarm:
 
     def __init__(self, program, v4, v6, epochs, relays=2, publics=2, key=True):
         self.program, self.folder = program, tempfile.mkdtemp(prefix="starling-reach-")
-        self.net, self.peers, self.key = network.Internet(), {}, []
+        self.net, self.peers, self.key, self.machines = network.Internet(), {}, [], {}
+        self.shape = v4, v6, relays, publics
         if key:
             path = os.path.join(self.folder, "key")
             subprocess.run([program, "key", "new", path], check=True, capture_output=True)
             self.key = ["--key", path]
-        self.run = ["--model", "lenet", "--data", "glyphs", "--epochs", str(epochs), "--exchange-every", "8", "--seed", "7"]
+        self.run = ["--model", "lenet", "--data", "glyphs", "--epochs", str(epochs), "--seed", "7"]
+
+    def begin(self):
+        v4, v6, relays, publics = self.shape
         self.machines = {f"pub{k}": self.net.public(f"pub{k}", k, v4, v6) for k in range(1, publics + 1)}
         for k, machine in enumerate(self.machines.values()):
             self.start_public(machine, relay=k < relays)
@@ -161,6 +165,7 @@ def test(program):
             try:
                 if swarm is None:
                     swarm = Swarm(program, **shape)
+                    swarm.begin()
                 figure = check(swarm)
                 passed += 1
                 print(f"passed: {name}, {check.__name__}{': ' + figure if figure else ''} ({time.monotonic() - begun:.0f} s)", flush=True)
@@ -178,6 +183,7 @@ def measure(program, epochs):
     for name, shape in [("6 public", {"v4": True, "v6": False, "publics": 6}), ("2 public, 4 private, IPv4", {"v4": True, "v6": False}),
                         ("2 public, 4 private, IPv6", {"v4": False, "v6": True}), ("2 public, 4 private, mixed", {"v4": True, "v6": True})]:
         swarm = Swarm(program, epochs=epochs, **shape)
+        swarm.begin()
         print(f"{name}:\n{''.join(accuracies(swarm))}", flush=True)
         swarm.close()
 
