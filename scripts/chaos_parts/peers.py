@@ -9,6 +9,7 @@ import time
 from . import places
 
 
+TOKEN = "a-token-for-chaos-only"  # of all peers
 LIAR_NAME = "liar"  # the names of liars begin with it
 
 
@@ -88,7 +89,9 @@ class Life:
         connection = http.client.HTTPConnection(host, int(port), timeout=limit_s)
         try:
             body = "{}" if method == "POST" else None
-            headers = {"Content-Type": "application/json"} if method == "POST" else {}
+            headers = {}
+            if method == "POST":  # not from the peer's machine if the peer has a network namespace
+                headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
             text = answer.read()
@@ -139,11 +142,18 @@ class Peer:
     def checkpoint(self):
         return os.path.join(self.settings.out, f"{self.name}.safetensors")
 
+    def token_file(self):
+        path = os.path.join(self.settings.out, f"{self.name}.token")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(TOKEN)
+        return path
+
     def start(self, join=None):
         """Joins through the given peer; without one, starts the run or rejoins it by the state folder."""
         s = self.settings
         command = self.place.prefix(self.number) + [
             s.starling, "peer", "--name", self.name, "--listen", self.address, "--http", self.http,
+            "--token-file", self.token_file(),
             "--state", os.path.join(s.out, f"{self.name}.state"), "--out", s.out, "--data", s.data,
             "--model", s.model, "--pace", s.pace]
         if join is None:
