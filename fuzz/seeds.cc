@@ -2,10 +2,15 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
+#include "base/check.h"
 #include "base/random.h"
+#include "fuzz/checkpoint_layout.h"
+#include "node/front/answers.h"
 #include "tests/wire/random_message.h"
+#include "training/records/peer_state.h"
 
 using namespace starling;
 
@@ -42,6 +47,65 @@ Buffer chunk(wire::ChunkKind kind, Payload payload, std::uint32_t floats, float 
   return frame;
 }
 
+// Sessions of the gossip target of random steps.
+void write_gossip(const std::filesystem::path& folder, Random& random) {
+  for (int number = 0; number < 24; ++number) {
+    Buffer bytes(512 << (number % 5));
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.below(256));
+    write(folder, number, bytes);
+  }
+}
+
+void write_http(const std::filesystem::path& folder) {
+  const auto text = [&](int number, std::uint8_t kind, const std::string& request) {
+    const auto bytes = std::as_bytes(std::span(request));
+    write(folder, number, with_first(kind, {bytes.begin(), bytes.end()}));
+  };
+  text(0, 0, "2001:db8::1%eth0");
+  text(1, 1, "[::1]:7180");
+  text(2, 2, node::introduction_json({"there", 7100}));
+  text(3, 2, node::topology_request_json("ring"));
+  text(4, 2, node::log_level_json("debug"));
+  node::PeerStatus status;
+  node::MemberStatus member;
+  status.name = member.name = "two";
+  status.id = member.id = to_string(PeerId{9});
+  text(5, 2, node::to_json(status));
+  text(6, 2, node::to_json(std::vector{member}));
+  text(7, 3, "GET / HTTP/1.1\r\nHost: localhost:7180\r\nSec-Fetch-Site: cross-site\r\n\r\n");
+  text(8, 3,
+       "POST /api/v1/topology HTTP/1.1\r\nhost: 127.0.0.1\r\norigin: http://127.0.0.1\r\nContent-Type: "
+       "application/json; charset=utf-8\r\nContent-Length: 20\r\nAuthorization: Bearer the token\r\nExpect: "
+       "100-continue\r\n\r\n{\"topology\": \"ring\"}");
+}
+
+// Full checkpoints of SGD and of AdamW, without the check sum, which no mutation would survive.
+void write_checkpoints(const std::filesystem::path& folder) {
+  const models::Layout layout = fuzz::checkpoint_layout();
+  std::filesystem::create_directories(folder);
+  for (int number = 0; number < 3; ++number) {
+    training::PeerState state;
+    state.parameters.resize(layout.arena_size(), 0.5F);
+    for (int worker = 0; worker < number; ++worker) {
+      training::WorkerState& saved = state.workers.emplace_back();
+      saved.velocity.resize(layout.trained_size(), 0.25F);
+      if (number == 2) saved.square = saved.velocity;
+      if (worker == 1) saved.following = training::WorkerState::Following{.last = saved.velocity};
+      if (worker == 1) saved.images.emplace();
+      saved.cursor.order = {2, 0, 1};
+    }
+    state.loss = 0.5;
+    const std::string path = folder / std::to_string(number);
+    STARLING_CHECK(training::write_peer_state(path, layout, state, {{"model", "lenet"}}).ok());
+    std::ifstream file(path, std::ios::binary);
+    std::string text(std::istreambuf_iterator<char>(file), {});
+    if (const std::size_t crc = text.find("\"crc32\""); crc != std::string::npos) text[crc + 1] = 'C';
+    const auto bytes = std::as_bytes(std::span(text));
+    write(folder, number,
+          with_first(static_cast<std::uint8_t>(number == 0 ? 0 : 1), {bytes.begin(), bytes.end()}));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -57,6 +121,9 @@ int main(int argc, char** argv) {
     write(folder / "messages", number, {frame.begin() + wire::kFrameHeaderBytes, frame.end()});
     write(folder / "frames", number, with_first(1, frame));
   }
+  write_gossip(folder / "gossip", random);
+  write_http(folder / "http");
+  write_checkpoints(folder / "checkpoint");
   wire::Hello hello;
   hello.swarm = "fuzz";
   hello.name = "two";

@@ -19,7 +19,9 @@ bool Credit::accept(Instant now, Record& record, std::uint64_t samples, bool by_
                           ? limit(now, record, speed > 0 ? std::max(speed, kSlowest) : kUnknown, kOwnFactor)
                           : limit(now, record, std::max(speed, record.speed.per_second()), kOthersFactor);
   if (view_.options.guards.samples && static_cast<double>(samples) > most) return false;
-  if (by_itself) record.speed.add(now, samples);
+  // A restarted member says little until the swarm has told it what its earlier lives consumed, and then all
+  // of that at once.
+  if (by_itself && samples >= record.speed.count()) record.speed.add(now, samples);
   return true;
 }
 

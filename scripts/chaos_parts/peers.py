@@ -9,6 +9,16 @@ import time
 from . import places
 
 
+TOKEN = "a-token-for-chaos-only"  # of all peers
+LIAR_NAME = "liar"  # the names of liars begin with it
+
+
+def last_line(log):
+    with open(log, errors="replace") as file:
+        lines = [line.strip() for line in file if line.strip()]
+    return lines[-1] if lines else "no output"
+
+
 class Life:
     """One process of a peer."""
 
@@ -31,7 +41,7 @@ class Life:
         self.resident = []  # (when, bytes)
         self.files_max = self.links_max = 0
         self.seen = {}      # member -> (state, incarnation)
-        self.gone = set()   # members reported as left
+        self.gone = {}      # members reported as left -> incarnation
 
     @property
     def running(self):
@@ -79,7 +89,9 @@ class Life:
         connection = http.client.HTTPConnection(host, int(port), timeout=limit_s)
         try:
             body = "{}" if method == "POST" else None
-            headers = {"Content-Type": "application/json"} if method == "POST" else {}
+            headers = {}
+            if method == "POST":  # not from the peer's machine if the peer has a network namespace
+                headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
             text = answer.read()
@@ -110,9 +122,7 @@ class Life:
         self.files_max = max(self.files_max, files)
 
     def last_words(self):
-        with open(self.log, errors="replace") as file:
-            lines = [line.strip() for line in file if line.strip()]
-        return lines[-1] if lines else "no output"
+        return last_line(self.log)
 
 
 class Peer:
@@ -132,15 +142,59 @@ class Peer:
     def checkpoint(self):
         return os.path.join(self.settings.out, f"{self.name}.safetensors")
 
+    def token_file(self):
+        path = os.path.join(self.settings.out, f"{self.name}.token")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(TOKEN)
+        return path
+
     def start(self, join=None):
         """Joins through the given peer; without one, starts the run or rejoins it by the state folder."""
         s = self.settings
         command = self.place.prefix(self.number) + [
             s.starling, "peer", "--name", self.name, "--listen", self.address, "--http", self.http,
+            "--token-file", self.token_file(),
             "--state", os.path.join(s.out, f"{self.name}.state"), "--out", s.out, "--data", s.data,
             "--model", s.model, "--pace", s.pace]
         if join is None:
-            command += ["--seed", str(s.seed), "--batch-size", str(s.batch_size), "--every", s.every]
+            command += ["--seed", str(s.seed), "--rule", s.rule, "--batch-size", str(s.batch_size), "--every", s.every]
         else:
             command += ["--join", join.address]
         self.lives.append(Life(self, command, os.path.join(s.out, f"{self.name}.log")))
+
+
+class Liar:
+    """The process of a hostile member (liar.py). Its place follows those of the peers."""
+
+    def __init__(self, number, place, settings):
+        self.name = f"{LIAR_NAME}{number}"
+        self.number = settings.peers + number
+        self.place, self.settings = place, settings
+        self.log = os.path.join(settings.out, f"{self.name}.log")
+        self.process = None
+
+    def start(self, addresses):
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "liar.py")
+        command = self.place.prefix(self.number) + [
+            "/usr/bin/python3", program, "--name", self.name, "--listen", self.place.address(self.number),
+            "--peers", ",".join(addresses), "--seed", str(self.settings.seed + self.number)]
+        with open(self.log, "ab") as out:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                            start_new_session=True, preexec_fn=places.die_with_parent)
+
+    @property
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def end(self):
+        if not self.running:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def last_words(self):
+        return last_line(self.log)

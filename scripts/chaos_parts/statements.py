@@ -5,12 +5,14 @@ that the swarm may take to detect a death or the end of a fault.
 """
 import math
 
+from . import peers
 
-def bound_s(peers):
+
+def bound_s(members):
     """Round-robin probing, longest suspicion, dissemination, and the pause between retries of failed members."""
-    suspicion = 4 * max(1, math.log10(peers))
-    news = 4 * math.ceil(math.log2(peers + 1)) * 0.5
-    return (2 * peers - 1) + suspicion + news + 30
+    suspicion = 4 * max(1, math.log10(members))
+    news = 4 * math.ceil(math.log2(members + 1)) * 0.5
+    return (2 * members - 1) + suspicion + news + 30
 
 
 class Statements:
@@ -19,8 +21,8 @@ class Statements:
     MEMORY_FACTOR, MEMORY_BYTES = 1.2, 16 << 20
     LINKS = 64
 
-    def __init__(self, peers, bound, patience, warm_up):
-        self.peers = peers
+    def __init__(self, watched, bound, patience, warm_up):
+        self.peers = watched
         self.bound, self.patience, self.warm_up = bound, patience, warm_up
         self.broken = {}        # (statement, about) -> sentence, the first time
         self.undetected = {}    # id of a dead peer -> when it died
@@ -28,7 +30,9 @@ class Statements:
         self.exits = []         # seconds
 
     def fault(self, statement, about, sentence):
-        self.broken.setdefault((statement, about), sentence)
+        if (statement, about) not in self.broken:
+            print(f"violated: {statement}: {sentence}", flush=True)
+            self.broken[statement, about] = sentence
 
     def lives(self):
         return [life for peer in self.peers for life in peer.lives]
@@ -98,7 +102,13 @@ class Statements:
         if life.links_max > self.LINKS:
             self.fault("links are few", about, f"{name} has {life.links_max} control links")
 
+    @staticmethod
+    def is_liar(member):
+        return member["name"].startswith(peers.LIAR_NAME)
+
     def judge_view(self, now, life, member, other):
+        if self.is_liar(member):
+            return
         about = (life.peer.name, life.started, member["id"])
         text = f"{life.peer.name} lists {member['name']} ({member['id']})"
         state, incarnation = member["state"], member["incarnation"]
@@ -108,11 +118,13 @@ class Statements:
             self.fault("incarnations only grow", about, f"{text} at incarnation {incarnation} after {before[1]}")
         alive = state in ("alive", "suspect", "quarantined")
         if state == "left":
-            life.gone.add(member["id"])
-        elif alive and member["id"] in life.gone:
+            life.gone[member["id"]] = incarnation
+        elif alive and incarnation <= life.gone.get(member["id"], -1):  # a restarted peer has a higher one
             self.fault("peers that left stay away", about, f"{text} as {state} after it left")
         if other is None or other is life:
             return
+        if member["address"] != other.peer.address:
+            self.fault("addresses are true", about, f"{text} at {member['address']}, not at {other.peer.address}")
         if alive and not other.running and now - max(other.ended, life.healthy_since) > self.bound:
             self.fault("deaths are detected", about, f"{text} as {state} {now - other.ended:.0f} s after its death")
         since = max(other.healthy_since, life.healthy_since)
@@ -136,7 +148,7 @@ class Statements:
         for life in running:
             if life.phase != "training":
                 return f"{life.peer.name} is {life.phase}"
-            shown = {m["id"] for m in life.members if m["state"] == "alive"}
+            shown = {m["id"] for m in life.members if m["state"] == "alive" and not self.is_liar(m)}
             if shown != right:
                 names = {l.id: l.peer.name for l in self.lives()}
                 wrong = [names.get(i, str(i)) for i in shown ^ right]

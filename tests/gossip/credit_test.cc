@@ -116,6 +116,18 @@ TEST_CASE("at first contact a member may have trained since the run began") {
   CHECK(claims.is_most(at(5s), 4, kSlack, kOthers));
 }
 
+TEST_CASE("a restarted member that learns what it consumed before may claim that at once") {
+  Claims claims(2);
+  claims.train({{2, 600}});  // up to 10 s
+  REQUIRE(claims.accept(at(60s), 2, 0, kItself));
+  CHECK(claims.accept(at(60s + 1ms), 2, 600 * 50, kItself));
+  // The bound is that of the time since its last claim, as if it had not restarted.
+  Claims others(2);
+  others.train({{2, 600}});
+  REQUIRE(others.accept(at(60s), 2, 0, kItself));
+  CHECK(others.is_most(at(60s), 2, 6000 + kSlack + 50 * 100'000'000ULL, kItself));
+}
+
 TEST_CASE("an impossible claim is not counted and leaves no trace; the notice comes once") {
   Table table;
   table.learn(2, 4);

@@ -177,6 +177,28 @@ TEST_CASE("a peer waits a limited time for a slow live neighbor") {
   }
 }
 
+TEST_CASE("a peer waits a limited time for a neighbor that comes after the round's limit") {
+  for (const bool sleeps : {false, true}) {
+    Barrier barrier({2});
+    Life& life = barrier.life;
+    const std::uint64_t with_2 = all<BeginExchange>(barrier.opened).at(0).exchange;
+    for (std::uint64_t cells = 1; life.now < at(125s); ++cells) {  // slow, and not overdue
+      life.happens(ExchangeAdvanced{with_2, cells});
+      life.waits(life.now + 5s, {2});
+    }
+    const auto begun = all<BeginExchange>(life.meets(member(3)));
+    REQUIRE(begun.size() == 1);
+    REQUIRE(begun[0].partner == PeerId{3});
+    life.happens(ExchangeEnded{with_2, Outcome::completed});
+    if (sleeps) {
+      life.now = life.now + 1min;
+      REQUIRE(all<AbortExchange>(life.happens(Tick{})).empty());
+    }
+    REQUIRE(all<ResumeTraining>(life.waits(at(235s), {2, 3})).empty());
+    REQUIRE(all<ResumeTraining>(life.waits(at(245s), {2, 3})).size() == 1);
+  }
+}
+
 TEST_CASE("a peer does not wait for a neighbor in a later round, and holds its offer") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});

@@ -18,12 +18,13 @@ class Member:
 
     _places = itertools.count()
 
-    def __init__(self, swarm, peers, *words, phase=messages.JOINING, name=None):
+    def __init__(self, swarm, peers, *words, phase=messages.JOINING, name=None, listens=None):
         self.swarm, self.who = swarm, swarm.identity(*words)
         self.name = name or "mallory-" + "-".join(map(str, words))
         place = next(self._places)
-        host, port = f"127.77.{place // 250}.{place % 250 + 1}", 9  # where nobody listens; no two members may have the same address
-        self.listens = f"{host}:{port}"
+        # By default where nobody listens. No two members may have the same address.
+        self.listens = listens or f"127.77.{place // 250}.{place % 250 + 1}:9"
+        host, port = client.parse_address(self.listens)
         self.record = self.who.sign_member(messages.make(
             "Member", name=self.name, host=host, port=port, incarnation=int(time.time()) - 1577836800, phase=phase, samples=0, steps=0))
         self.known, self.manifest, self.links, self._threads = {}, None, {}, []
@@ -38,8 +39,9 @@ class Member:
         self.manifest = welcome.manifest
         self._learn(welcome.members)
         thread = threading.Thread(target=self._answer, args=(link,), daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)
+        return thread
 
     def _learn(self, members):
         for member in members or []:

@@ -24,6 +24,9 @@ struct Figure {
   const char* name;
   T Figures::*member;
 };
+// Clang 16 does not deduce the arguments of aggregates itself.
+template <class T, class Figures>
+Figure(const char*, T Figures::*) -> Figure<T, Figures>;
 
 namespace figure {
 inline constexpr Figure device{"device", &PeerFigures::device};

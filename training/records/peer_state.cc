@@ -112,7 +112,7 @@ class Reader {
   }
   template <class T>
   bool has(const std::string& key, std::optional<T>& value) {
-    if (find(key) != nullptr) value.emplace();
+    if (find(key) != nullptr) value = T{};
     return value.has_value();
   }
   void vector(const std::string& prefix, std::vector<float>& values) {
