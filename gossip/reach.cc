@@ -197,7 +197,7 @@ void Reach::visit_homes(Instant now, Actions& out) {
 void Reach::on(Instant now, PeerId from, const Address& address, const wire::ReachRequest& request,
                Actions& out) {
   Record* const record = view_.members.find(from);
-  if (record == nullptr || !record->relays.take(now)) return;
+  if (!(record != nullptr ? record->relays : strangers_).take(now)) return;
   if (tries_.size() >= kTriesMax) tries_.pop_front();
   tries_.push_back({from, request.sequence, address});
   if (address) {

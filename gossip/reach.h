@@ -39,7 +39,7 @@ class Reach {
   std::size_t queued() const { return asked_.size() + tries_.size(); }
 
   void on(Instant now, PeerId from, const wire::ReachReport& report, Actions& out);
-  // For others. Ignored unless `from` is a member.
+  // For others: members, and one stranger a second, who may want to know this before it joins.
   void on(Instant now, PeerId from, const Address& address, const wire::ReachRequest& request, Actions& out);
   void tried(const DialTried& tried, Actions& out);
   void on(Instant now, PeerId from, const wire::Call& call, Actions& out);
@@ -86,6 +86,7 @@ class Reach {
   Instant next_ping_{};      // to homes
   std::deque<Try> tries_{};  // for others
   Budget calls_{32};         // that this peer answers
+  Budget strangers_{1};      // requests of peers that are not members
 };
 
 }  // namespace starling::gossip

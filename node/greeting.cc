@@ -7,12 +7,14 @@
 #include "transport/coroutines.h"
 #include "transport/handshake.h"
 #include "transport/identity.h"
+#include "transport/link_table.h"
 #include "transport/tcp.h"
 
 namespace starling::node {
 namespace {
 
-constexpr Duration kLimit = std::chrono::seconds(3);  // for each: the dial, the handshake
+constexpr Duration kReportLimit = std::chrono::seconds(12);  // the peer dials for up to 8 s
+constexpr Duration kLimit = std::chrono::seconds(3);         // for each: the dial, the handshake
 
 asio::awaitable<void> say_hello(transport::TcpTransport& transport, const Address& peer, transport::Self mine,
                                 std::optional<transport::LinkError>& problem) {
@@ -45,6 +47,39 @@ std::optional<transport::LinkError> greet(const Address& peer, const std::string
   transport::spawn(io.get_executor(), say_hello(transport, peer, std::move(mine), problem));
   io.run();
   return problem;
+}
+
+Result<DialedBack> ask_to_be_dialed(const Address& peer, const Address& listen, const std::string& swarm,
+                                    std::shared_ptr<const transport::TlsContext> tls) {
+  const auto identity = transport::Ed25519Identity::make_new(swarm);
+  if (!identity) return identity.error();
+  asio::io_context io;
+  transport::TcpTransport transport(io.get_executor(), {.tls = std::move(tls)});
+  transport::Self mine;
+  mine.identity = identity->get();
+  mine.hello.swarm = swarm;
+  mine.hello.name = "doctor";
+  mine.hello.address = listen;
+  std::optional<DialedBack> report;
+  std::string why = "it did not answer in time";
+  transport::LinkTableEvents events;
+  events.on_message = [&](PeerId, const Address&, const wire::Message& message) {
+    if (const auto* its = std::get_if<wire::ReachReport>(&message)) {
+      report = DialedBack{its->reached, its->address};
+      io.stop();
+    }
+  };
+  events.on_unreachable = [&](const Endpoint&, transport::LinkErrorKind, const std::string& sentence) {
+    why = sentence;
+    io.stop();
+  };
+  transport::LinkTable links(io.get_executor(), transport, std::move(mine), std::move(events));
+  if (const auto listening = links.listen(listen); !listening) return listening.error();
+  links.send({{}, peer}, wire::ReachRequest{1});
+  io.run_for(kReportLimit);
+  links.close();
+  if (!report) return Error{why};
+  return *report;
 }
 
 }  // namespace starling::node

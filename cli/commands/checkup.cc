@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -24,6 +26,7 @@
 #include "datasets/dataset.h"
 #include "datasets/published.h"
 #include "node/front/answers.h"
+#include "node/front/http_rules.h"
 #include "node/greeting.h"
 
 namespace starling::cli {
@@ -115,6 +118,22 @@ void check_data_of(const node::PeerStatus& status, const Wanted& wanted, Checks&
 }
 
 // Whether a peer of that swarm accepts this machine's key, or its lack of one.
+// Whether the running peer can dial this machine.
+void check_dialed_back(const Address& gossip, const node::PeerStatus& status, const Wanted& wanted,
+                       std::shared_ptr<const transport::TlsContext> tls, Checks& checks) {
+  if (!wanted.listen || (node::is_loopback(wanted.listen->host) && !node::is_loopback(gossip.host))) return;
+  const auto answer = node::ask_to_be_dialed(gossip, *wanted.listen, status.swarm, std::move(tls));
+  if (!answer)
+    return checks.note("reach", status.name + " was asked to dial this machine: " + answer.error().message);
+  const std::string where = to_string(answer->address);
+  if (answer->reached) return checks.good("reach", status.name + " can dial this machine at " + where);
+  checks.note("reach",
+              fmt::format("{} cannot dial this machine at {}: a router or a firewall is between them",
+                          status.name, where),
+              "a peer takes part in any case (--listen none); to let others dial it, forward the TCP port to "
+              "this machine, or open it");
+}
+
 void check_key_of(const Address& gossip, const node::PeerStatus& status, const Wanted& wanted,
                   Checks& checks) {
   std::shared_ptr<const transport::TlsContext> tls;
@@ -125,8 +144,9 @@ void check_key_of(const Address& gossip, const node::PeerStatus& status, const W
   }
   const auto problem = node::greet(gossip, status.swarm, tls);
   if (!problem) {
-    return checks.good("key", wanted.key ? "it has the same key as this machine and accepts it"
-                                         : "neither its swarm nor this machine has a key");
+    checks.good("key", wanted.key ? "it has the same key as this machine and accepts it"
+                                  : "neither its swarm nor this machine has a key");
+    return check_dialed_back(gossip, status, wanted, tls, checks);
   }
   using Kind = transport::LinkErrorKind;
   const std::string its = status.name + " at " + to_string(gossip);
@@ -174,14 +194,14 @@ void check_port(const Address& listen, bool given, Checks& checks) {
   const auto addresses = resolve(listen.host, listen.port, true);
   if (!addresses) {
     return report("the name does not resolve (" + addresses.error().message + ")",
-                  "give --listen an address of this machine, or 0.0.0.0 with --advertise");
+                  "give --listen an address of this machine, or 0.0.0.0 for all of them");
   }
   const int error = try_listening(**addresses);
   switch (error) {
     case 0:
       if (listen.host == "0.0.0.0" || listen.host == "::") {
-        return checks.note("port", "a peer can listen at " + where + ", but others cannot dial this address",
-                           "give --advertise HOST:PORT too");
+        return checks.good("port", "a peer can listen at " + where +
+                                       ", and finds out from members at which address they can dial it");
       }
       return checks.good("port", "a peer can listen at " + where);
     case EADDRINUSE:
@@ -191,13 +211,42 @@ void check_port(const Address& listen, bool given, Checks& checks) {
     case EADDRNOTAVAIL:
       return report(std::strerror(error),
                     "no interface of this machine has that address (`ip address` lists them); to listen on "
-                    "all of them give 0.0.0.0 with --advertise");
+                    "all of them give 0.0.0.0");
     case EACCES:
       return report(std::strerror(error),
                     "ports below 1024 need more privileges; give --listen a higher port");
     default:
       return report(std::strerror(error), "give --listen another address");
   }
+}
+
+void check_reach(Checks& checks) {
+  std::vector<std::string> anywhere, site;
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return;
+  for (const ifaddrs* it = first; it != nullptr; it = it->ifa_next) {
+    const int family = it->ifa_addr != nullptr ? it->ifa_addr->sa_family : AF_UNSPEC;
+    if ((family != AF_INET && family != AF_INET6) || (it->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    char text[NI_MAXHOST] = {};
+    const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    if (::getnameinfo(it->ifa_addr, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) continue;
+    const std::string host = std::string(text).substr(0, std::string_view(text).find('%'));  // no interface
+    (is_local_host(host) ? site : anywhere).push_back(host);
+  }
+  ::freeifaddrs(first);
+  if (!anywhere.empty()) {
+    return checks.good("reach", fmt::format("peers anywhere can dial {}, unless a firewall prevents it",
+                                            fmt::join(anywhere, " and ")));
+  }
+  const char* const remedy =
+      "a peer takes part in any case: start it with --listen 0.0.0.0:PORT, and it finds out whether members "
+      "can dial it, or with --listen none";
+  if (site.empty()) return checks.note("reach", "this machine has no address but loopback ones", remedy);
+  checks.note("reach",
+              fmt::format("only machines of the same network can dial {}; others can if a router forwards a "
+                          "port to it",
+                          fmt::join(site, " and ")),
+              remedy);
 }
 
 void check_clock(Checks& checks) {

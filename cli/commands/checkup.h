@@ -17,7 +17,7 @@ struct Check {
     note,  // worth knowing, but no obstacle
     bad,   // what the user asked for would not work
   };
-  std::string topic;  // port, clock, names, data, space, peer, key
+  std::string topic;  // port, reach, clock, names, data, space, peer, key
   Outcome outcome = Outcome::good;
   std::string what;    // a sentence
   std::string remedy;  // what to do about it; may be empty
@@ -40,6 +40,9 @@ struct Checks {
 // Whether a peer can listen there. A busy address is bad only if the user named it (`given`).
 void check_port(const Address& listen, bool given, Checks& checks);
 
+// Which addresses of this machine others can dial, as far as it can know.
+void check_reach(Checks& checks);
+
 // Whether the wall clock runs like the steady one and is synchronized.
 void check_clock(Checks& checks);
 
@@ -59,6 +62,7 @@ struct Wanted {
   std::string key_file;
   std::optional<std::string> model, data;
   std::string data_root;
+  std::optional<Address> listen{};  // where a peer would listen: the running one is asked to dial it
 };
 void check_peer(const Address& http, const Wanted& wanted, Checks& checks);
 

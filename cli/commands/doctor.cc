@@ -194,6 +194,7 @@ Status check_all(const Arguments& arguments, Checks& checks) {
   if (!key) return key.error();
 
   check_port(listen, arguments.has("--listen"), checks);
+  check_reach(checks);
   check_clock(checks);
   check_names(arguments.all("--resolve"), checks);
   check_data(data_root(), checks);
@@ -212,7 +213,8 @@ Status check_all(const Arguments& arguments, Checks& checks) {
                 .key_file = key_file(arguments),
                 .model = arguments.get("--model"),
                 .data = arguments.get("--data"),
-                .data_root = data_root()},
+                .data_root = data_root(),
+                .listen = listen},
                checks);
   }
   return Done{};

@@ -188,7 +188,7 @@ TEST_CASE("a peer waits a limited time for a neighbor that comes after the round
     }
     const auto begun = all<BeginExchange>(life.meets(member(3)));
     REQUIRE(begun.size() == 1);
-    REQUIRE(begun[0].partner == PeerId{3});
+    REQUIRE(begun[0].partner.id == PeerId{3});
     life.happens(ExchangeEnded{with_2, Outcome::completed});
     if (sleeps) {
       life.now = life.now + 1min;

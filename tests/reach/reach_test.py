@@ -9,6 +9,7 @@ accuracy of 2 public and 4 private peers with that of 6 public ones instead.
 """
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,7 @@ class Swarm:
         for peer in self.peers.values():
             peer.end()
         self.net.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def logs(self):
         return "\n".join(f"-- {name}\n{peer.tail()}" for name, peer in self.peers.items())
