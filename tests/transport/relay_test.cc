@@ -179,18 +179,17 @@ TEST_CASE("the requester notices that another peer than the target is at the end
   ReachPeer liar(world, trio.directory, 4, false);
   // The relay and the other peer work together: it answers in place of the target.
   const auto transport = world.make_transport();
-  std::vector<LinkPtr> inner;
   const auto listener = transport->listen(anywhere(), [&](LinkPtr link) {
-    spawn(world.executor(), [](LinkPtr l, Transport& t, std::vector<LinkPtr>& kept) -> asio::awaitable<void> {
+    spawn(world.executor(), [](LinkPtr outer, Transport& t) -> asio::awaitable<void> {
       Self relay_self = self(1, {});
-      static_cast<void>(co_await admit(*l, relay_self, kLong));
-      static_cast<void>(co_await read_message(*l));
+      static_cast<void>(co_await admit(*outer, relay_self, kLong));
+      static_cast<void>(co_await read_message(*outer));
       wire::Message agreed = wire::Circuit{PeerId{3}};
-      static_cast<void>(co_await write_message(*l, agreed));
-      kept.push_back(t.link_over(l, TlsRole::accepter).value());
+      static_cast<void>(co_await write_message(*outer, agreed));
+      const LinkPtr inner = t.link_over(outer, TlsRole::accepter).value();
       Self liar_self = self(4, {});
-      static_cast<void>(co_await admit(*kept.back(), liar_self, kLong));
-    }(link, *transport, inner));
+      static_cast<void>(co_await admit(*inner, liar_self, kLong));
+    }(link, *transport));
   });
   REQUIRE(listener.ok());
   const LinkError error = trio.refused({trio.b.id, (*listener)->address(), Way::relay, trio.relay.id});
