@@ -142,9 +142,9 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   if (!anywhere) peer.address = self.address;
   auto& reach = peer.membership.reach;
   reach.finds_address = anywhere;
-  const auto& advertise = parts_.options.advertise;
+  const auto& advertise = parts_.options.reach.advertise;
   if (!advertise.empty()) reach.also.assign(advertise.begin() + 1, advertise.end());
-  reach.relays = parts_.options.relay;
+  reach.relays = parts_.options.reach.relay;
   peer.http = teller_.http_address();
   peer.seed = entropy();
   if (const auto& allow = parts_.options.allow) peer.membership.observers = allow->observers();

@@ -101,8 +101,8 @@ Result<std::string> status_text(const std::string& json) {
                  exchanges.answered);
   if (const std::string lost = exchanges.losses(); !lost.empty())
     fmt::format_to(out, "chunks     rejected or lost: {}\n", lost);
-  fmt::format_to(out, "links      {} and {} bulk, {} sent, {} received\n", status->links_open,
-                 status->bulk_links_open, format_bytes(status->bytes_sent),
+  fmt::format_to(out, "links      {} and {} bulk, {} sent, {} received\n", status->links.open,
+                 status->links.bulk_open, format_bytes(status->bytes_sent),
                  format_bytes(status->bytes_received));
   fmt::format_to(out, "process    {} of memory, timers {:.3g} ms late\n", format_bytes(status->memory_bytes),
                  status->loop_lag_seconds * 1000);

@@ -121,7 +121,9 @@ void check_data_of(const node::PeerStatus& status, const Wanted& wanted, Checks&
 // Whether the running peer can dial this machine.
 void check_dialed_back(const Address& gossip, const node::PeerStatus& status, const Wanted& wanted,
                        std::shared_ptr<const transport::TlsContext> tls, Checks& checks) {
-  if (!wanted.listen || (node::is_loopback(wanted.listen->host) && !node::is_loopback(gossip.host))) return;
+  if (!wanted.listen || wanted.listen->port == 0 ||
+      (node::is_loopback(wanted.listen->host) && !node::is_loopback(gossip.host)))
+    return;
   const auto answer = node::ask_to_be_dialed(gossip, *wanted.listen, status.swarm, std::move(tls));
   if (!answer)
     return checks.note("reach", status.name + " was asked to dial this machine: " + answer.error().message);

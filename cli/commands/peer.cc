@@ -87,29 +87,29 @@ Result<Address> parse_address(const std::string& flag, const std::string& text, 
 
 // How others reach this peer, and whom it helps to reach others. REQUIRES: the addresses are read.
 Status read_reach(const Arguments& arguments, node::PeerOptions& options) {
-  if (options.advertise.size() > 1 + wire::kAlsoMax)
+  if (options.reach.advertise.size() > 1 + wire::kAlsoMax)
     return Error{"--advertise: more than " + std::to_string(1 + wire::kAlsoMax) + " addresses"};
-  if (!options.listen && !options.advertise.empty())
+  if (!options.reach.listen && !options.reach.advertise.empty())
     return Error{"--advertise has no effect with --listen none: nobody can dial this peer"};
   const auto text = arguments.get("--relay");
   if (!text) return Done{};
-  if (!options.listen) return Error{"--relay has no effect with --listen none: a relay must be dialed"};
+  if (!options.reach.listen) return Error{"--relay has no effect with --listen none: a relay must be dialed"};
   const auto rate = parse_bandwidth(*text);
   if (!rate) return Error{"--relay: " + rate.error().message};
   if (*rate < kRelayMin || *rate > kRelayMax)
     return Error{"--relay: '" + text->substr(0, 80) + "' is not between 8kbit/s and 1000Gbit/s"};
-  options.relay = static_cast<std::uint64_t>(*rate);
+  options.reach.relay = static_cast<std::uint64_t>(*rate);
   return Done{};
 }
 
 Status read_addresses(const Arguments& arguments, node::PeerOptions& options) {
   const std::string where = arguments.get("--listen").value_or(kDefaultListen);
   if (where == "none") {
-    options.listen = {};
+    options.reach.listen = {};
   } else {
     const auto listen = parse_address("--listen", where, false);
     if (!listen) return listen.error();
-    options.listen = *listen;
+    options.reach.listen = *listen;
   }
   for (const std::string& text : arguments.all("--join")) {
     const auto join = parse_address("--join", text, true);
@@ -119,7 +119,7 @@ Status read_addresses(const Arguments& arguments, node::PeerOptions& options) {
   for (const std::string& text : arguments.all("--advertise")) {
     const auto advertise = parse_address("--advertise", text, true);
     if (!advertise) return advertise.error();
-    options.advertise.push_back(*advertise);
+    options.reach.advertise.push_back(*advertise);
   }
   if (arguments.has("--http")) {
     const auto http = parse_address("--http", *arguments.get("--http"), false);

@@ -57,13 +57,13 @@ void fields(Visitor& visit, Status& status) {
   });
   visit("connections_refused", status.connections_refused);
   visit_figures(visit, status, figure::bytes_sent, figure::bytes_received);
-  visit("links_open", status.links_open);
-  visit("bulk_links_open", status.bulk_links_open);
+  visit("links_open", status.links.open);
+  visit("bulk_links_open", status.links.bulk_open);
   visit.object("relay", [&](auto& inner) {
-    inner("circuits_open", status.relay.circuits_open);
-    inner("circuits", status.relay.circuits);
-    inner("refused", status.relay.refused);
-    inner("bytes", status.relay.bytes);
+    inner("circuits_open", status.links.relay.circuits_open);
+    inner("circuits", status.links.relay.circuits);
+    inner("refused", status.links.relay.refused);
+    inner("bytes", status.links.relay.bytes);
   });
   visit("memory_bytes", status.memory_bytes);
   visit("loop_lag_seconds", status.loop_lag_seconds);

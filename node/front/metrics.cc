@@ -127,15 +127,17 @@ void add_network(Page& page, const PeerStatus& status) {
   page.counter("starling_network_bytes_total", bytes_help, status.bytes_sent, {{"direction", "sent"}});
   page.counter("starling_network_bytes_total", bytes_help, status.bytes_received,
                {{"direction", "received"}});
-  page.gauge("starling_connections", "Open connections to other peers.", status.links_open,
+  page.gauge("starling_connections", "Open connections to other peers.", status.links.open,
              {{"purpose", "control"}});
-  page.gauge("starling_connections", "Open connections to other peers.", status.bulk_links_open,
+  page.gauge("starling_connections", "Open connections to other peers.", status.links.bulk_open,
              {{"purpose", "bulk"}});
   const char* const circuits_help = "Connections that this peer relayed between others, by their state.";
-  page.counter("starling_relay_circuits_total", circuits_help, status.relay.circuits, {{"state", "opened"}});
-  page.counter("starling_relay_circuits_total", circuits_help, status.relay.refused, {{"state", "refused"}});
+  page.counter("starling_relay_circuits_total", circuits_help, status.links.relay.circuits,
+               {{"state", "opened"}});
+  page.counter("starling_relay_circuits_total", circuits_help, status.links.relay.refused,
+               {{"state", "refused"}});
   page.counter("starling_relay_bytes_total", "Bytes that this peer relayed between others.",
-               status.relay.bytes);
+               status.links.relay.bytes);
 }
 
 }  // namespace

@@ -45,10 +45,12 @@ struct PeerStatus : training::PeerFigures {
     std::string losses() const;
   } exchanges;
   std::map<std::string, std::uint64_t> connections_refused;  // by reason, without zeros
-  std::uint64_t links_open = 0, bulk_links_open = 0;
-  struct Relay {  // for members that cannot be dialed
-    std::uint64_t circuits_open = 0, circuits = 0, refused = 0, bytes = 0;
-  } relay;
+  struct Links {
+    std::uint64_t open = 0, bulk_open = 0;
+    struct Relay {  // for members that cannot be dialed
+      std::uint64_t circuits_open = 0, circuits = 0, refused = 0, bytes = 0;
+    } relay;
+  } links;
   std::uint64_t memory_bytes = 0;  // resident
   double loop_lag_seconds = 0;     // the delay of its thread's last timer
 };

@@ -73,7 +73,7 @@ void Connections::make_links() {
   parts_.links = std::make_unique<transport::LinkTable>(
       parts_.io.get_executor(), transport_, std::move(self), std::move(events),
       transport::LinkTableOptions{.handshake_limit = kHandshakeLimit,
-                                  .relay = {.bits_per_second = static_cast<double>(options.relay)}});
+                                  .relay = {.bits_per_second = static_cast<double>(options.reach.relay)}});
 }
 
 // A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its own
@@ -119,22 +119,22 @@ Status Connections::listen() {
   if (Status found = find_identity(); !found) return found;
   make_links();
   const PeerOptions& options = parts_.options;
-  if (options.listen && !options.tls && !is_loopback(options.listen.host)) {
+  if (options.reach.listen && !options.tls && !is_loopback(options.reach.listen.host)) {
     spdlog::warn(
         "--listen {} without --key: anyone who can reach it can join, and read and change the parameters; "
         "`starling key new FILE` makes a key",
-        to_string(options.listen));
+        to_string(options.reach.listen));
   }
   wire::Hello& self = parts_.self;
-  if (options.listen) {
-    const auto listening = parts_.links->listen(options.listen);
+  if (options.reach.listen) {
+    const auto listening = parts_.links->listen(options.reach.listen);
     if (!listening) return listening.error();
-    self.address = options.advertise.empty() ? *listening : options.advertise.front();
+    self.address = options.reach.advertise.empty() ? *listening : options.reach.advertise.front();
   }
   const std::string name = options.name.empty() && parts_.resumed ? parts_.resumed->name : options.name;
   // Without a port the id tells the peers of one machine apart.
   const std::string suffix =
-      options.listen ? std::to_string(self.address.port) : to_string(self.id).substr(0, 5);
+      options.reach.listen ? std::to_string(self.address.port) : to_string(self.id).substr(0, 5);
   self.name = name.empty() ? host_name() + "-" + suffix : name;
   parts_.links->set_hello(self);
   key_watch_.begin();

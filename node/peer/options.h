@@ -22,11 +22,13 @@ class TlsContext;  // transport/tls.h
 namespace starling::node {
 
 struct PeerOptions {
-  Address listen{"127.0.0.1", 0};  // empty: the peer does not listen, and dials all others itself
-  // What others dial, the first one preferably; at most 1 + wire::kAlsoMax. None: the listen address, or,
-  // where that is all interfaces, the one at which members report that they have reached this peer.
-  std::vector<Address> advertise;
-  std::uint64_t relay = 0;         // bits per second for members that cannot be dialed; 0: none
+  struct Reach {
+    Address listen{"127.0.0.1", 0};  // empty: the peer does not listen, and dials all others itself
+    // What others dial, the first one preferably; at most 1 + wire::kAlsoMax. None: the listen address, or,
+    // where that is all interfaces, the one at which members report that they have reached this peer.
+    std::vector<Address> advertise{};
+    std::uint64_t relay = 0;  // bits per second for members that cannot be dialed; 0: none
+  } reach;
   std::vector<Address> join;       // empty: begin a run, or rejoin the one in `state`
   std::string name;                // default: the host's name and the port
   std::string swarm = "starling";  // peers of another swarm are rejected

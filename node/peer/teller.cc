@@ -148,10 +148,10 @@ PeerStatus Teller::status() const {
   status.exchanges.answered = its.answered;
   if (parts_.mixer) status.exchanges.count(parts_.mixer->counters());
   status.bytes_received = links.traffic.received;
-  status.relay = {links.relay.circuits, links.relay.circuits_opened, links.relay.circuits_refused,
-                  links.relay.bytes};
-  status.links_open = parts_.links->links();
-  status.bulk_links_open = parts_.exchanger->idle() + parts_.exchanger->servers();
+  status.links.relay = {links.relay.circuits, links.relay.circuits_opened, links.relay.circuits_refused,
+                        links.relay.bytes};
+  status.links.open = parts_.links->links();
+  status.links.bulk_open = parts_.exchanger->idle() + parts_.exchanger->servers();
   status.memory_bytes = resident_bytes();
   status.loop_lag_seconds = to_seconds(parts_.process.lag());
   return status;

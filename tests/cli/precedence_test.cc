@@ -99,6 +99,7 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
       {"DEVICE", {"cpu", "cuda:0", "cuda:1"}},
       {"DEVICES", {"cuda:0,cuda:1", "cuda:1,cuda:2", "cuda:0,cuda:2"}},
       {"ADDR:PORT", {"127.0.0.1:7101", "127.0.0.1:7102", "127.0.0.1:7103"}},
+      {"ADDR:PORT|none", {"127.0.0.1:7101", "127.0.0.1:7102", "127.0.0.1:7103"}},
       {"HOST:PORT", {"a.example:7101", "b.example:7102", "c.example:7103"}},
       {"TOML",
        {R"([ "relu", { type = "linear", features = 10 } ])",
