@@ -104,6 +104,18 @@ struct Teller {
     return fmt::format("At {} a user requests the topology {} at {}", at_text(r.at), r.topology,
                        name(r.machine));
   }
+  std::string operator()(const Router& r) const {
+    return name(r.machine) + " is behind a router" + (r.knows ? "" : " and does not know it");
+  }
+  std::string operator()(const Relay& r) const {
+    return fmt::format("{} relays {} bit/s", name(r.machine), r.bandwidth);
+  }
+  std::string operator()(const Move& m) const {
+    return fmt::format("At {} the address of {} changes", at_text(m.at), name(m.machine));
+  }
+  std::string operator()(const NoNames& n) const {
+    return fmt::format("{}{} makes no new connections by name", span(n.from, n.to), name(n.machine));
+  }
   std::string operator()(const Mutation& m) const {
     return fmt::format("{}{:.3g} % of all control frames have a bit flipped", span(m.from, m.to),
                        100 * m.chance);
@@ -120,6 +132,11 @@ class Drawer {
     pillar_.assign(setting.machines, false);
     const std::vector<std::uint32_t> all = shuffled_machines();
     for (std::size_t i = 0; i < std::min<std::size_t>(2, all.size()); ++i) pillar_[all[i]] = true;
+    // The first machine may begin the run, and a pillar does not end.
+    fixed_.assign(setting.machines, false);
+    fixed_[0] = true;
+    const bool is_enough = setting.machines <= 3 && pillar_[0];
+    if (!is_enough) fixed_[all[0] != 0 || all.size() == 1 ? all[0] : all[1]] = true;
   }
 
   FaultDraw take() {
@@ -127,6 +144,7 @@ class Drawer {
     draw_endings();
     draw_machines();
     draw_links();
+    draw_reach();
     std::stable_sort(draw_.incidents.begin(), draw_.incidents.end(),
                      [](const Incident& a, const Incident& b) { return beginning(a) < beginning(b); });
     return std::move(draw_);
@@ -296,10 +314,39 @@ class Drawer {
     });
   }
 
+  void draw_reach() {
+    const Faults::Reach& reach = faults_.reach;
+    stream(30);
+    if (!random_.chance(reach.share)) return;
+    const double routers = random_.uniform(0, reach.routers);
+    for (std::uint32_t i = 0; i < setting_.machines; ++i) {
+      const bool is_behind = !fixed_[i] && random_.chance(routers);
+      const bool knows = random_.chance(0.5);
+      if (is_behind) add(Router{i, knows});
+      hidden_.push_back(is_behind);
+    }
+    std::uint64_t relays = reach.routers > 0 ? random_.below(4) : 0;
+    for (const std::uint32_t i : shuffled_machines()) {
+      if (hidden_[i] || relays == 0) continue;
+      --relays;
+      add(Relay{i, static_cast<std::uint64_t>(std::pow(10, random_.uniform(6, 8)))});
+    }
+    for_machines(31, reach.moves, [&](std::uint32_t i) {
+      const Instant at = when();
+      if (!fixed_[i]) add(Move{i, at});
+    });
+    for_machines(32, reach.resolver_failures, [&](std::uint32_t i) {
+      const Instant from = when();
+      add(NoNames{i, from, until(from, reach.failure)});
+    });
+  }
+
   Random base_, random_;
   const Faults& faults_;
   FaultSetting setting_;
   std::vector<bool> pillar_;
+  std::vector<bool> fixed_;   // can be dialed, always at the same address
+  std::vector<bool> hidden_;  // behind a router
   FaultDraw draw_;
 };
 
@@ -310,7 +357,7 @@ struct NamedFaults {
   std::string_view name;
   Faults faults;
 };
-constexpr std::array<NamedFaults, 12> kNamed = {{
+constexpr std::array<NamedFaults, 15> kNamed = {{
     {"none", {}},
     {"all",
      {.instances = {.crashes = 0.7, .leaves = 0.5, .late_share = 0.25},
@@ -322,6 +369,7 @@ constexpr std::array<NamedFaults, 12> kNamed = {{
                 .resets = kUnreliable.resets,
                 .half_opens = kUnreliable.half_opens,
                 .tail_chance = kUnreliable.tail_chance},
+      .reach = {.share = 0.3, .routers = 0.8, .moves = 0.5, .resolver_failures = 0.5},
       .rewirings = 1}},
     {"crash", {.instances = {.crashes = 2}}},
     {"pause", {.machines = {.pauses = 3}}},
@@ -336,6 +384,9 @@ constexpr std::array<NamedFaults, 12> kNamed = {{
     {"drift", {.machines = {.drift_most = 1e-2}}},
     {"rewire",
      {.instances = {.crashes = 0.5, .late_share = 0.3}, .links = {.partitions = 1}, .rewirings = 6}},
+    {"routers", {.instances = {.crashes = 0.7, .late_share = 0.3}, .reach = {.routers = 0.9}}},
+    {"moves", {.instances = {.crashes = 0.3, .late_share = 0.3}, .reach = {.routers = 0.4, .moves = 1.5}}},
+    {"resolver", {.instances = {.crashes = 0.7}, .links = {.resets = 3}, .reach = {.resolver_failures = 3}}},
 }};
 
 constexpr std::array<const char*, 7> kPoisonNames = {"any",   "nan",       "inf",   "huge",

@@ -146,8 +146,26 @@ struct Mutation {  // a bit of a control frame is flipped in transit, on any lin
   double chance;  // of each frame
 };
 
-using Incident = std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Lies, Loss, Cut, Partition,
-                              Clog, PoorLinks, Reset, HalfOpen, Rewiring, Mutation>;
+struct Router {  // the machine is always behind a router: nobody can dial it
+  std::uint32_t machine;
+  bool knows;  // it does not listen; otherwise it has to find out
+};
+struct Relay {  // the machine always relays for those that cannot be dialed
+  std::uint32_t machine;
+  std::uint64_t bandwidth;  // bits per second
+};
+struct Move {  // the address changes: all connections are gone, and no end is notified
+  std::uint32_t machine;
+  Instant at;
+};
+struct NoNames {  // new connections by name hang
+  std::uint32_t machine;
+  Instant from, to;
+};
+
+using Incident =
+    std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Lies, Loss, Cut, Partition, Clog,
+                 PoorLinks, Reset, HalfOpen, Rewiring, Mutation, Router, Relay, Move, NoNames>;
 
 Instant beginning(const Incident& incident);
 // "At 12.304 s p3 loses its power; at 18.100 s it is back as a new instance, without a cache."
@@ -196,10 +214,18 @@ struct Faults {
     double resets = 0, half_opens = 0;
     double tail_chance = 0;  // of packets with a long travel time (NetworkOptions)
   };
+  struct Reach {
+    double share = 1;    // of the seeds that have any of these
+    double routers = 0;  // the greatest share of machines behind routers; at least one can be dialed
+    double moves = 0;
+    double resolver_failures = 0;
+    Range failure{std::chrono::seconds(1), std::chrono::seconds(20)};
+  };
   Instances instances{};
   Machines machines{};
   Values values{};
   Links links{};
+  Reach reach{};
   double rewirings = 0;  // of the swarm
 
   static const std::vector<std::string>& names();  // "none", "all", "crash", ...

@@ -14,24 +14,28 @@ namespace starling::lab {
 // ---- the joiner ----
 
 void VirtualCopies::fetch(const gossip::FetchState& fetch) {
-  const auto donor = world_.by_host.find(fetch.donor.address.host);
   ++attempt_;
   active_ = true;
   if (fetch.afresh) in_place_ = 0;
-  // No machine has an address that a liar invents; this machine's own is that of a former instance.
-  if (donor == world_.by_host.end() || donor->second == machine_.index()) {
+  Connection* const found = machine_.bulk_to(fetch.donor);
+  if (found == nullptr) {
     machine_.later(machine_.now() + world_.network.latency(), [this, attempt = attempt_] {
       if (attempt_ == attempt) lose("the donor is nowhere, or this peer itself", false);
     });
     return;
   }
-  Connection& connection = world_.network.bulk(machine_.index(), donor->second);
+  Connection& connection = *found;
   connection_ = &connection;
   static const std::size_t kRequestBytes = frame_bytes(wire::StateRequest{1, 1, 1});
   PacketPtr request = machine_.packet(Packet::Kind::state_request, attempt_, kRequestBytes);
   request->chunk = static_cast<std::uint32_t>(in_place_);
   machine_.send(connection, std::move(request));
   epoch_ = connection.epoch;  // send() may have replaced a broken connection
+}
+
+void VirtualCopies::abort() {
+  if (std::exchange(active_, false) && connection_ != nullptr && connection_->epoch == epoch_)
+    world_.network.hang_up(*connection_, machine_.index());
 }
 
 void VirtualCopies::clear() {
@@ -58,7 +62,7 @@ void VirtualCopies::take_chunk(VirtualCopies& donor, Connection& connection, con
   ++in_place_;
   const std::size_t chunks = world_.options.chunks();
   if (in_place_ == chunks) {
-    active_ = false;
+    abort();
     replica_.present = true;
     return machine_.step(gossip::StateArrived{});
   }
@@ -79,7 +83,8 @@ void VirtualCopies::connection_broke(const Connection& connection, std::uint32_t
 }
 
 void VirtualCopies::lose(const char* why, bool poisoned) {
-  if (!std::exchange(active_, false)) return;
+  if (!active_) return;
+  abort();
   machine_.step(gossip::StateLost{why, poisoned});
 }
 

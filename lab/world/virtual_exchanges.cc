@@ -33,19 +33,18 @@ std::span<const float> floats_of(const Parcel& parcel) {
 // ---- exchanges that this peer begins ----
 
 void VirtualExchanges::begin(const gossip::BeginExchange& begin) {
-  const auto partner = world_.by_host.find(begin.partner.address.host);
-  // No machine has an address that a liar invents; this machine's own is that of a former instance.
-  if (partner == world_.by_host.end() || partner->second == machine_.index()) {
+  Connection* const found = machine_.bulk_to(begin.partner);
+  if (found == nullptr) {
     machine_.later(machine_.now() + world_.network.latency(), [this, exchange = begin.exchange] {
       machine_.step(gossip::ExchangeEnded{exchange, gossip::Outcome::aborted});
     });
     return;
   }
-  Connection& connection = world_.network.bulk(machine_.index(), partner->second);
+  Connection& connection = *found;
   const training::Session session =
       training::session_under(begin.terms, begin.exchange, machine_.id().value, begin.partner.id.value);
-  Own& own = owns_.emplace_back(
-      Own{partner->second, &connection, connection.epoch, Offering(*replica_.mixer, session, half_applied_)});
+  Own& own = owns_.emplace_back(Own{connection.acceptor, &connection, connection.epoch,
+                                    Offering(*replica_.mixer, session, half_applied_)});
   ++world_.exchanges_under_way;
   static const std::size_t kOfferBytes = frame_bytes(wire::ExchangeOffer{1, 1, 1, 1, 1});
   PacketPtr offer = machine_.packet(Packet::Kind::offer, begin.exchange, kOfferBytes);
@@ -176,8 +175,13 @@ void VirtualExchanges::close_own(Own& own) {
     world_.network.close(*own.connection, own.epoch, i,
                          machine_.packet(Packet::Kind::close, own.exchange(), wire::kFrameHeaderBytes));
   }
+  Connection& used = *own.connection;
+  const bool stands = used.epoch == own.epoch;
   owns_.remove_if([&](const Own& it) { return &it == &own; });
   --world_.exchanges_under_way;
+  const bool is_used =
+      std::any_of(owns_.begin(), owns_.end(), [&](const Own& it) { return it.connection == &used; });
+  if (used.via && stands && !is_used) world_.network.hang_up(used, i);
 }
 
 // ---- exchanges that other peers begin ----

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "gossip/actions.h"
 #include "gossip/events.h"
 #include "lab/world/event_queue.h"
 #include "lab/world/mishaps.h"
@@ -66,12 +68,13 @@ struct Surroundings {
   std::vector<gossip::Action> actions;  // scratch memory of VirtualPeer::step()
 
   std::vector<VirtualMachine*> machines;
-  std::unordered_map<std::string, std::uint32_t> by_host;
+  std::unordered_map<std::string, std::uint32_t> by_host;  // present and past addresses
   std::unordered_map<std::uint64_t, std::uint32_t> by_id;  // machines by instance, present and past
   std::uint32_t beginner = 0;                              // begins the run
   std::size_t open = 0;                                    // machines that run or wait for their first start
   std::size_t exchanges_under_way = 0;
   std::uint64_t samples = 0;
+  std::uint64_t calls = 0;  // that machines have placed; numbers them
   std::uint64_t trace_hash = 0;
   std::optional<Instant> training_began;
 };
@@ -88,6 +91,7 @@ class VirtualMachine {
 
   std::uint32_t index() const { return index_; }
   const MachineOptions& options() const { return world_.options.machines[index_]; }
+  // Where others can dial it, unless it is behind a router: then the source of its connections.
   const Address& address() const { return address_; }
   PeerId id() const { return id_; }             // of the latest instance
   std::uint32_t life() const { return life_; }  // number of the latest instance
@@ -98,6 +102,25 @@ class VirtualMachine {
   const Mishaps& mishaps() const { return mishaps_; }
   Random& random() { return random_; }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+  // ---- reach ----
+  struct Reach {
+    bool listens = true;
+    bool finds_address = false;  // its core asks members where they can dial it
+    std::uint64_t relays = 0;    // bits per second
+  };
+  Reach& reach() { return reach_; }
+  const Reach& reach() const { return reach_; }
+  // What the Hellos of this machine state, with the source of its connections as the host.
+  Address stated_address() const { return reach_.listens ? address_ : Address{}; }
+  // The machine is behind a router from now on. `knows`: it does not listen.
+  void hide(bool knows);
+  void relay(std::uint64_t bandwidth);
+  // It has another address from now on.
+  void move();
+  // The connection for an exchange or a copy, which the first packet opens if it does not stand; null if
+  // nobody can be there.
+  Connection* bulk_to(const Endpoint& to);
 
   Instant now() const { return world_.now(); }
   Instant local_now() const { return mishaps_.local(now()); }
@@ -154,14 +177,38 @@ class VirtualMachine {
     silent_ = silent;
   }
 
+  // Sends a control message, as transport::LinkTable does.
+  void send_to(const Endpoint& to, wire::Message message);
+  // Tries a new connection.
+  void try_dial(const gossip::TryDial& dial);
+  void answer_call(const gossip::AnswerCall& call);
+  // Reports that the connection with this machine broke.
+  gossip::Unreachable unreachable(std::uint32_t machine) const;
+
   Surroundings& world_;
 
  private:
+  struct Reached {
+    VirtualMachine* machine = nullptr;  // null: nobody
+    Opening opening = Opening::dial;
+  };
+  VirtualMachine* instance(PeerId id) const;
+  Reached dialed(const Endpoint& to) const;
+  Reached reached(const Endpoint& to, wire::Purpose purpose) const;
+  void report_unreachable(const Endpoint& to, Duration after, const char* why);
+  void place_call(const Endpoint& to, wire::Purpose purpose, std::uint64_t number);
+  void request_circuit(Connection& connection, const Endpoint& to, std::uint64_t number);
+  void begin_circuit(Connection& connection, std::uint64_t number, PeerId target);
+  void complete_circuit(std::uint64_t number);
   void spoil(const Poison& poison, Packet& packet);
 
   Random random_;
   std::uint32_t index_;
   Address address_;
+  Reach reach_;
+  std::uint32_t moves_ = 0;
+  std::map<std::uint32_t, Endpoint> used_;            // by machine: as it was reached last, if not as usual
+  std::map<std::uint64_t, Connection*> requested_{};  // circuits that this machine is about to relay
   std::uint32_t life_ = 0;
   PeerId id_;
   MachineState state_ = MachineState::waiting;

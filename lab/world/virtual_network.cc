@@ -15,6 +15,11 @@ std::uint64_t key_of(std::uint32_t a, std::uint32_t b) { return std::uint64_t{a}
 
 }  // namespace
 
+bool VirtualNetwork::are_linked(std::uint32_t a, std::uint32_t b) const {
+  const auto found = connections_.find(key_of(std::min(a, b), std::max(a, b)));
+  return found != connections_.end() && found->second.stands;
+}
+
 Connection& VirtualNetwork::connection(std::uint32_t dialer, std::uint32_t acceptor, wire::Purpose purpose) {
   STARLING_CHECK(dialer != acceptor);
   // The highest bit is the purpose: there are far fewer than 2^31 machines.
@@ -39,12 +44,12 @@ Connection& VirtualNetwork::connection(std::uint32_t dialer, std::uint32_t accep
 
 void VirtualNetwork::send(Connection& c, std::uint32_t from, PacketPtr packet) {
   if (c.closed_by == from) replace_closed(c, from);
-  if (c.deaf == from) return into_hole(c, from);
-  if (c.deaf) {  // the end that knows dials again
-    c.deaf.reset();
+  Way& way = c.way_from(from);
+  if (way.deaf) return into_hole(c, from);
+  if (Way& back = c.way_from(c.other(from)); back.deaf) {  // the end that knows dials again
+    back.deaf = false;
     ++c.epoch;
   }
-  Way& way = c.way_from(from);
   const bool clear = way.waiting.empty() && !way.stalled && way.travelling < options_.travelling_max;
   if (clear && way.free_at <= queue_.now()) {
     transmit(c, from, std::move(packet));
@@ -60,8 +65,8 @@ void VirtualNetwork::send(Connection& c, std::uint32_t from, PacketPtr packet) {
 }
 
 void VirtualNetwork::close(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr last) {
-  if (c.deaf == from) {
-    c.deaf.reset();
+  if (Way& way = c.way_from(from); way.deaf) {
+    way.deaf = false;
     ++c.epoch;
   } else if (c.epoch == epoch) {
     send(c, from, std::move(last));
@@ -78,12 +83,14 @@ void VirtualNetwork::replace_closed(Connection& c, std::uint32_t from) {
 
 // The other end is gone; the sender notices it when its first write takes too long.
 void VirtualNetwork::into_hole(Connection& c, std::uint32_t from) {
-  if (c.hole_written) return;
-  c.hole_written = true;
-  queue_.schedule(queue_.now() + options_.write_limit, [this, &c, from, epoch = c.epoch] {
-    if (c.deaf != from || c.epoch != epoch) return;
-    c.deaf.reset();
-    ++c.epoch;
+  Way& way = c.way_from(from);
+  if (way.hole_written) return;
+  way.hole_written = true;
+  queue_.schedule(queue_.now() + options_.write_limit, [this, &c, from, hole = way.holes] {
+    Way& it = c.way_from(from);
+    if (!it.deaf || it.holes != hole) return;
+    it.deaf = false;
+    const std::uint32_t epoch = c.epoch++;
     host_.broken(c, from, epoch, true);
   });
 }
@@ -116,22 +123,25 @@ void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packe
     sever(c, from, 2 * options_.latency, std::nullopt);
     return;
   }
-  Instant clear = reach == NetworkHost::Reach::silent ? kNever : clear_of_cuts(from, to);
+  const bool is_lost = reach == NetworkHost::Reach::silent || (!c.stands && is_dial_lost(c, from));
+  Instant clear = is_lost ? kNever : clear_of_cuts(c, from);
   if (!c.stands && clear != kNever) clear = std::max({clear, clear_of_cuts(to, from), host_.awake(to)});
   if (clear > now) return stall(c, from, std::move(packet), clear);
-  const Conditions found = conditions(from, to);
+  const Conditions found = conditions(c, from);
   // The port forwards a chunk bit by bit, so the slower of port and link determines when its last bit leaves.
   // Waiting for other connections of the same port does not count as a stalled write.
   const Duration in_port = port_time(*packet);
   const Instant begins = in_port.count() > 0 ? std::max(now, ports_[from].out_free) : now;
   const double bandwidth = in_port.count() > 0 ? std::min(found.bandwidth, *options_.port) : found.bandwidth;
-  const Instant departure = sent_by(from, to, begins, packet->bytes, bandwidth);
+  const Instant departure = sent_by(c, from, begins, packet->bytes, bandwidth);
   const Duration resent = resent_after(found.drop, found.latency, options_.write_limit, random_);
   if (departure - begins + resent > options_.write_limit) return stall(c, from, std::move(packet), kNever);
 
   Duration time = resent + travel(found.latency);
-  if (!c.stands) time += 4 * found.latency;  // a round trip for TCP, one for the Hellos
-  c.stands = true;
+  if (!c.stands) {
+    time += 4 * found.latency;  // a round trip for TCP, one for the Hellos
+    established(c);
+  }
   way.free_at = departure;
   way.last_arrival = std::max(way.last_arrival, departure + time);
   ++way.travelling;
@@ -183,21 +193,24 @@ void VirtualNetwork::stall(Connection& c, std::uint32_t from, PacketPtr packet, 
   Way& way = c.way_from(from);
   way.waiting.insert(way.waiting.begin(), std::move(packet));
   way.stalled = true;
+  way.lost = !c.stands && clear == kNever;
+  const std::uint32_t stall = ++way.stalls;
   const Instant now = queue_.now();
-  const Duration limit = c.stands ? options_.write_limit : options_.dial_limit;
+  const bool waits = way.opening == Opening::wait;
+  const Duration limit = c.stands ? options_.write_limit : waits ? call_limit() : options_.dial_limit;
   const bool in_time = clear != kNever && clear - now <= limit;
   if (in_time) {
     // TCP retries at doubling intervals, so it notices the end of the cut with a delay.
     const Duration late = from_seconds(random_.uniform(0, std::min(1.0, to_seconds(clear - now) / 2)));
-    queue_.schedule(clear + late, [this, &c, epoch = c.epoch, from] {
-      if (c.epoch != epoch) return;
+    queue_.schedule(clear + late, [this, &c, epoch = c.epoch, from, stall] {
+      if (c.epoch != epoch || c.way_from(from).stalls != stall) return;
       c.way_from(from).stalled = false;
       pump(c, from);
     });
     return;
   }
-  queue_.schedule(now + limit, [this, &c, epoch = c.epoch, from] {
-    if (c.epoch != epoch) return;
+  queue_.schedule(now + limit, [this, &c, epoch = c.epoch, from, stall] {
+    if (c.epoch != epoch || c.way_from(from).stalls != stall) return;
     const Duration at_once{0};
     const bool bulk = c.purpose == wire::Purpose::bulk;
     sever(c, from, at_once, bulk ? options_.stall_limit - options_.write_limit : at_once);
@@ -236,6 +249,13 @@ VirtualNetwork::Conditions VirtualNetwork::conditions(std::uint32_t from, std::u
   return {all.latency.value_or(options_.latency), all.bandwidth.value_or(options_.bandwidth), all.drop};
 }
 
+VirtualNetwork::Conditions VirtualNetwork::conditions(const Connection& c, std::uint32_t from) const {
+  if (!c.via) return conditions(from, c.other(from));
+  const Conditions first = conditions(from, *c.via), second = conditions(*c.via, c.other(from));
+  return {first.latency + second.latency, std::min(first.bandwidth, second.bandwidth),
+          1 - (1 - first.drop) * (1 - second.drop)};
+}
+
 Duration VirtualNetwork::travel(Duration latency) {
   double seconds = to_seconds(latency);
   if (options_.latency_jitter.count() > 0)
@@ -247,6 +267,18 @@ Duration VirtualNetwork::travel(Duration latency) {
       seconds = std::min(seconds, to_seconds(options_.tail_until - queue_.now()) + kTailOverhang);
   }
   return from_seconds(seconds);
+}
+
+// The same on this connection. Waiting for the other circuits of a relay is part of the time.
+Instant VirtualNetwork::sent_by(const Connection& c, std::uint32_t from, Instant at, std::size_t bytes,
+                                double bandwidth) {
+  const std::uint32_t to = c.other(from);
+  if (!c.via) return sent_by(from, to, at, bytes, bandwidth);
+  Relay& relay = relays_[*c.via];
+  relay.free_at =
+      std::max(at, relay.free_at) + from_seconds(static_cast<double>(bytes) * 8 / relay.bandwidth);
+  return std::max({relay.free_at, sent_by(from, *c.via, at, bytes, bandwidth),
+                   sent_by(*c.via, to, at, bytes, bandwidth)});
 }
 
 // When the last byte of a packet that begins at `at` leaves.
@@ -271,7 +303,105 @@ Instant VirtualNetwork::sent_by(std::uint32_t from, std::uint32_t to, Instant at
   return at + from_seconds(left);
 }
 
+// ---- opening ----
+
+bool VirtualNetwork::are_dials_blocked(std::uint32_t machine) const {
+  return machine < no_dials_.size() && std::ranges::any_of(no_dials_[machine], [this](const Interval& it) {
+           return it.covers(queue_.now());
+         });
+}
+
+bool VirtualNetwork::is_dial_lost(Connection& c, std::uint32_t from) const {
+  return c.way_from(from).opening != Opening::dial || is_hidden(c.other(from)) || are_dials_blocked(from);
+}
+
+// The connection stands now: what waited for that at either end is sent.
+void VirtualNetwork::established(Connection& c) {
+  c.stands = true;
+  c.call = 0;
+  for (const std::uint32_t end : {c.dialer, c.acceptor}) {
+    Way& way = c.way_from(end);
+    way.opening = Opening::dial;
+    if (!std::exchange(way.lost, false)) continue;
+    way.stalled = false;
+    ++way.stalls;
+    pump(c, end);
+  }
+}
+
+void VirtualNetwork::set_opening(Connection& c, std::uint32_t from, Opening opening) {
+  if (c.closed_by == from && opening != Opening::dial) replace_closed(c, from);
+  Way& way = c.way_from(from);
+  if (!c.stands && !way.stalled) way.opening = opening;
+}
+
+bool VirtualNetwork::await(Connection& c, std::uint32_t from, std::uint64_t number) {
+  set_opening(c, from, Opening::wait);
+  const Way& way = c.way_from(from);
+  if (c.stands || way.deaf || way.stalled) return false;
+  c.call = number;
+  return true;
+}
+
+bool VirtualNetwork::open(Connection& c, std::uint64_t number, std::optional<std::uint32_t> via) {
+  if (!awaits(c, number)) return false;
+  if (via) {
+    c.via = via;
+    relays_[*via].circuits.push_back(&c);
+    ++circuits_opened_;
+  }
+  established(c);
+  return true;
+}
+
+void VirtualNetwork::refuse(Connection& c, std::uint64_t number) {
+  if (awaits(c, number)) sever(c, c.dialer, Duration{0}, std::nullopt);
+}
+
+void VirtualNetwork::hang_up(Connection& c, std::uint32_t from) {
+  if (c.stands && c.via) sever(c, from, std::nullopt, 2 * options_.latency);
+}
+
+std::optional<Duration> VirtualNetwork::dial_time(std::uint32_t from, std::uint32_t to) const {
+  const Instant now = queue_.now();
+  if (is_hidden(to) || are_dials_blocked(from) || host_.reach(to) != NetworkHost::Reach::up)
+    return std::nullopt;
+  const Instant clear = std::max({clear_of_cuts(from, to), clear_of_cuts(to, from), host_.awake(to)});
+  if (clear == kNever || clear - now > options_.dial_limit) return std::nullopt;
+  return clear - now + 4 * options_.latency;
+}
+
+std::size_t VirtualNetwork::circuits(std::uint32_t relay, std::uint32_t requester) const {
+  if (relay >= relays_.size()) return 0;
+  return static_cast<std::size_t>(
+      std::ranges::count(relays_[relay].circuits, requester, &Connection::dialer));
+}
+
+void VirtualNetwork::hide(std::uint32_t machine) {
+  hidden_.resize(std::max<std::size_t>(hidden_.size(), machine + std::size_t{1}));
+  hidden_[machine] = true;
+}
+
+void VirtualNetwork::set_relay(std::uint32_t machine, double bandwidth) {
+  relays_.resize(std::max<std::size_t>(relays_.size(), machine + std::size_t{1}));
+  relays_[machine].bandwidth = bandwidth;
+}
+
+// Breaks the circuits over this relay, or only those of one end.
+void VirtualNetwork::end_circuits(std::uint32_t relay, std::optional<std::uint32_t> end,
+                                  Duration both_learn) {
+  if (relay >= relays_.size()) return;
+  const std::vector<Connection*> all = relays_[relay].circuits;
+  for (Connection* c : all)
+    if (!end || c->dialer == *end || c->acceptor == *end) sever(*c, c->dialer, both_learn, both_learn);
+}
+
 // ---- faults ----
+
+Instant VirtualNetwork::clear_of_cuts(const Connection& c, std::uint32_t from) const {
+  if (!c.via) return clear_of_cuts(from, c.other(from));
+  return std::max(clear_of_cuts(from, *c.via), clear_of_cuts(*c.via, c.other(from)));
+}
 
 Instant VirtualNetwork::clear_of_cuts(std::uint32_t from, std::uint32_t to) const {
   Instant clear = queue_.now();
@@ -315,6 +445,8 @@ void VirtualNetwork::shape(const std::vector<std::uint32_t>& machines,
 
 void VirtualNetwork::reset(std::uint32_t a, std::uint32_t b) {
   for (Connection* c : all_between(a, b)) reset(*c);
+  end_circuits(a, b, 2 * options_.latency);
+  end_circuits(b, a, 2 * options_.latency);
 }
 
 void VirtualNetwork::reset(Connection& c) {
@@ -323,18 +455,49 @@ void VirtualNetwork::reset(Connection& c) {
 
 void VirtualNetwork::half_open(std::uint32_t knows, std::uint32_t deaf) {
   for (Connection* c : all_between(knows, deaf)) {
-    if (!c->stands || c->deaf) continue;
+    if (!c->stands) continue;
     const std::uint32_t epoch = c->epoch;
     const bool undelivered = c->way_from(deaf).length() > 0;
     sever(*c, knows, options_.latency, std::nullopt);
-    c->deaf = deaf;
-    c->hole_written = false;
-    if (undelivered) into_hole(*c, deaf);
-    if (c->purpose == wire::Purpose::bulk) tell(*c, deaf, epoch, true, queue_.now() + options_.stall_limit);
+    go_deaf(*c, deaf, epoch, undelivered);
+  }
+  end_circuits(knows, deaf, options_.stall_limit);
+  end_circuits(deaf, knows, options_.stall_limit);
+}
+
+// This end does not know that the connection, which had this epoch, is gone.
+void VirtualNetwork::go_deaf(Connection& c, std::uint32_t end, std::uint32_t epoch, bool undelivered) {
+  Way& way = c.way_from(end);
+  way.deaf = true;
+  way.hole_written = false;
+  ++way.holes;
+  if (undelivered) into_hole(c, end);
+  if (c.purpose == wire::Purpose::bulk) tell(c, end, epoch, true, queue_.now() + options_.stall_limit);
+}
+
+void VirtualNetwork::move(std::uint32_t machine) {
+  end_circuits(machine, std::nullopt, options_.stall_limit);
+  if (machine >= of_machine_.size()) return;
+  for (Connection* c : of_machine_[machine]) {
+    const std::uint32_t epoch = c->epoch;
+    if (Way& dial = c->way_from(c->other(machine)); !c->stands) {
+      if (dial.stalled && dial.opening == Opening::dial) dial.opening = Opening::lost_dial;
+      continue;
+    }
+    const std::array<bool, 2> undelivered{c->ways[0].length() > 0, c->ways[1].length() > 0};
+    sever(*c, machine, std::nullopt, std::nullopt);
+    go_deaf(*c, c->dialer, epoch, undelivered[0]);
+    go_deaf(*c, c->acceptor, epoch, undelivered[1]);
   }
 }
 
+void VirtualNetwork::block_dials(std::uint32_t machine, Interval interval) {
+  no_dials_.resize(std::max<std::size_t>(no_dials_.size(), machine + std::size_t{1}));
+  no_dials_[machine].push_back(interval);
+}
+
 void VirtualNetwork::down(std::uint32_t machine, Ending ending) {
+  end_circuits(machine, std::nullopt, ending == Ending::power_loss ? options_.stall_limit : options_.latency);
   if (machine >= of_machine_.size()) return;
   for (Connection* c : of_machine_[machine]) {
     if (ending == Ending::orderly) {
@@ -370,13 +533,16 @@ void VirtualNetwork::sever(Connection& c, std::uint32_t end, std::optional<Durat
   const std::uint32_t epoch = c.epoch++;
   if (c.stands) ++broken_;
   c.stands = false;
-  c.deaf.reset();
+  c.call = 0;
   c.closed_by.reset();
+  if (c.via) std::erase(relays_[*c.via].circuits, &c);
+  c.via.reset();
   for (const std::uint32_t it : {c.dialer, c.acceptor}) {
     Way& way = c.way_from(it);
     const bool undelivered = way.length() > 0;
     way.travelling = 0;
-    way.stalled = false;
+    way.stalled = way.deaf = way.lost = false;
+    way.opening = Opening::dial;
     way.waiting.clear();
     way.free_at = way.last_arrival = way.last_reach = way.last_through = queue_.now();
     const auto learns = it == end ? end_learns : other_learns;

@@ -9,6 +9,11 @@
 // parameters pass it one after the other, in the order in which they reach it; a chunk that finds it idle is
 // not delayed. Other messages have a few hundred bytes, which a card that serves its connections in turn
 // forwards at once, so they bypass the port.
+//
+// A machine behind a router cannot be dialed: a dial is swallowed, but a connection that the machine dials
+// itself is a usual one. An end may therefore wait for the other one to open the connection (await()), either
+// directly or over a third machine that relays; its packets wait meanwhile. A relayed connection, a circuit,
+// has the latency of both hops, and all circuits of a relay share its bandwidth.
 #pragma once
 
 #include <algorithm>
@@ -42,10 +47,20 @@ struct NetworkOptions {
   std::size_t travelling_max = 64;  // packets in transit, including the receiver's buffers
 };
 
+// How an end begins a connection that does not stand.
+enum class Opening : std::uint8_t {
+  dial,
+  lost_dial,  // of an address that is no longer the other machine's: it is swallowed
+  wait,       // for the other end to dial
+};
+
 struct Connection {
-  std::uint32_t dialer, acceptor;  // of a control connection: the lower and the higher index
+  // Of a control connection: the lower and the higher index. The dialer of a bulk connection is the end that
+  // uses it first, even if it had the other one dial.
+  std::uint32_t dialer, acceptor;
   wire::Purpose purpose;
-  std::uint32_t epoch = 0;  // the number of times it broke
+  std::uint32_t epoch = 0;             // the number of times it broke
+  std::optional<std::uint32_t> via{};  // of a circuit: the machine that relays
 
   std::uint32_t other(std::uint32_t end) const { return end == dialer ? acceptor : dialer; }
 
@@ -55,14 +70,18 @@ struct Connection {
     Instant free_at, last_arrival;
     Instant last_reach, last_through;  // when the latest packet reaches and has passed the receiver's port
     std::uint32_t travelling = 0;
+    std::uint32_t stalls = 0, holes = 0;  // numbers of the latest ones
     bool stalled = false, armed = false;
+    bool deaf = false;          // this end does not know that the connection is gone
+    bool hole_written = false;  // it has sent a packet since then
+    bool lost = false;          // the dial that stalls is answered by nobody
+    Opening opening = Opening::dial;
     std::vector<PacketPtr> waiting;
 
     std::size_t length() const { return waiting.size() + travelling; }  // packets sent and not yet arrived
   };
   bool stands = false;                     // after the handshake
-  bool hole_written = false;               // the deaf end has sent a packet
-  std::optional<std::uint32_t> deaf;       // the end that does not know the connection is gone
+  std::uint64_t call = 0;                  // that an end waits for; 0: none
   std::optional<std::uint32_t> closed_by;  // the end whose program has closed it, until it sends again
   std::array<Way, 2> ways{};               // from the dialer, from the acceptor
 
@@ -106,10 +125,43 @@ class VirtualNetwork {
   // REQUIRES: `from` is an end of the connection.
   void send(Connection& connection, std::uint32_t from, PacketPtr packet);
 
+  // Whether this end can send without a dial.
+  bool stands(const Connection& connection, std::uint32_t from) const {
+    return connection.stands && connection.closed_by != from;
+  }
+  // Whether two machines have a control connection.
+  bool are_linked(std::uint32_t a, std::uint32_t b) const;
+  // How the next packet from this end opens the connection if it does not stand. No effect while an end is
+  // opening it.
+  void set_opening(Connection& connection, std::uint32_t from, Opening opening);
+  // Packets from this end wait until open() with this number, or until the connection stands for another
+  // reason. Otherwise the connection breaks a second after a dial would have. Returns false if it stands or
+  // this end waits already.
+  bool await(Connection& connection, std::uint32_t from, std::uint64_t number);
+  bool awaits(const Connection& connection, std::uint64_t number) const {
+    return !connection.stands && connection.call == number;
+  }
+  // The machine that was called has dialed. Over a relay: a circuit. No effect unless this number is awaited.
+  bool open(Connection& connection, std::uint64_t number, std::optional<std::uint32_t> via = std::nullopt);
+  // It will not: the end that waits is notified at once.
+  void refuse(Connection& connection, std::uint64_t number);
+  // The program at that end needs the circuit no longer.
+  void hang_up(Connection& connection, std::uint32_t from);
+  // The time until a new connection from one machine to another would stand; nullopt: a dial would fail.
+  std::optional<Duration> dial_time(std::uint32_t from, std::uint32_t to) const;
+  // The number of circuits over this relay that this machine requested.
+  std::size_t circuits(std::uint32_t relay, std::uint32_t requester) const;
+
   // The program at that end closes the connection that it used in this epoch, with a last packet if the
   // connection still stands. Its next packet uses a new connection, even if it did not know that the old one
   // was broken.
   void close(Connection& connection, std::uint32_t epoch, std::uint32_t from, PacketPtr last);
+
+  // This machine is behind a router from now on.
+  void hide(std::uint32_t machine);
+  bool is_hidden(std::uint32_t machine) const { return machine < hidden_.size() && hidden_[machine]; }
+  // The bandwidth of the circuits over this machine, in bits per second.
+  void set_relay(std::uint32_t machine, double bandwidth);
 
   // ---- faults ----
   // Blocks packets from one machine to another during the interval; packets in transit arrive.
@@ -126,6 +178,11 @@ class VirtualNetwork {
   void reset(Connection& connection);
   // Breaks all connections between two machines; only one end is notified, and what the other sends is lost.
   void half_open(std::uint32_t knows, std::uint32_t deaf);
+  // The machine has another address: its connections are gone, and no end is notified. Dials under way to its
+  // old address are lost.
+  void move(std::uint32_t machine);
+  // Dials of this machine that begin in this interval are lost.
+  void block_dials(std::uint32_t machine, Interval interval);
   // A machine's process ended. Its last packets are sent only if it ended orderly.
   enum class Ending : std::uint8_t { orderly, crash, power_loss };
   void down(std::uint32_t machine, Ending ending);
@@ -133,16 +190,24 @@ class VirtualNetwork {
   void up_again(std::uint32_t machine);
 
   Duration latency() const { return options_.latency; }
+  Duration dial_limit() const { return options_.dial_limit; }
+  Duration call_limit() const { return options_.dial_limit + std::chrono::seconds(1); }
   // The greatest length of any way's queue so far, including packets in transit.
   std::size_t longest_queue() const { return longest_queue_; }
   std::uint64_t dropped() const { return dropped_; }  // packets, from full queues
   std::uint64_t broken() const { return broken_; }    // connections
+  std::uint64_t circuits_opened() const { return circuits_opened_; }
 
  private:
   using Way = Connection::Way;
   struct Clog {
     Interval interval;
     double factor;
+  };
+  struct Relay {
+    double bandwidth = 0;
+    Instant free_at;
+    std::vector<Connection*> circuits;
   };
   struct Port {  // of a machine: when each direction becomes idle
     Instant out_free, in_free;
@@ -165,6 +230,11 @@ class VirtualNetwork {
     return {&control(a, b), &bulk(a, b), &bulk(b, a)};
   }
   void into_hole(Connection& c, std::uint32_t from);
+  void go_deaf(Connection& c, std::uint32_t end, std::uint32_t epoch, bool undelivered);
+  void established(Connection& c);
+  bool is_dial_lost(Connection& c, std::uint32_t from) const;
+  bool are_dials_blocked(std::uint32_t machine) const;
+  void end_circuits(std::uint32_t relay, std::optional<std::uint32_t> end, Duration both_learn);
   void replace_closed(Connection& c, std::uint32_t from);
   void transmit(Connection& c, std::uint32_t from, PacketPtr packet);
   void pump(Connection& c, std::uint32_t from);
@@ -176,9 +246,12 @@ class VirtualNetwork {
              std::optional<Duration> other_learns);
   void tell(Connection& c, std::uint32_t end, std::uint32_t epoch, bool undelivered, Instant at);
   Instant clear_of_cuts(std::uint32_t from, std::uint32_t to) const;
+  Instant clear_of_cuts(const Connection& c, std::uint32_t from) const;
   Conditions conditions(std::uint32_t from, std::uint32_t to) const;
+  Conditions conditions(const Connection& c, std::uint32_t from) const;
   Instant sent_by(std::uint32_t from, std::uint32_t to, Instant at, std::size_t bytes,
                   double bandwidth) const;
+  Instant sent_by(const Connection& c, std::uint32_t from, Instant at, std::size_t bytes, double bandwidth);
   Duration port_time(const Packet& packet) const;
   void enter_port(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr packet, Instant last_bit);
   void end_in_order(Connection& c, std::uint32_t epoch, std::uint32_t machine);
@@ -194,6 +267,10 @@ class VirtualNetwork {
   std::unordered_map<std::uint64_t, std::vector<Clog>> clogs_;
   std::vector<Shape> shapes_;
   std::vector<Port> ports_;
+  std::vector<Relay> relays_;                    // by machine; may be shorter
+  std::vector<bool> hidden_;                     // by machine; may be shorter
+  std::vector<std::vector<Interval>> no_dials_;  // by machine; may be shorter
+  std::uint64_t circuits_opened_ = 0;
   std::size_t longest_queue_ = 0;
   std::uint64_t dropped_ = 0, broken_ = 0;
 };

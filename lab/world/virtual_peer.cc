@@ -34,7 +34,7 @@ void VirtualPeer::start() {
   peer.identity = &*identity_;
   peer.incarnation = life() * kIncarnationsOfLife;
   peer.name = options().name;
-  peer.address = address();
+  peer.address = reach().finds_address ? Address{} : stated_address();
   peer.seed = random().split(life()).bits();
   if (index() == world_.beginner && life() == 0) {
     peer.manifest = world_.options.manifest;
@@ -60,7 +60,8 @@ void VirtualPeer::introduce(gossip::PeerOptions& peer) const {
   // Like a user who starts a peer: the addresses of running peers, or the beginner's if there are none.
   for (const VirtualMachine* other : world_.machines) {
     if (peer.join.size() == kJoinAddresses) break;
-    if (other->up() && other != this) peer.join.push_back(other->address());
+    const bool is_open = other->up() && !world_.network.is_hidden(other->index());
+    if (is_open && other != this) peer.join.push_back(other->address());
   }
   if (!peer.join.empty()) return;
   const std::uint32_t beginner = world_.beginner;
@@ -101,7 +102,8 @@ void VirtualPeer::keep_counts() {
 void VirtualPeer::write_cache() {
   std::vector<Address> addresses;
   for (const gossip::Record& record : core_->view().membership.others()) {
-    if (record.is_live() && addresses.size() < kJoinAddresses) addresses.push_back(record.member.address);
+    const Address& address = record.member.address;
+    if (record.is_live() && address && addresses.size() < kJoinAddresses) addresses.push_back(address);
   }
   const Duration access = disk_access();
   later(now() + access, [this, written = std::move(addresses)]() mutable {
@@ -188,23 +190,6 @@ void VirtualPeer::wake() {
   later(deadline, [this] { wake(); });
 }
 
-void VirtualPeer::act(gossip::Send& send) {
-  const auto to = world_.by_host.find(send.to.address.host);
-  const bool is_nobody = to == world_.by_host.end() || to->second == index();
-  const VirtualMachine* const there = is_nobody ? nullptr : world_.machines[to->second];
-  if (is_nobody || (there->up() && send.to.id && send.to.id != there->id())) {
-    later(now() + world_.network.latency(), [this, is_nobody, to = std::make_unique<Endpoint>(send.to)] {
-      const char* const why = is_nobody ? "no process listens at " : "another peer listens at ";
-      step(gossip::Unreachable{to->address, false, why + to_string(to->address), false, to->id});
-      if (!is_nobody) step(gossip::Introduced{to->address});
-    });
-    return;
-  }
-  PacketPtr message = packet(Packet::Kind::message, 0, frame_bytes(send.message));
-  message->message = std::move(send.message);
-  VirtualMachine::send(world_.network.control(index(), to->second), std::move(message));
-}
-
 void VirtualPeer::arrived(VirtualPeer& from, Connection& connection, Packet& packet) {
   switch (packet.kind) {
     case Packet::Kind::message:
@@ -214,7 +199,7 @@ void VirtualPeer::arrived(VirtualPeer& from, Connection& connection, Packet& pac
                          wire::Ack{request->sequence, {}, request->target, identity_->sign({})}};
         return act(lie);
       }
-      return step(gossip::Received{packet.sender, from.address(), std::move(packet.message)});
+      return step(gossip::Received{packet.sender, from.stated_address(), std::move(packet.message)});
     case Packet::Kind::offer:
       return exchanges_.take_offer(from.exchanges_, connection, packet);
     case Packet::Kind::refusal:
@@ -237,10 +222,7 @@ void VirtualPeer::arrived(VirtualPeer& from, Connection& connection, Packet& pac
 void VirtualPeer::connection_broke(Connection& connection, std::uint32_t epoch) {
   if (!up()) return;
   later(now(), [this, &connection, epoch] {
-    if (connection.purpose == wire::Purpose::control) {
-      const Address& remote = world_.machines[connection.other(index())]->address();
-      return step(gossip::Unreachable{remote, false, to_string(remote) + " does not answer"});
-    }
+    if (connection.purpose == wire::Purpose::control) return step(unreachable(connection.other(index())));
     if (!exchanges_.connection_broke(connection, epoch)) copies_.connection_broke(connection, epoch);
   });
 }

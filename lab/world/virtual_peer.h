@@ -120,7 +120,7 @@ class VirtualCopies {
 
   // Joiner.
   void fetch(const gossip::FetchState& fetch);
-  void abort() { active_ = false; }
+  void abort();
   void take_chunk(VirtualCopies& donor, Connection& connection, const Packet& packet);
   void take_refusal(const Packet& packet);
   void connection_broke(const Connection& connection, std::uint32_t epoch);
@@ -190,10 +190,10 @@ class VirtualPeer final : public VirtualMachine {
   void take_down(MachineState state, bool silent = false);
   void wake();
 
-  void act(gossip::Send& send);
+  void act(gossip::Send& send) { send_to(send.to, std::move(send.message)); }
   void act(const gossip::Prepare& prepare);
-  void act(const gossip::TryDial&) {}
-  void act(const gossip::AnswerCall&) {}
+  void act(const gossip::TryDial& dial) { try_dial(dial); }
+  void act(const gossip::AnswerCall& call) { answer_call(call); }
   void act(const gossip::FetchState& fetch) { copies_.fetch(fetch); }
   void act(const gossip::AbortFetch&) { copies_.abort(); }
   void act(const gossip::StartTraining& start);

@@ -88,6 +88,13 @@ class IncidentPlayer {
   void play_one(const Drift& it) { mishaps(it.machine).clock_rate = it.rate; }
   void play_one(const Poison& it) { mishaps(it.machine).poisons.push_back(it); }
   void play_one(const Mutation& it) { world_.mutations.push_back(it); }
+  void play_one(const Router& it) { peers_[it.machine]->hide(it.knows); }
+  void play_one(const Relay& it) { peers_[it.machine]->relay(it.bandwidth); }
+  void play_one(const Move& it) {
+    peers_[it.machine]->reach().finds_address = true;
+    world_.queue.schedule(it.at, [this, it] { peers_[it.machine]->move(); });
+  }
+  void play_one(const NoNames& it) { world_.network.block_dials(it.machine, {it.from, it.to}); }
   void play_one(const Cut& it) {
     world_.network.cut(it.source, it.target, {it.from, it.to});
     if (it.both_ways) world_.network.cut(it.target, it.source, {it.from, it.to});
@@ -205,6 +212,12 @@ std::optional<std::uint32_t> World::machine_of(PeerId id) const {
   const auto found = shared_.by_id.find(id.value);
   return found == shared_.by_id.end() ? std::nullopt : std::optional(found->second);
 }
+
+bool World::can_be_dialed(std::uint32_t i, const Address& address) const {
+  return can_be_dialed(i) && peers_[i]->address() == address;
+}
+
+bool World::linked(std::uint32_t a, std::uint32_t b) const { return shared_.network.are_linked(a, b); }
 
 Duration World::paused_within(std::uint32_t i, Instant from, Instant to) const {
   return peers_[i]->mishaps().paused_within(from, to);

@@ -98,6 +98,9 @@ class Watcher {
   // counts as half applied.
   virtual void half_applied(std::uint32_t /*machine*/, std::uint64_t /*exchange*/, std::size_t /*chunk*/) {}
 
+  virtual void circuit_opened(std::uint32_t /*relay*/, std::uint32_t /*requester*/,
+                              std::uint32_t /*target*/) {}
+
   virtual void poison_arrived(std::uint32_t /*machine*/, std::uint32_t /*from*/, bool /*refused*/) {}
   virtual void mutation_arrived(std::uint32_t /*machine*/, std::uint32_t /*from*/, bool /*refused*/) {}
 };
