@@ -28,6 +28,7 @@ std::string seconds(Duration d) { return fmt::format("{:.3f} s", to_seconds(d));
 
 void Checkers::watch(const World& world) {
   world_ = &world;
+  reach_.watch(world);
   const WorldOptions& options = world.options();
   const Rule rule = options.rules->rule;
   const bool equal = options.rules->shares == Shares::equal;
@@ -79,6 +80,7 @@ void Checkers::started(std::uint32_t machine) {
   instance.began = world_->now();
   instance.first_exchange = std::uint64_t{world_->machine(machine).membership->self().incarnation} << 32;
   instance.machine = machine;
+  reach_.started(machine);
   seen_[machine].clear();
   shadows_[machine] = {};
   energy_ = -1;
@@ -100,6 +102,7 @@ void Checkers::event(std::uint32_t machine, const gossip::Event& event) {
   const auto* ended = std::get_if<gossip::ExchangeEnded>(&event);
   if (ended == nullptr) return;
   std::erase(instance_of(machine).under_way, ended->exchange);
+  reach_.exchange_ended(machine, ended->exchange, ended->outcome != gossip::Outcome::aborted);
   if (ended->outcome == gossip::Outcome::aborted) ++counts_.exchanges_aborted;
   if (ended->outcome != gossip::Outcome::completed) return;
   ++counts_.exchanges_completed;
@@ -110,12 +113,14 @@ void Checkers::event(std::uint32_t machine, const gossip::Event& event) {
 }
 
 void Checkers::action(std::uint32_t machine, const gossip::Action& action) {
+  if (const auto finding = reach_.action(machine, action, faults_over_)) violate(11, "{}", *finding);
   if (std::holds_alternative<gossip::StopTraining>(action)) shadows_[machine].stopped = true;
   if (std::holds_alternative<gossip::Finish>(action)) instance_of(machine).leaving = true;
   Instance& self = instance_of(machine);
   if (const auto* abort = std::get_if<gossip::AbortExchange>(&action)) {
     ++counts_.exchanges_aborted;
     std::erase(self.under_way, abort->exchange);
+    reach_.exchange_ended(machine, abort->exchange, false);
   }
   if (const auto* begin = std::get_if<gossip::BeginExchange>(&action))
     self.under_way.push_back(begin->exchange);
@@ -134,6 +139,11 @@ void Checkers::poison_arrived(std::uint32_t machine, std::uint32_t from, bool re
 void Checkers::mutation_arrived(std::uint32_t machine, std::uint32_t from, bool refused) {
   ++counts_.mutations_refused;
   if (!refused) violate(1, "{} accepted a frame of {} with a flipped bit", name(machine), name(from));
+}
+
+void Checkers::circuit_opened(std::uint32_t relay, std::uint32_t requester, std::uint32_t target) {
+  ++counts_.circuits;
+  if (const auto finding = reach_.circuit_opened(relay, requester, target)) violate(11, "{}", *finding);
 }
 
 // ---- numbers ----

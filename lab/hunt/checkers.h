@@ -1,12 +1,20 @@
-// The invariants of every virtual world: ten statements about exchanges and membership. A Checkers observes
-// the world after each event. It keeps a shadow of each replica, a ledger of the sum of all parameters, and
-// the latest known view of each peer. It reports the first statement that is violated, as a sentence.
+// The invariants of every virtual world: eleven statements about exchanges and membership. A Checkers
+// observes the world after each event. It keeps a shadow of each replica, a ledger of the sum of all
+// parameters, and the latest known view of each peer. It reports the first statement that is violated, as a
+// sentence.
 //
-//   1 a mutated frame changes nothing          6 after the faults all peers exchange, and their views are
-//   equal 2 the sum of all parameters is conserved   7 no peer slows another one 3 no mix raises the energy
-//   8 dead peers are found dead and live ones alive, permanently 4 no replica accepts poison                9
-//   every queue is bounded, every deadline is in the future 5 no stale snapshot is mixed              10 the
-//   same seed gives the same run (lab/hunt/hunt.h)
+//    1 a mutated frame changes nothing
+//    2 the sum of all parameters is conserved
+//    3 no mix raises the energy
+//    4 no replica accepts poison
+//    5 no stale snapshot is mixed
+//    6 after the faults all peers exchange, and their views are equal
+//    7 no peer slows another one
+//    8 dead peers are found dead and live ones alive, permanently
+//    9 every queue is bounded, every deadline is in the future
+//   10 the same seed gives the same run (lab/hunt/hunt.h)
+//   11 after the faults, each record has an address exactly if others can dial the peer there, and homes
+//      that live; peers use only ways that exist
 //
 // The meaning of 2 and 3 depends on the rule. Pairwise averaging in float32 is checked exactly. With pairwise
 // in other payloads, d-psgd and choco, both sides of a chunk must move by opposite vectors. With push-sum,
@@ -28,6 +36,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "lab/hunt/reach_checks.h"
 #include "lab/world/world.h"
 
 namespace starling::lab {
@@ -62,12 +71,14 @@ class Checkers : public Watcher {
   // under way have ended, and two periods of the topology. Each link has its turn once per period, and peers
   // that are not in step may miss the first one.
   Duration barrier() const;
+  const ReachChecks& reach() const { return reach_; }
 
   const std::optional<Violation>& violation() const { return violation_; }
 
   struct Counts {
     std::uint64_t poison_refused = 0, mutations_refused = 0;  // chunks, frames
     std::uint64_t exchanges_completed = 0, exchanges_aborted = 0, half_applied_chunks = 0;
+    std::uint64_t circuits = 0;
   };
   const Counts& counts() const { return counts_; }
 
@@ -86,6 +97,7 @@ class Checkers : public Watcher {
   void answered(const Mix& mix) override;
   void completed(const Mix& mix) override;
   void half_applied(std::uint32_t machine, std::uint64_t exchange, std::size_t chunk) override;
+  void circuit_opened(std::uint32_t relay, std::uint32_t requester, std::uint32_t target) override;
   void poison_arrived(std::uint32_t machine, std::uint32_t from, bool refused) override;
   void mutation_arrived(std::uint32_t machine, std::uint32_t from, bool refused) override;
 
@@ -179,6 +191,7 @@ class Checkers : public Watcher {
   std::unordered_map<std::uint64_t, std::size_t> by_id_;
   std::vector<std::size_t> current_;     // by machine: its latest instance
   std::vector<std::vector<Seen>> seen_;  // by machine and instance: the latest known view
+  ReachChecks reach_;
   bool faults_over_ = false;
   std::uint64_t looks_ = 0;
 };

@@ -24,6 +24,10 @@ using std::chrono::milliseconds;
 constexpr Instant kFaultsBegin{std::chrono::seconds(4)};
 constexpr Instant kFaultsEnd{std::chrono::seconds(40)};
 constexpr Duration kLookEvery = milliseconds(100);
+// Peers ask whether they can be dialed at intervals of up to 45 s, and an answer takes up to 10 s. Then the
+// others learn of it.
+constexpr Duration kReachLimit = std::chrono::seconds(120);
+constexpr Duration kReachSettles = std::chrono::seconds(10);
 constexpr std::uint64_t kTwiceEvery = 64;
 
 // Adds a random value to every float at each of its first steps; later steps add nothing (rate 0).
@@ -61,6 +65,10 @@ double log_uniform(Random& random, double low, double high) {
   return std::exp(random.uniform(std::log(low), std::log(high)));
 }
 
+std::uint32_t servers_of(const WorldOptions& world) {
+  return world.rules->servers.shards + world.rules->servers.racks;
+}
+
 // The first machines are servers, the others train.
 void draw_servers(Random& random, WorldOptions& world) {
   gossip::RunRules& rules = *world.rules;
@@ -71,8 +79,7 @@ void draw_servers(Random& random, WorldOptions& world) {
   } else if (world.machines.size() >= 6) {
     rules.servers.racks = static_cast<std::uint32_t>(random.below(3));
   }
-  for (std::uint32_t k = 0; k < rules.servers.shards + rules.servers.racks; ++k)
-    world.machines[k].name = "s" + std::to_string(k);
+  for (std::uint32_t k = 0; k < servers_of(world); ++k) world.machines[k].name = "s" + std::to_string(k);
 }
 
 // The number of rules that exchange: they come first in the table of rules.
@@ -159,6 +166,19 @@ void draw_membership(Random& random, gossip::MembershipOptions& membership) {
   membership.quarantine = std::chrono::seconds(5);
 }
 
+// Peers of which neither can be dialed probe each other through a third one: four hops, which must take less
+// than the interval of the probes.
+void shorten_hops(WorldOptions& world) {
+  const bool any = std::ranges::any_of(world.incidents, [](const Incident& it) {
+    return std::holds_alternative<Router>(it) || std::holds_alternative<Move>(it);
+  });
+  const double hop = to_seconds(world.network.latency + world.network.latency_jitter);
+  const double factor = to_seconds(world.peer.membership.probe_interval) / 16 / hop;
+  if (!any || factor >= 1) return;
+  world.network.latency = from_seconds(factor * to_seconds(world.network.latency));
+  world.network.latency_jitter = from_seconds(factor * to_seconds(world.network.latency_jitter));
+}
+
 CheckSetting bounds_of(const WorldOptions& world) {
   const auto& membership = world.peer.membership;
   const auto n = static_cast<double>(world.machines.size());
@@ -171,6 +191,10 @@ CheckSetting bounds_of(const WorldOptions& world) {
       (2 * n - 1) * interval + 2 * suspicion + 4 * std::ceil(std::log2(n + 1)) * interval;
   check.detection = from_seconds(1.02 * detection + 1);
   check.recovery = from_seconds(1.02 * (1.25 * to_seconds(membership.retry.max) + detection) + 1);
+  // A connection with a machine that has moved is missed after a write.
+  if (std::ranges::any_of(world.incidents,
+                          [](const Incident& it) { return std::holds_alternative<Move>(it); }))
+    check.recovery += world.network.write_limit + world.network.dial_limit;
   return check;
 }
 
@@ -202,8 +226,11 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   }
   draw_rule(random, options.rule, world);
   const Faults faults = *Faults::named(options.faults);
-  FaultDraw drawn = draw(seed, faults, {n, kFaultsBegin, kFaultsEnd});
+  // The first machine may begin the run; workers have to reach their servers.
+  const std::uint32_t servers = traits(world.rules->rule).has_servers() ? servers_of(world) : 0;
+  FaultDraw drawn = draw(seed, faults, {n, kFaultsBegin, kFaultsEnd, std::max(1U, servers)});
   world.incidents = std::move(drawn.incidents);
+  shorten_hops(world);
   world.network.tail_chance = faults.links.tail_chance;
   world.network.tail_factor = 100;
   world.network.tail_until = kFaultsEnd;
@@ -235,6 +262,9 @@ struct Counter {
   void operator()(const Partition&) const { ++totals.partitions; }
   void operator()(const Clog&) const { ++totals.clogs; }
   void operator()(const Reset&) const { ++totals.resets; }
+  void operator()(const Router&) const { ++totals.routers; }
+  void operator()(const Move&) const { ++totals.moves; }
+  void operator()(const NoNames&) const { ++totals.name_failures; }
   void operator()(const HalfOpen&) const { ++totals.half_opens; }
   template <class Other>
   void operator()(const Other&) const {}
@@ -246,7 +276,7 @@ struct Count {
   const char *key, *one, *many;
 };
 using T = HuntTotals;
-constexpr std::array<Count, 13> kFaults = {{
+constexpr std::array<Count, 16> kFaults = {{
     {&T::crashes, "crashes", "crash", "crashes"},
     {&T::leaves, "leaves", "leave", "leaves"},
     {&T::restarts, "restarts", "restart", "restarts"},
@@ -260,6 +290,9 @@ constexpr std::array<Count, 13> kFaults = {{
     {&T::rewirings, "rewirings", "change of topology", "changes of topology"},
     {&T::losses, "losses", "lost replica", "lost replicas"},
     {&T::lies, "lies", "time of lies", "times of lies"},
+    {&T::routers, "routers", "router", "routers"},
+    {&T::moves, "moves", "new address", "new addresses"},
+    {&T::name_failures, "name_failures", "failure of names", "failures of names"},
 }};
 constexpr Count kSeeds{&T::seeds, "seeds", "seed", "seeds"};
 constexpr Count kBroken{&T::connections_broken, "connections_broken", "connection", "connections"};
@@ -267,6 +300,7 @@ constexpr Count kPoison{&T::poison_refused, "poisoned_chunks_refused", "poisoned
 constexpr Count kMutations{&T::mutations_refused, "mutated_frames_refused", "mutated frame",
                            "mutated frames"};
 constexpr Count kCompleted{&T::exchanges_completed, "completed", "exchange", "exchanges"};
+constexpr Count kCircuits{&T::circuits, "circuits", "circuit", "circuits"};
 constexpr Count kHalfApplied{&T::half_applied_chunks, "half_applied_chunks", "chunk", "chunks"};
 
 void add(HuntTotals& sum, const HuntTotals& totals) {
@@ -275,7 +309,7 @@ void add(HuntTotals& sum, const HuntTotals& totals) {
   using Number = std::uint64_t HuntTotals::*;
   for (const Number count : std::initializer_list<Number>{
            kSeeds.count, kBroken.count, kPoison.count, kMutations.count, kCompleted.count, kHalfApplied.count,
-           &T::happenings, &T::exchanges_aborted})
+           kCircuits.count, &T::happenings, &T::exchanges_aborted})
     sum.*count += totals.*count;
 }
 
@@ -334,6 +368,8 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
     }
     if (world.now() < next_look) continue;
     checkers.look();
+    if (faults_over && checkers.reach().addresses_differ() && world.now() < kFaultsEnd + kReachLimit)
+      scenario.end = std::max(scenario.end, world.now() + kReachSettles);
     next_look = world.now() + kLookEvery;
   }
   checkers.finish();
@@ -395,9 +431,10 @@ std::string summary_text(const HuntOptions& options, const HuntOutcome& outcome)
   std::string text =
       fmt::format("{}, {:.1f} virtual hours", words(t, kSeeds), to_seconds(t.virtual_time) / 3600);
   for (const Count& count : kFaults) text += (&count == kFaults.data() ? ": " : ", ") + words(t, count);
-  text += fmt::format("\n{} broke; {} and {} were refused; {} completed, {} aborted, {} half applied\n",
-                      words(t, kBroken), words(t, kPoison), words(t, kMutations), words(t, kCompleted),
-                      t.exchanges_aborted, words(t, kHalfApplied));
+  text += fmt::format(
+      "\n{} broke; {} and {} were refused; {} completed, {} aborted, {} half applied; {} opened\n",
+      words(t, kBroken), words(t, kPoison), words(t, kMutations), words(t, kCompleted), t.exchanges_aborted,
+      words(t, kHalfApplied), words(t, kCircuits));
   if (!outcome.failure) return text + "no violation\n";
   const auto& [seed, violation] = *outcome.failure;
   return text + fmt::format("seed {} violates statement {} at {:.3f} s: {}\n{}\n", seed, violation.statement,
@@ -419,7 +456,7 @@ std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
                            {"virtual_seconds", to_seconds(t.virtual_time)},
                            {"happenings", t.happenings}};
   for (const Count& it : kFaults) object[it.key] = t.*it.count;
-  for (const Count& it : {kBroken, kPoison, kMutations}) object[it.key] = t.*it.count;
+  for (const Count& it : {kBroken, kPoison, kMutations, kCircuits}) object[it.key] = t.*it.count;
   object["exchanges"] = {{"completed", t.exchanges_completed},
                          {"aborted", t.exchanges_aborted},
                          {"half_applied_chunks", t.half_applied_chunks}};

@@ -32,7 +32,8 @@ struct HuntTotals : Checkers::Counts {
   Duration virtual_time{0};
   std::uint64_t happenings = 0;  // of the event queue
   std::uint64_t crashes = 0, leaves = 0, restarts = 0, pauses = 0, slownesses = 0, partitions = 0, cuts = 0,
-                clogs = 0, resets = 0, half_opens = 0, rewirings = 0, losses = 0, lies = 0;
+                clogs = 0, resets = 0, half_opens = 0, rewirings = 0, losses = 0, lies = 0, routers = 0,
+                moves = 0, name_failures = 0;
   std::uint64_t connections_broken = 0;
 };
 

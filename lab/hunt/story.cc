@@ -122,6 +122,11 @@ class Story final : public Checkers {
     Checkers::half_applied(machine, exchange, chunk);
   }
 
+  void circuit_opened(std::uint32_t relay, std::uint32_t requester, std::uint32_t target) override {
+    tell(relay, fmt::format("relays between {} and {}", name(requester), name(target)));
+    Checkers::circuit_opened(relay, requester, target);
+  }
+
   void poison_arrived(std::uint32_t machine, std::uint32_t from, bool refused) override {
     tell(machine, fmt::format("{} a poisoned chunk of {}", refused ? "refuses" : "accepts", name(from)));
     Checkers::poison_arrived(machine, from, refused);

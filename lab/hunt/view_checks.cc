@@ -111,9 +111,9 @@ void Checkers::check_claims(std::uint32_t viewer, const Instance& instance, cons
   if (member.phase > self.phase && member.incarnation == self.incarnation)
     violate(8, "{} is in phase {} in the view of {}, and in phase {} in truth", called(instance),
             static_cast<int>(member.phase), name(viewer), static_cast<int>(self.phase));
-  if (member.address != self.address)
-    violate(8, "{} listens at {}, and at {} in the view of {}", called(instance), to_string(self.address),
-            to_string(member.address), name(viewer));
+  if (!reach_.is_stated(member, self))
+    violate(8, "{} states the address {}, and in the view of {} {} or other homes", called(instance),
+            to_string(self.address), name(viewer), to_string(member.address));
 }
 
 Duration Checkers::barrier() const {
@@ -171,7 +171,9 @@ void Checkers::finish() {
     if (!first) first = i;
     check_final_exchanges(i, replicas && (served_ ? is_served(i) : alive.size() > 1));
     check_final_steps(i);
+    if (const auto finding = reach_.final_record(i)) violate(11, "{}", *finding);
   }
+  if (const auto finding = reach_.final_calls()) violate(11, "{}", *finding);
   check_counted();
 }
 

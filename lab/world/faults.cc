@@ -107,7 +107,7 @@ struct Teller {
   std::string operator()(const Router& r) const {
     return name(r.machine) + " is behind a router" + (r.knows ? "" : " and does not know it");
   }
-  std::string operator()(const Relay& r) const {
+  std::string operator()(const Relaying& r) const {
     return fmt::format("{} relays {} bit/s", name(r.machine), r.bandwidth);
   }
   std::string operator()(const Move& m) const {
@@ -132,9 +132,9 @@ class Drawer {
     pillar_.assign(setting.machines, false);
     const std::vector<std::uint32_t> all = shuffled_machines();
     for (std::size_t i = 0; i < std::min<std::size_t>(2, all.size()); ++i) pillar_[all[i]] = true;
-    // The first machine may begin the run, and a pillar does not end.
+    // One that can be dialed has to be up at any time: a pillar.
     fixed_.assign(setting.machines, false);
-    fixed_[0] = true;
+    std::fill_n(fixed_.begin(), std::min(setting.machines, setting.reachable), true);
     const bool is_enough = setting.machines <= 3 && pillar_[0];
     if (!is_enough) fixed_[all[0] != 0 || all.size() == 1 ? all[0] : all[1]] = true;
   }
@@ -329,7 +329,7 @@ class Drawer {
     for (const std::uint32_t i : shuffled_machines()) {
       if (hidden_[i] || relays == 0) continue;
       --relays;
-      add(Relay{i, static_cast<std::uint64_t>(std::pow(10, random_.uniform(6, 8)))});
+      add(Relaying{i, static_cast<std::uint64_t>(std::pow(10, random_.uniform(6, 8)))});
     }
     for_machines(31, reach.moves, [&](std::uint32_t i) {
       const Instant at = when();

@@ -150,7 +150,7 @@ struct Router {  // the machine is always behind a router: nobody can dial it
   std::uint32_t machine;
   bool knows;  // it does not listen; otherwise it has to find out
 };
-struct Relay {  // the machine always relays for those that cannot be dialed
+struct Relaying {  // the machine always relays for those that cannot be dialed
   std::uint32_t machine;
   std::uint64_t bandwidth;  // bits per second
 };
@@ -165,7 +165,7 @@ struct NoNames {  // new connections by name hang
 
 using Incident =
     std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Lies, Loss, Cut, Partition, Clog,
-                 PoorLinks, Reset, HalfOpen, Rewiring, Mutation, Router, Relay, Move, NoNames>;
+                 PoorLinks, Reset, HalfOpen, Rewiring, Mutation, Router, Relaying, Move, NoNames>;
 
 Instant beginning(const Incident& incident);
 // "At 12.304 s p3 loses its power; at 18.100 s it is back as a new instance, without a cache."
@@ -234,7 +234,8 @@ struct Faults {
 
 struct FaultSetting {
   std::uint32_t machines;
-  Instant from, to;  // all faults begin and end within this time
+  Instant from, to;             // all faults begin and end within this time
+  std::uint32_t reachable = 1;  // the first machines, which can always be dialed at the same address
 };
 
 struct FaultDraw {

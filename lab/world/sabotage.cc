@@ -2,6 +2,7 @@
 
 #include <array>
 #include <deque>
+#include <map>
 #include <variant>
 #include <vector>
 
@@ -67,6 +68,35 @@ struct ForgottenRefutation : Sabotage {
   }
 };
 
+struct CallsNotPassedOn : Sabotage {
+  void before(std::uint32_t, PeerId self, gossip::Event& event) override {
+    const auto* const received = std::get_if<gossip::Received>(&event);
+    const auto* const call = received != nullptr ? std::get_if<wire::Call>(&received->message) : nullptr;
+    if (call != nullptr && call->target != self) event = gossip::Tick{};
+  }
+};
+
+// What others say about how a member is reached stays as it was first.
+struct OldRecords : Sabotage {
+  enum class Keeps : std::uint8_t { address, homes };
+  explicit OldRecords(Keeps what) : keeps(what) {}
+  void before_start(gossip::MembershipOptions& options) override { options.guards.signatures = false; }
+  void before(std::uint32_t, PeerId self, gossip::Event& event) override {
+    auto* const members = members_of(event);
+    if (members == nullptr) return;
+    for (wire::Member& member : *members) {
+      if (member.id == self) continue;
+      if (keeps == Keeps::address && member.address)
+        member.address = addresses.try_emplace(member.id, member.address).first->second;
+      if (keeps == Keeps::homes && !member.homes.empty())
+        member.homes = homes.try_emplace(member.id, member.homes).first->second;
+    }
+  }
+  Keeps keeps;
+  std::map<PeerId, Address> addresses;
+  std::map<PeerId, std::vector<PeerId>> homes;
+};
+
 struct MissingGuard : Sabotage {
   explicit MissingGuard(bool gossip::Guards::*missing) : guard(missing) {}
   void before_start(gossip::MembershipOptions& options) override { options.guards.*guard = false; }
@@ -76,9 +106,18 @@ struct MissingGuard : Sabotage {
 }  // namespace
 
 const char* name(PlantedBug bug) {
-  static constexpr std::array<const char*, 9> kNames = {
-      "lost mass",     "resurrected peer",    "unbounded queue",  "idle deadline", "forgotten refutation",
-      "no signatures", "no bound of samples", "no introductions", "no own probe"};
+  static constexpr std::array<const char*, 12> kNames = {"lost mass",
+                                                         "resurrected peer",
+                                                         "unbounded queue",
+                                                         "idle deadline",
+                                                         "forgotten refutation",
+                                                         "no signatures",
+                                                         "no bound of samples",
+                                                         "no introductions",
+                                                         "no own probe",
+                                                         "calls are not passed on",
+                                                         "homes are never replaced",
+                                                         "a moved member keeps its old record"};
   return kNames.at(static_cast<std::size_t>(bug));
 }
 
@@ -102,6 +141,12 @@ std::unique_ptr<Sabotage> plant(PlantedBug bug, std::uint64_t seed) {
       return std::make_unique<MissingGuard>(&gossip::Guards::introductions);
     case PlantedBug::no_own_probe:
       return std::make_unique<MissingGuard>(&gossip::Guards::own_probe);
+    case PlantedBug::calls_not_passed_on:
+      return std::make_unique<CallsNotPassedOn>();
+    case PlantedBug::homes_never_replaced:
+      return std::make_unique<OldRecords>(OldRecords::Keeps::homes);
+    case PlantedBug::moved_keeps_old_record:
+      return std::make_unique<OldRecords>(OldRecords::Keeps::address);
   }
   return nullptr;
 }

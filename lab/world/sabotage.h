@@ -39,6 +39,9 @@ enum class PlantedBug : std::uint8_t {
   no_bound_of_samples,
   no_introductions,
   no_own_probe,
+  calls_not_passed_on,
+  homes_never_replaced,    // other peers keep the first homes of a member
+  moved_keeps_old_record,  // and its first address
 };
 const char* name(PlantedBug bug);
 

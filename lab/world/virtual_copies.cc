@@ -17,9 +17,9 @@ void VirtualCopies::fetch(const gossip::FetchState& fetch) {
   ++attempt_;
   active_ = true;
   if (fetch.afresh) in_place_ = 0;
-  Connection* const found = machine_.bulk_to(fetch.donor);
+  Connection* const found = reach_.bulk_to(fetch.donor);
   if (found == nullptr) {
-    machine_.later(machine_.now() + world_.network.latency(), [this, attempt = attempt_] {
+    machine_.later(machine_.now() + world_.network.options().latency, [this, attempt = attempt_] {
       if (attempt_ == attempt) lose("the donor is nowhere, or this peer itself", false);
     });
     return;

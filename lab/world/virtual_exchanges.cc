@@ -33,9 +33,9 @@ std::span<const float> floats_of(const Parcel& parcel) {
 // ---- exchanges that this peer begins ----
 
 void VirtualExchanges::begin(const gossip::BeginExchange& begin) {
-  Connection* const found = machine_.bulk_to(begin.partner);
+  Connection* const found = reach_.bulk_to(begin.partner);
   if (found == nullptr) {
-    machine_.later(machine_.now() + world_.network.latency(), [this, exchange = begin.exchange] {
+    machine_.later(machine_.now() + world_.network.options().latency, [this, exchange = begin.exchange] {
       machine_.step(gossip::ExchangeEnded{exchange, gossip::Outcome::aborted});
     });
     return;
@@ -53,7 +53,7 @@ void VirtualExchanges::begin(const gossip::BeginExchange& begin) {
   own.epoch = connection.epoch;  // send() may have replaced a broken connection
   send_chunks(own);
   if (own.offering.over()) {  // an exchange of zero cells; time must pass, or the next would follow at once
-    const Duration pause = std::max<Duration>(world_.network.latency(), std::chrono::milliseconds(1));
+    const Duration pause = std::max<Duration>(world_.network.options().latency, std::chrono::milliseconds(1));
     machine_.later(machine_.now() + pause, [this, exchange = begin.exchange] {
       if (Own* const empty = this->own(exchange)) end_own(*empty);
     });

@@ -9,6 +9,7 @@
 #include "gossip/actions.h"
 #include "lab/world/learner.h"
 #include "lab/world/virtual_machine.h"
+#include "lab/world/virtual_reach.h"
 #include "training/exchange/sides.h"
 
 namespace starling::lab {
@@ -26,8 +27,8 @@ class VirtualExchanges {
     Block reply_room{};
   };
 
-  VirtualExchanges(VirtualMachine& machine, VirtualReplica& replica, Surroundings& world)
-      : machine_(machine), replica_(replica), world_(world) {}
+  VirtualExchanges(VirtualMachine& machine, VirtualReach& reach, VirtualReplica& replica, Surroundings& world)
+      : machine_(machine), reach_(reach), replica_(replica), world_(world) {}
 
   // The actions of this peer's core.
   void begin(const gossip::BeginExchange& begin);
@@ -88,6 +89,7 @@ class VirtualExchanges {
   void end_answers(const Connection& connection, std::uint32_t epoch);
 
   VirtualMachine& machine_;
+  VirtualReach& reach_;
   VirtualReplica& replica_;
   Surroundings& world_;
   std::list<Own> owns_;  // more than one only if the rule is in lock-step or has servers

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,7 +13,6 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "gossip/actions.h"
 #include "gossip/events.h"
 #include "lab/world/event_queue.h"
 #include "lab/world/mishaps.h"
@@ -25,6 +23,7 @@
 namespace starling::lab {
 
 class VirtualMachine;
+class VirtualReach;
 
 // What all machines of a world share: time, the network, random numbers, the directory, and the watcher.
 struct Surroundings {
@@ -35,7 +34,8 @@ struct Surroundings {
         random(options.seed),
         ids(random.split(2)),
         spoiling(random.split(3)),
-        network(options.network, random.split(1), queue, host),
+        conditions(options.network.latency, options.network.bandwidth),
+        network(options.network, conditions, random.split(1), queue, host),
         watcher(options.watcher != nullptr ? *options.watcher : nobody),
         sabotage(options.sabotage) {}
 
@@ -59,6 +59,7 @@ struct Surroundings {
   std::vector<float> first_parameters;
   Random random, ids, spoiling;
   EventQueue queue;
+  NetworkConditions conditions;
   VirtualNetwork network;
   Watcher nobody{};  // stands in if the options name no watcher
   Watcher& watcher;
@@ -88,11 +89,16 @@ class VirtualMachine {
 
   // Passes an event to the peer's core and executes its actions. Does nothing unless up().
   virtual void step(gossip::Event event) = 0;
+  virtual VirtualReach& reach() = 0;
 
   std::uint32_t index() const { return index_; }
   const MachineOptions& options() const { return world_.options.machines[index_]; }
   // Where others can dial it, unless it is behind a router: then the source of its connections.
   const Address& address() const { return address_; }
+  void move_to(Address address) {
+    address_ = std::move(address);
+    world_.by_host[address_.host] = index_;
+  }
   PeerId id() const { return id_; }             // of the latest instance
   std::uint32_t life() const { return life_; }  // number of the latest instance
   MachineState state() const { return state_; }
@@ -102,25 +108,6 @@ class VirtualMachine {
   const Mishaps& mishaps() const { return mishaps_; }
   Random& random() { return random_; }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
-
-  // ---- reach ----
-  struct Reach {
-    bool listens = true;
-    bool finds_address = false;  // its core asks members where they can dial it
-    std::uint64_t relays = 0;    // bits per second
-  };
-  Reach& reach() { return reach_; }
-  const Reach& reach() const { return reach_; }
-  // What the Hellos of this machine state, with the source of its connections as the host.
-  Address stated_address() const { return reach_.listens ? address_ : Address{}; }
-  // The machine is behind a router from now on. `knows`: it does not listen.
-  void hide(bool knows);
-  void relay(std::uint64_t bandwidth);
-  // It has another address from now on.
-  void move();
-  // The connection for an exchange or a copy, which the first packet opens if it does not stand; null if
-  // nobody can be there.
-  Connection* bulk_to(const Endpoint& to);
 
   Instant now() const { return world_.now(); }
   Instant local_now() const { return mishaps_.local(now()); }
@@ -177,38 +164,14 @@ class VirtualMachine {
     silent_ = silent;
   }
 
-  // Sends a control message, as transport::LinkTable does.
-  void send_to(const Endpoint& to, wire::Message message);
-  // Tries a new connection.
-  void try_dial(const gossip::TryDial& dial);
-  void answer_call(const gossip::AnswerCall& call);
-  // Reports that the connection with this machine broke.
-  gossip::Unreachable unreachable(std::uint32_t machine) const;
-
   Surroundings& world_;
 
  private:
-  struct Reached {
-    VirtualMachine* machine = nullptr;  // null: nobody
-    Opening opening = Opening::dial;
-  };
-  VirtualMachine* instance(PeerId id) const;
-  Reached dialed(const Endpoint& to) const;
-  Reached reached(const Endpoint& to, wire::Purpose purpose) const;
-  void report_unreachable(const Endpoint& to, Duration after, const char* why);
-  void place_call(const Endpoint& to, wire::Purpose purpose, std::uint64_t number);
-  void request_circuit(Connection& connection, const Endpoint& to, std::uint64_t number);
-  void begin_circuit(Connection& connection, std::uint64_t number, PeerId target);
-  void complete_circuit(std::uint64_t number);
   void spoil(const Poison& poison, Packet& packet);
 
   Random random_;
   std::uint32_t index_;
   Address address_;
-  Reach reach_;
-  std::uint32_t moves_ = 0;
-  std::map<std::uint32_t, Endpoint> used_;            // by machine: as it was reached last, if not as usual
-  std::map<std::uint64_t, Connection*> requested_{};  // circuits that this machine is about to relay
   std::uint32_t life_ = 0;
   PeerId id_;
   MachineState state_ = MachineState::waiting;

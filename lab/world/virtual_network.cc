@@ -17,7 +17,7 @@ std::uint64_t key_of(std::uint32_t a, std::uint32_t b) { return std::uint64_t{a}
 
 bool VirtualNetwork::are_linked(std::uint32_t a, std::uint32_t b) const {
   const auto found = connections_.find(key_of(std::min(a, b), std::max(a, b)));
-  return found != connections_.end() && found->second.stands;
+  return found != connections_.end() && found->second.stands_for(a);
 }
 
 Connection& VirtualNetwork::connection(std::uint32_t dialer, std::uint32_t acceptor, wire::Purpose purpose) {
@@ -125,9 +125,10 @@ void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packe
   }
   const bool is_lost = reach == NetworkHost::Reach::silent || (!c.stands && is_dial_lost(c, from));
   Instant clear = is_lost ? kNever : clear_of_cuts(c, from);
-  if (!c.stands && clear != kNever) clear = std::max({clear, clear_of_cuts(to, from), host_.awake(to)});
+  if (!c.stands && clear != kNever)
+    clear = std::max({clear, conditions_.clear_of_cuts(now, to, from), host_.awake(to)});
   if (clear > now) return stall(c, from, std::move(packet), clear);
-  const Conditions found = conditions(c, from);
+  const NetworkConditions::OfPacket found = of(c, from);
   // The port forwards a chunk bit by bit, so the slower of port and link determines when its last bit leaves.
   // Waiting for other connections of the same port does not count as a stalled write.
   const Duration in_port = port_time(*packet);
@@ -197,7 +198,9 @@ void VirtualNetwork::stall(Connection& c, std::uint32_t from, PacketPtr packet, 
   const std::uint32_t stall = ++way.stalls;
   const Instant now = queue_.now();
   const bool waits = way.opening == Opening::wait;
-  const Duration limit = c.stands ? options_.write_limit : waits ? call_limit() : options_.dial_limit;
+  const Duration limit = c.stands ? options_.write_limit
+                         : waits  ? options_.call_limit()
+                                  : options_.dial_limit;
   const bool in_time = clear != kNever && clear - now <= limit;
   if (in_time) {
     // TCP retries at doubling intervals, so it notices the end of the cut with a delay.
@@ -235,23 +238,11 @@ void VirtualNetwork::arrive(Connection& c, std::uint32_t epoch, std::uint32_t fr
   if (c.epoch == epoch && !way.waiting.empty()) pump(c, from);
 }
 
-bool VirtualNetwork::Shape::concerns(std::uint32_t from, std::uint32_t to) const {
-  const auto is_in = [](const std::vector<bool>& set, std::uint32_t i) { return i < set.size() && set[i]; };
-  if (others.empty()) return is_in(machines, from) || is_in(machines, to);
-  return (is_in(machines, from) && is_in(others, to)) || (is_in(machines, to) && is_in(others, from));
-}
-
-VirtualNetwork::Conditions VirtualNetwork::conditions(std::uint32_t from, std::uint32_t to) const {
-  LinkShape all;
-  for (const Shape& it : shapes_) {
-    if (it.interval.covers(queue_.now()) && it.concerns(from, to)) all = worse(all, it.shape);
-  }
-  return {all.latency.value_or(options_.latency), all.bandwidth.value_or(options_.bandwidth), all.drop};
-}
-
-VirtualNetwork::Conditions VirtualNetwork::conditions(const Connection& c, std::uint32_t from) const {
-  if (!c.via) return conditions(from, c.other(from));
-  const Conditions first = conditions(from, *c.via), second = conditions(*c.via, c.other(from));
+NetworkConditions::OfPacket VirtualNetwork::of(const Connection& c, std::uint32_t from) const {
+  const Instant now = queue_.now();
+  if (!c.via) return conditions_.of(now, from, c.other(from));
+  const NetworkConditions::OfPacket first = conditions_.of(now, from, *c.via),
+                                    second = conditions_.of(now, *c.via, c.other(from));
   return {first.latency + second.latency, std::min(first.bandwidth, second.bandwidth),
           1 - (1 - first.drop) * (1 - second.drop)};
 }
@@ -273,46 +264,17 @@ Duration VirtualNetwork::travel(Duration latency) {
 Instant VirtualNetwork::sent_by(const Connection& c, std::uint32_t from, Instant at, std::size_t bytes,
                                 double bandwidth) {
   const std::uint32_t to = c.other(from);
-  if (!c.via) return sent_by(from, to, at, bytes, bandwidth);
-  Relay& relay = relays_[*c.via];
-  relay.free_at =
-      std::max(at, relay.free_at) + from_seconds(static_cast<double>(bytes) * 8 / relay.bandwidth);
-  return std::max({relay.free_at, sent_by(from, *c.via, at, bytes, bandwidth),
-                   sent_by(*c.via, to, at, bytes, bandwidth)});
-}
-
-// When the last byte of a packet that begins at `at` leaves.
-Instant VirtualNetwork::sent_by(std::uint32_t from, std::uint32_t to, Instant at, std::size_t bytes,
-                                double bandwidth) const {
-  double left = static_cast<double>(bytes) * 8 / bandwidth;
-  if (const auto found = clogs_.find(key_of(from, to)); found != clogs_.end()) {
-    for (const Clog& clog : found->second) {
-      if (clog.interval.to <= at) continue;
-      const double before = to_seconds(clog.interval.from - at);
-      if (before >= left) break;
-      if (before > 0) {
-        left -= before;
-        at = clog.interval.from;
-      }
-      const double within = to_seconds(clog.interval.to - at) / clog.factor;
-      if (within >= left) return at + from_seconds(left * clog.factor);
-      left -= within;
-      at = clog.interval.to;
-    }
-  }
-  return at + from_seconds(left);
+  if (!c.via) return conditions_.sent_by(from, to, at, bytes, bandwidth);
+  return std::max({circuits_.passed(*c.via, at, bytes),
+                   conditions_.sent_by(from, *c.via, at, bytes, bandwidth),
+                   conditions_.sent_by(*c.via, to, at, bytes, bandwidth)});
 }
 
 // ---- opening ----
 
-bool VirtualNetwork::are_dials_blocked(std::uint32_t machine) const {
-  return machine < no_dials_.size() && std::ranges::any_of(no_dials_[machine], [this](const Interval& it) {
-           return it.covers(queue_.now());
-         });
-}
-
 bool VirtualNetwork::is_dial_lost(Connection& c, std::uint32_t from) const {
-  return c.way_from(from).opening != Opening::dial || is_hidden(c.other(from)) || are_dials_blocked(from);
+  return c.way_from(from).opening != Opening::dial || conditions_.is_hidden(c.other(from)) ||
+         conditions_.are_dials_blocked(queue_.now(), from);
 }
 
 // The connection stands now: what waited for that at either end is sent.
@@ -344,18 +306,17 @@ bool VirtualNetwork::await(Connection& c, std::uint32_t from, std::uint64_t numb
 }
 
 bool VirtualNetwork::open(Connection& c, std::uint64_t number, std::optional<std::uint32_t> via) {
-  if (!awaits(c, number)) return false;
+  if (!c.awaits(number)) return false;
   if (via) {
     c.via = via;
-    relays_[*via].circuits.push_back(&c);
-    ++circuits_opened_;
+    circuits_.add(*via, c);
   }
   established(c);
   return true;
 }
 
 void VirtualNetwork::refuse(Connection& c, std::uint64_t number) {
-  if (awaits(c, number)) sever(c, c.dialer, Duration{0}, std::nullopt);
+  if (c.awaits(number)) sever(c, c.dialer, Duration{0}, std::nullopt);
 }
 
 void VirtualNetwork::hang_up(Connection& c, std::uint32_t from) {
@@ -364,83 +325,29 @@ void VirtualNetwork::hang_up(Connection& c, std::uint32_t from) {
 
 std::optional<Duration> VirtualNetwork::dial_time(std::uint32_t from, std::uint32_t to) const {
   const Instant now = queue_.now();
-  if (is_hidden(to) || are_dials_blocked(from) || host_.reach(to) != NetworkHost::Reach::up)
+  if (conditions_.is_hidden(to) || conditions_.are_dials_blocked(queue_.now(), from) ||
+      host_.reach(to) != NetworkHost::Reach::up)
     return std::nullopt;
-  const Instant clear = std::max({clear_of_cuts(from, to), clear_of_cuts(to, from), host_.awake(to)});
+  const Instant clear = std::max(
+      {conditions_.clear_of_cuts(now, from, to), conditions_.clear_of_cuts(now, to, from), host_.awake(to)});
   if (clear == kNever || clear - now > options_.dial_limit) return std::nullopt;
   return clear - now + 4 * options_.latency;
-}
-
-std::size_t VirtualNetwork::circuits(std::uint32_t relay, std::uint32_t requester) const {
-  if (relay >= relays_.size()) return 0;
-  return static_cast<std::size_t>(
-      std::ranges::count(relays_[relay].circuits, requester, &Connection::dialer));
-}
-
-void VirtualNetwork::hide(std::uint32_t machine) {
-  hidden_.resize(std::max<std::size_t>(hidden_.size(), machine + std::size_t{1}));
-  hidden_[machine] = true;
-}
-
-void VirtualNetwork::set_relay(std::uint32_t machine, double bandwidth) {
-  relays_.resize(std::max<std::size_t>(relays_.size(), machine + std::size_t{1}));
-  relays_[machine].bandwidth = bandwidth;
 }
 
 // Breaks the circuits over this relay, or only those of one end.
 void VirtualNetwork::end_circuits(std::uint32_t relay, std::optional<std::uint32_t> end,
                                   Duration both_learn) {
-  if (relay >= relays_.size()) return;
-  const std::vector<Connection*> all = relays_[relay].circuits;
-  for (Connection* c : all)
+  for (Connection* c : circuits_.over(relay))
     if (!end || c->dialer == *end || c->acceptor == *end) sever(*c, c->dialer, both_learn, both_learn);
 }
 
 // ---- faults ----
 
 Instant VirtualNetwork::clear_of_cuts(const Connection& c, std::uint32_t from) const {
-  if (!c.via) return clear_of_cuts(from, c.other(from));
-  return std::max(clear_of_cuts(from, *c.via), clear_of_cuts(*c.via, c.other(from)));
-}
-
-Instant VirtualNetwork::clear_of_cuts(std::uint32_t from, std::uint32_t to) const {
-  Instant clear = queue_.now();
-  const auto found = cuts_.find(key_of(from, to));
-  if (found == cuts_.end()) return clear;
-  for (const Interval& cut : found->second) {  // ordered by beginning
-    if (cut.covers(clear)) clear = cut.to;
-  }
-  return clear;
-}
-
-void VirtualNetwork::cut(std::uint32_t from, std::uint32_t to, Interval interval) {
-  auto& cuts = cuts_[key_of(from, to)];
-  cuts.push_back(interval);
-  std::ranges::sort(cuts, {}, &Interval::from);
-}
-
-void VirtualNetwork::clog(std::uint32_t a, std::uint32_t b, Interval interval, double factor) {
-  for (const std::uint64_t key : {key_of(a, b), key_of(b, a)}) {
-    auto& clogs = clogs_[key];
-    clogs.push_back({interval, factor});
-    std::sort(clogs.begin(), clogs.end(),
-              [](const Clog& x, const Clog& y) { return x.interval.from < y.interval.from; });
-  }
-}
-
-void VirtualNetwork::shape(const std::vector<std::uint32_t>& machines,
-                           const std::vector<std::uint32_t>& others, Interval interval,
-                           const LinkShape& shape) {
-  Shape made{{}, {}, interval, shape};
-  const auto fill = [](std::vector<bool>& set, const std::vector<std::uint32_t>& indices) {
-    for (const std::uint32_t i : indices) {
-      if (i >= set.size()) set.resize(i + std::size_t{1});
-      set[i] = true;
-    }
-  };
-  fill(made.machines, machines);
-  fill(made.others, others);
-  shapes_.push_back(std::move(made));
+  const Instant now = queue_.now();
+  if (!c.via) return conditions_.clear_of_cuts(now, from, c.other(from));
+  return std::max(conditions_.clear_of_cuts(now, from, *c.via),
+                  conditions_.clear_of_cuts(now, *c.via, c.other(from)));
 }
 
 void VirtualNetwork::reset(std::uint32_t a, std::uint32_t b) {
@@ -491,11 +398,6 @@ void VirtualNetwork::move(std::uint32_t machine) {
   }
 }
 
-void VirtualNetwork::block_dials(std::uint32_t machine, Interval interval) {
-  no_dials_.resize(std::max<std::size_t>(no_dials_.size(), machine + std::size_t{1}));
-  no_dials_[machine].push_back(interval);
-}
-
 void VirtualNetwork::down(std::uint32_t machine, Ending ending) {
   end_circuits(machine, std::nullopt, ending == Ending::power_loss ? options_.stall_limit : options_.latency);
   if (machine >= of_machine_.size()) return;
@@ -535,7 +437,7 @@ void VirtualNetwork::sever(Connection& c, std::uint32_t end, std::optional<Durat
   c.stands = false;
   c.call = 0;
   c.closed_by.reset();
-  if (c.via) std::erase(relays_[*c.via].circuits, &c);
+  if (c.via) circuits_.remove(*c.via, c);
   c.via.reset();
   for (const std::uint32_t it : {c.dialer, c.acceptor}) {
     Way& way = c.way_from(it);

@@ -26,8 +26,9 @@
 
 #include "base/random.h"
 #include "base/time.h"
+#include "lab/world/circuits.h"
 #include "lab/world/event_queue.h"
-#include "lab/world/faults.h"
+#include "lab/world/network_conditions.h"
 #include "lab/world/packet.h"
 
 namespace starling::lab {
@@ -39,8 +40,9 @@ struct NetworkOptions {
   Duration latency_jitter{0};  // mean of an exponentially distributed addition to each packet's latency
   double tail_chance = 0;      // probability that a packet travels tail_factor times as long
   double tail_factor = 1;
-  Instant tail_until = kNever;                      // all have arrived a second later
-  Duration dial_limit = std::chrono::seconds(5);    // to establish a connection
+  Instant tail_until = kNever;                    // all have arrived a second later
+  Duration dial_limit = std::chrono::seconds(5);  // to establish a connection
+  Duration call_limit() const { return dial_limit + std::chrono::seconds(1); }
   Duration write_limit = std::chrono::seconds(10);  // to send a packet
   Duration stall_limit = std::chrono::seconds(15);  // for the end of a bulk connection that only receives
   std::size_t waiting_max = 256;    // packets queued by the sender; then the oldest is dropped
@@ -63,6 +65,12 @@ struct Connection {
   std::optional<std::uint32_t> via{};  // of a circuit: the machine that relays
 
   std::uint32_t other(std::uint32_t end) const { return end == dialer ? acceptor : dialer; }
+  // Whether this end can send without a dial, as far as it knows.
+  bool stands_for(std::uint32_t end) const {
+    return ways[end == dialer ? 0 : 1].deaf || (stands && closed_by != end);
+  }
+  // Whether an end waits for the answer to this call.
+  bool awaits(std::uint64_t number) const { return !stands && call == number; }
 
  private:
   friend class VirtualNetwork;
@@ -109,8 +117,10 @@ class NetworkHost {
 
 class VirtualNetwork {
  public:
-  VirtualNetwork(NetworkOptions options, Random random, EventQueue& queue, NetworkHost& host)
-      : options_(options), random_(random), queue_(queue), host_(host) {}
+  // The references outlive the network.
+  VirtualNetwork(NetworkOptions options, NetworkConditions& conditions, Random random, EventQueue& queue,
+                 NetworkHost& host)
+      : options_(options), conditions_(conditions), random_(random), queue_(queue), host_(host) {}
   VirtualNetwork(const VirtualNetwork&) = delete;
   VirtualNetwork& operator=(const VirtualNetwork&) = delete;
 
@@ -125,11 +135,7 @@ class VirtualNetwork {
   // REQUIRES: `from` is an end of the connection.
   void send(Connection& connection, std::uint32_t from, PacketPtr packet);
 
-  // Whether this end can send without a dial.
-  bool stands(const Connection& connection, std::uint32_t from) const {
-    return connection.stands && connection.closed_by != from;
-  }
-  // Whether two machines have a control connection.
+  // Whether a machine has a control connection with another one, as far as it knows.
   bool are_linked(std::uint32_t a, std::uint32_t b) const;
   // How the next packet from this end opens the connection if it does not stand. No effect while an end is
   // opening it.
@@ -138,9 +144,6 @@ class VirtualNetwork {
   // reason. Otherwise the connection breaks a second after a dial would have. Returns false if it stands or
   // this end waits already.
   bool await(Connection& connection, std::uint32_t from, std::uint64_t number);
-  bool awaits(const Connection& connection, std::uint64_t number) const {
-    return !connection.stands && connection.call == number;
-  }
   // The machine that was called has dialed. Over a relay: a circuit. No effect unless this number is awaited.
   bool open(Connection& connection, std::uint64_t number, std::optional<std::uint32_t> via = std::nullopt);
   // It will not: the end that waits is notified at once.
@@ -149,30 +152,13 @@ class VirtualNetwork {
   void hang_up(Connection& connection, std::uint32_t from);
   // The time until a new connection from one machine to another would stand; nullopt: a dial would fail.
   std::optional<Duration> dial_time(std::uint32_t from, std::uint32_t to) const;
-  // The number of circuits over this relay that this machine requested.
-  std::size_t circuits(std::uint32_t relay, std::uint32_t requester) const;
 
   // The program at that end closes the connection that it used in this epoch, with a last packet if the
   // connection still stands. Its next packet uses a new connection, even if it did not know that the old one
   // was broken.
   void close(Connection& connection, std::uint32_t epoch, std::uint32_t from, PacketPtr last);
 
-  // This machine is behind a router from now on.
-  void hide(std::uint32_t machine);
-  bool is_hidden(std::uint32_t machine) const { return machine < hidden_.size() && hidden_[machine]; }
-  // The bandwidth of the circuits over this machine, in bits per second.
-  void set_relay(std::uint32_t machine, double bandwidth);
-
   // ---- faults ----
-  // Blocks packets from one machine to another during the interval; packets in transit arrive.
-  void cut(std::uint32_t from, std::uint32_t to, Interval interval);
-  // Divides the bandwidth between two machines, in both directions, during the interval.
-  void clog(std::uint32_t a, std::uint32_t b, Interval interval, double factor);
-  // Packets that are sent during the interval from or to these machines, or between them and `others` if
-  // there are any, have these properties; of several shapes the worse value counts. A lost packet arrives
-  // later (base/loss.h), and the following packets wait for it.
-  void shape(const std::vector<std::uint32_t>& machines, const std::vector<std::uint32_t>& others,
-             Interval interval, const LinkShape& shape);
   // Breaks all connections between two machines; both ends are notified.
   void reset(std::uint32_t a, std::uint32_t b);
   void reset(Connection& connection);
@@ -181,48 +167,23 @@ class VirtualNetwork {
   // The machine has another address: its connections are gone, and no end is notified. Dials under way to its
   // old address are lost.
   void move(std::uint32_t machine);
-  // Dials of this machine that begin in this interval are lost.
-  void block_dials(std::uint32_t machine, Interval interval);
   // A machine's process ended. Its last packets are sent only if it ended orderly.
   enum class Ending : std::uint8_t { orderly, crash, power_loss };
   void down(std::uint32_t machine, Ending ending);
   // A machine is back after a power loss: it refuses packets to its former instance.
   void up_again(std::uint32_t machine);
 
-  Duration latency() const { return options_.latency; }
-  Duration dial_limit() const { return options_.dial_limit; }
-  Duration call_limit() const { return options_.dial_limit + std::chrono::seconds(1); }
+  const NetworkOptions& options() const { return options_; }
+  Circuits& circuits() { return circuits_; }
   // The greatest length of any way's queue so far, including packets in transit.
   std::size_t longest_queue() const { return longest_queue_; }
   std::uint64_t dropped() const { return dropped_; }  // packets, from full queues
   std::uint64_t broken() const { return broken_; }    // connections
-  std::uint64_t circuits_opened() const { return circuits_opened_; }
 
  private:
   using Way = Connection::Way;
-  struct Clog {
-    Interval interval;
-    double factor;
-  };
-  struct Relay {
-    double bandwidth = 0;
-    Instant free_at;
-    std::vector<Connection*> circuits;
-  };
   struct Port {  // of a machine: when each direction becomes idle
     Instant out_free, in_free;
-  };
-
-  struct Shape {
-    std::vector<bool> machines, others;  // by index; shorter than the list of machines; no others: all
-    Interval interval;
-    LinkShape shape;
-    bool concerns(std::uint32_t from, std::uint32_t to) const;
-  };
-  struct Conditions {  // of one packet
-    Duration latency;
-    double bandwidth;
-    double drop;
   };
 
   Connection& connection(std::uint32_t dialer, std::uint32_t acceptor, wire::Purpose purpose);
@@ -233,7 +194,6 @@ class VirtualNetwork {
   void go_deaf(Connection& c, std::uint32_t end, std::uint32_t epoch, bool undelivered);
   void established(Connection& c);
   bool is_dial_lost(Connection& c, std::uint32_t from) const;
-  bool are_dials_blocked(std::uint32_t machine) const;
   void end_circuits(std::uint32_t relay, std::optional<std::uint32_t> end, Duration both_learn);
   void replace_closed(Connection& c, std::uint32_t from);
   void transmit(Connection& c, std::uint32_t from, PacketPtr packet);
@@ -245,12 +205,8 @@ class VirtualNetwork {
   void sever(Connection& c, std::uint32_t end, std::optional<Duration> end_learns,
              std::optional<Duration> other_learns);
   void tell(Connection& c, std::uint32_t end, std::uint32_t epoch, bool undelivered, Instant at);
-  Instant clear_of_cuts(std::uint32_t from, std::uint32_t to) const;
   Instant clear_of_cuts(const Connection& c, std::uint32_t from) const;
-  Conditions conditions(std::uint32_t from, std::uint32_t to) const;
-  Conditions conditions(const Connection& c, std::uint32_t from) const;
-  Instant sent_by(std::uint32_t from, std::uint32_t to, Instant at, std::size_t bytes,
-                  double bandwidth) const;
+  NetworkConditions::OfPacket of(const Connection& c, std::uint32_t from) const;
   Instant sent_by(const Connection& c, std::uint32_t from, Instant at, std::size_t bytes, double bandwidth);
   Duration port_time(const Packet& packet) const;
   void enter_port(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr packet, Instant last_bit);
@@ -258,19 +214,14 @@ class VirtualNetwork {
   Duration travel(Duration latency);
 
   NetworkOptions options_;
+  NetworkConditions& conditions_;
+  Circuits circuits_;
   Random random_;
   EventQueue& queue_;
   NetworkHost& host_;
   std::unordered_map<std::uint64_t, Connection> connections_;  // by their ends; never iterated
   std::vector<std::vector<Connection*>> of_machine_;           // in the order of first use
-  std::unordered_map<std::uint64_t, std::vector<Interval>> cuts_;
-  std::unordered_map<std::uint64_t, std::vector<Clog>> clogs_;
-  std::vector<Shape> shapes_;
   std::vector<Port> ports_;
-  std::vector<Relay> relays_;                    // by machine; may be shorter
-  std::vector<bool> hidden_;                     // by machine; may be shorter
-  std::vector<std::vector<Interval>> no_dials_;  // by machine; may be shorter
-  std::uint64_t circuits_opened_ = 0;
   std::size_t longest_queue_ = 0;
   std::uint64_t dropped_ = 0, broken_ = 0;
 };

@@ -18,10 +18,11 @@ constexpr Duration kStillUpCheck = std::chrono::milliseconds(100);
 
 VirtualPeer::VirtualPeer(Surroundings& world, std::uint32_t index)
     : VirtualMachine(world, index),
+      reach_(*this, world),
       replica_(world.options.arena_floats, world.options.mix),
       training_(*this, replica_, world),
-      exchanges_(*this, replica_, world),
-      copies_(*this, replica_, world) {}
+      exchanges_(*this, reach_, replica_, world),
+      copies_(*this, reach_, replica_, world) {}
 
 // ---- life ----
 
@@ -34,7 +35,9 @@ void VirtualPeer::start() {
   peer.identity = &*identity_;
   peer.incarnation = life() * kIncarnationsOfLife;
   peer.name = options().name;
-  peer.address = reach().finds_address ? Address{} : stated_address();
+  peer.address = reach_.finds_address() ? Address{} : reach_.stated();
+  peer.membership.reach.finds_address = reach_.finds_address();
+  peer.membership.reach.relays = reach_.relays();
   peer.seed = random().split(life()).bits();
   if (index() == world_.beginner && life() == 0) {
     peer.manifest = world_.options.manifest;
@@ -60,7 +63,7 @@ void VirtualPeer::introduce(gossip::PeerOptions& peer) const {
   // Like a user who starts a peer: the addresses of running peers, or the beginner's if there are none.
   for (const VirtualMachine* other : world_.machines) {
     if (peer.join.size() == kJoinAddresses) break;
-    const bool is_open = other->up() && !world_.network.is_hidden(other->index());
+    const bool is_open = other->up() && !world_.conditions.is_hidden(other->index());
     if (is_open && other != this) peer.join.push_back(other->address());
   }
   if (!peer.join.empty()) return;
@@ -199,7 +202,7 @@ void VirtualPeer::arrived(VirtualPeer& from, Connection& connection, Packet& pac
                          wire::Ack{request->sequence, {}, request->target, identity_->sign({})}};
         return act(lie);
       }
-      return step(gossip::Received{packet.sender, from.stated_address(), std::move(packet.message)});
+      return step(gossip::Received{packet.sender, from.reach_.stated(), std::move(packet.message)});
     case Packet::Kind::offer:
       return exchanges_.take_offer(from.exchanges_, connection, packet);
     case Packet::Kind::refusal:
@@ -222,7 +225,8 @@ void VirtualPeer::arrived(VirtualPeer& from, Connection& connection, Packet& pac
 void VirtualPeer::connection_broke(Connection& connection, std::uint32_t epoch) {
   if (!up()) return;
   later(now(), [this, &connection, epoch] {
-    if (connection.purpose == wire::Purpose::control) return step(unreachable(connection.other(index())));
+    if (connection.purpose == wire::Purpose::control)
+      return step(reach_.unreachable(connection.other(index())));
     if (!exchanges_.connection_broke(connection, epoch)) copies_.connection_broke(connection, epoch);
   });
 }

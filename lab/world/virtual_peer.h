@@ -15,6 +15,7 @@
 #include "lab/world/virtual_exchanges.h"
 #include "lab/world/virtual_identity.h"
 #include "lab/world/virtual_machine.h"
+#include "lab/world/virtual_reach.h"
 
 namespace starling::lab {
 
@@ -115,8 +116,8 @@ class VirtualTraining {
 // and of the donor, which gives.
 class VirtualCopies {
  public:
-  VirtualCopies(VirtualMachine& machine, VirtualReplica& replica, Surroundings& world)
-      : machine_(machine), replica_(replica), world_(world) {}
+  VirtualCopies(VirtualMachine& machine, VirtualReach& reach, VirtualReplica& replica, Surroundings& world)
+      : machine_(machine), reach_(reach), replica_(replica), world_(world) {}
 
   // Joiner.
   void fetch(const gossip::FetchState& fetch);
@@ -135,6 +136,7 @@ class VirtualCopies {
   void refuse(Connection& connection, std::uint64_t attempt);
 
   VirtualMachine& machine_;
+  VirtualReach& reach_;
   VirtualReplica& replica_;
   Surroundings& world_;
   // State of the joiner.
@@ -173,6 +175,7 @@ class VirtualPeer final : public VirtualMachine {
   void put_replica(std::span<const float> values) { replica_.arena->write(0, values); }
 
   void step(gossip::Event event) override;
+  VirtualReach& reach() override { return reach_; }
   void arrived(VirtualPeer& from, Connection& connection, Packet& packet);
   void connection_broke(Connection& connection, std::uint32_t epoch);
 
@@ -190,10 +193,10 @@ class VirtualPeer final : public VirtualMachine {
   void take_down(MachineState state, bool silent = false);
   void wake();
 
-  void act(gossip::Send& send) { send_to(send.to, std::move(send.message)); }
+  void act(gossip::Send& send) { reach_.send(send.to, std::move(send.message)); }
   void act(const gossip::Prepare& prepare);
-  void act(const gossip::TryDial& dial) { try_dial(dial); }
-  void act(const gossip::AnswerCall& call) { answer_call(call); }
+  void act(const gossip::TryDial& dial) { reach_.act(dial); }
+  void act(const gossip::AnswerCall& call) { reach_.act(call); }
   void act(const gossip::FetchState& fetch) { copies_.fetch(fetch); }
   void act(const gossip::AbortFetch&) { copies_.abort(); }
   void act(const gossip::StartTraining& start);
@@ -209,6 +212,7 @@ class VirtualPeer final : public VirtualMachine {
   void act(const gossip::Finish& finish);
   void act(const gossip::Notice&) {}
 
+  VirtualReach reach_;
   VirtualReplica replica_;
   VirtualTraining training_;
   VirtualExchanges exchanges_;

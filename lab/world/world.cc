@@ -88,29 +88,29 @@ class IncidentPlayer {
   void play_one(const Drift& it) { mishaps(it.machine).clock_rate = it.rate; }
   void play_one(const Poison& it) { mishaps(it.machine).poisons.push_back(it); }
   void play_one(const Mutation& it) { world_.mutations.push_back(it); }
-  void play_one(const Router& it) { peers_[it.machine]->hide(it.knows); }
-  void play_one(const Relay& it) { peers_[it.machine]->relay(it.bandwidth); }
+  void play_one(const Router& it) { peers_[it.machine]->reach().hide(it.knows); }
+  void play_one(const Relaying& it) { peers_[it.machine]->reach().relay(it.bandwidth); }
   void play_one(const Move& it) {
-    peers_[it.machine]->reach().finds_address = true;
-    world_.queue.schedule(it.at, [this, it] { peers_[it.machine]->move(); });
+    peers_[it.machine]->reach().find_address();
+    world_.queue.schedule(it.at, [this, it] { peers_[it.machine]->reach().move(); });
   }
-  void play_one(const NoNames& it) { world_.network.block_dials(it.machine, {it.from, it.to}); }
+  void play_one(const NoNames& it) { world_.conditions.block_dials(it.machine, {it.from, it.to}); }
   void play_one(const Cut& it) {
-    world_.network.cut(it.source, it.target, {it.from, it.to});
-    if (it.both_ways) world_.network.cut(it.target, it.source, {it.from, it.to});
+    world_.conditions.cut(it.source, it.target, {it.from, it.to});
+    if (it.both_ways) world_.conditions.cut(it.target, it.source, {it.from, it.to});
   }
   void play_one(const Partition& it) {
     for (const std::uint32_t in : it.island) {
       for (std::uint32_t out = 0; out < peers_.size(); ++out) {
         if (std::find(it.island.begin(), it.island.end(), out) != it.island.end()) continue;
-        if (it.outwards) world_.network.cut(in, out, {it.from, it.to});
-        if (it.inwards) world_.network.cut(out, in, {it.from, it.to});
+        if (it.outwards) world_.conditions.cut(in, out, {it.from, it.to});
+        if (it.inwards) world_.conditions.cut(out, in, {it.from, it.to});
       }
     }
   }
-  void play_one(const Clog& it) { world_.network.clog(it.a, it.b, {it.from, it.to}, it.factor); }
+  void play_one(const Clog& it) { world_.conditions.clog(it.a, it.b, {it.from, it.to}, it.factor); }
   void play_one(const PoorLinks& it) {
-    world_.network.shape(it.machines, it.others, {it.from, it.to}, it.shape);
+    world_.conditions.shape(it.machines, it.others, {it.from, it.to}, it.shape);
   }
 
   Mishaps& mishaps(std::uint32_t machine) { return peers_[machine]->mishaps(); }

@@ -57,7 +57,7 @@ class World final : private NetworkHost {
   // The machine that runs or ran the instance with this id.
   std::optional<std::uint32_t> machine_of(PeerId id) const;
   // Whether others can dial this machine, and do so at this address.
-  bool can_be_dialed(std::uint32_t i) const { return !shared_.network.is_hidden(i); }
+  bool can_be_dialed(std::uint32_t i) const { return !shared_.conditions.is_hidden(i); }
   bool can_be_dialed(std::uint32_t i, const Address& address) const;
   // Whether two machines have a control connection, as far as the first one knows.
   bool linked(std::uint32_t a, std::uint32_t b) const;

@@ -15,7 +15,9 @@ namespace {
 
 // Two machines, and the times at which the first one's packets arrive at the second.
 struct Net final : NetworkHost {
-  explicit Net(const NetworkOptions& options) : network(options, Random(1), queue, *this) {}
+  explicit Net(const NetworkOptions& options)
+      : conditions(options.latency, options.bandwidth),
+        network(options, conditions, Random(1), queue, *this) {}
   Reach reach(std::uint32_t) const override { return Reach::up; }
   Instant awake(std::uint32_t) const override { return queue.now(); }
   void arrived(Connection&, std::uint32_t, std::uint32_t, Packet& packet) override {
@@ -34,6 +36,7 @@ struct Net final : NetworkHost {
 
   EventQueue queue;
   std::map<std::uint64_t, Instant> arrivals;
+  NetworkConditions conditions;
   VirtualNetwork network;
 };
 
@@ -76,7 +79,7 @@ TEST_CASE("a frame arrives at the same nanosecond over a simulated and over a sh
                          random.uniform(1e5, 1e7)};
     const Instant from = at_instant(10s), to = at_instant(20s);
     Net net(options);
-    net.network.shape({1}, {}, {from, to}, poor);
+    net.conditions.shape({1}, {}, {from, to}, poor);
     transport::LinkPacer pacer;
     std::map<std::uint64_t, Instant> expected;
     // The first packet of a connection waits for its handshake. Then come bursts, each complete before the

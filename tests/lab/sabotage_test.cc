@@ -44,9 +44,30 @@ TEST_CASE("each guard against lies is necessary: without it, lies are found with
   }
 }
 
+TEST_CASE("a planted bug of reach is found within 200 seeds") {
+  struct Prey {
+    PlantedBug bug;
+    const char* faults;
+    int statement;
+  };
+  for (const Prey prey : {Prey{PlantedBug::calls_not_passed_on, "routers", 11},
+                          Prey{PlantedBug::homes_never_replaced, "routers", 8},
+                          Prey{PlantedBug::moved_keeps_old_record, "moves", 8}}) {
+    HuntOptions options;
+    options.faults = prey.faults;
+    std::optional<Violation> found;
+    std::uint64_t seed = 0;
+    for (; seed < 200 && !found; ++seed) found = hunt_seed(options, seed, nullptr, prey.bug).violation;
+    CAPTURE(name(prey.bug), seed);
+    REQUIRE(found.has_value());
+    CAPTURE(found->text);
+    CHECK(found->statement == prey.statement);
+  }
+}
+
 TEST_CASE("every planted bug has a name of its own") {
   std::set<std::string> names;
-  for (auto bug = PlantedBug::lost_mass; bug <= PlantedBug::no_own_probe;
+  for (auto bug = PlantedBug::lost_mass; bug <= PlantedBug::moved_keeps_old_record;
        bug = static_cast<PlantedBug>(static_cast<int>(bug) + 1)) {
     CHECK(plant(bug, 1) != nullptr);
     CHECK(names.insert(name(bug)).second);

@@ -17,7 +17,9 @@ inline Instant at(Duration since_start) { return Instant{since_start}; }
 // Machines that record arrivals and breaks.
 class SmallNetwork final : public NetworkHost {
  public:
-  explicit SmallNetwork(NetworkOptions options = calm()) : network(options, Random(3), queue_, *this) {}
+  explicit SmallNetwork(NetworkOptions options = calm())
+      : conditions(options.latency, options.bandwidth),
+        network(options, conditions, Random(3), queue_, *this) {}
 
   static NetworkOptions calm() {
     NetworkOptions options;
@@ -82,6 +84,7 @@ class SmallNetwork final : public NetworkHost {
   EventQueue queue_;
 
  public:
+  NetworkConditions conditions;
   VirtualNetwork network;
 };
 

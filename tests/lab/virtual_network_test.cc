@@ -231,7 +231,7 @@ TEST_CASE("the last chunks of a machine that ends in order arrive") {
 
 TEST_CASE("the links between two groups are poor, and those within them are not") {
   SmallNetwork net;
-  net.network.shape({0, 1}, {2, 3}, {at(0s), kNever}, {.latency = 20ms});
+  net.conditions.shape({0, 1}, {2, 3}, {at(0s), kNever}, {.latency = 20ms});
   for (std::uint32_t a = 0; a < 4; ++a)
     for (std::uint32_t b = 0; b < 4; ++b)
       if (a != b) net.send(net.network.bulk(a, b), a, 10 * a + b);
@@ -246,7 +246,7 @@ TEST_CASE("the links between two groups are poor, and those within them are not"
 
 TEST_CASE("a machine's poor links affect both directions, for packets sent during the fault") {
   SmallNetwork net;
-  net.network.shape({1}, {}, {at(1s), at(2s)}, {.latency = 20ms, .bandwidth = 1e6});
+  net.conditions.shape({1}, {}, {at(1s), at(2s)}, {.latency = 20ms, .bandwidth = 1e6});
   Connection& poor = net.network.control(0, 1);
   Connection& fine = net.network.control(0, 2);
   const auto talk = [&](std::uint64_t number) {
@@ -276,8 +276,8 @@ TEST_CASE("a machine's poor links affect both directions, for packets sent durin
 
 TEST_CASE("between two machines with poor links the worse value counts") {
   SmallNetwork net;
-  net.network.shape({0}, {}, {at(0s), kNever}, {.latency = 20ms, .bandwidth = 1e5});
-  net.network.shape({1}, {}, {at(0s), kNever}, {.latency = 30ms, .bandwidth = 1e6});
+  net.conditions.shape({0}, {}, {at(0s), kNever}, {.latency = 20ms, .bandwidth = 1e5});
+  net.conditions.shape({1}, {}, {at(0s), kNever}, {.latency = 30ms, .bandwidth = 1e6});
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1, 0);
   net.run_until(at(1s));
@@ -290,7 +290,7 @@ TEST_CASE("between two machines with poor links the worse value counts") {
 
 TEST_CASE("packets that a link drops arrive after a timeout, in order, and none is lost") {
   SmallNetwork net;
-  net.network.shape({1}, {}, {at(0s), kNever}, {.drop = 0.1});
+  net.conditions.shape({1}, {}, {at(0s), kNever}, {.drop = 0.1});
   Connection& c = net.network.control(0, 1);
   constexpr std::uint64_t kPackets = 400;
   std::map<std::int64_t, int> times_resent;
@@ -327,7 +327,7 @@ TEST_CASE("during a short cut messages wait, and then arrive in order") {
   SmallNetwork net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1);
-  net.network.cut(0, 1, {at(1s), at(5s)});
+  net.conditions.cut(0, 1, {at(1s), at(5s)});
   net.run_until(at(2s));
   net.send(c, 0, 2);
   net.send(c, 0, 3);
@@ -345,8 +345,8 @@ TEST_CASE("a long cut breaks a connection after ten seconds and a dial after fiv
   SmallNetwork net;
   Connection& standing = net.network.control(0, 1);
   net.send(standing, 0, 1);
-  net.network.cut(0, 1, {at(1s), at(60s)});
-  net.network.cut(2, 3, {at(1s), at(60s)});
+  net.conditions.cut(0, 1, {at(1s), at(60s)});
+  net.conditions.cut(2, 3, {at(1s), at(60s)});
   net.run_until(at(2s));
   net.send(standing, 0, 2);
   net.send(net.network.control(2, 3), 3, 3);  // a dial needs both directions
@@ -522,7 +522,7 @@ TEST_CASE("a clogged link is slow during the fault") {
   Connection& c = net.network.bulk(0, 1);
   net.send(c, 0, 1, 0);
   net.run_until(at(1s));
-  net.network.clog(0, 1, {at(2s), at(4s)}, 1e4);
+  net.conditions.clog(0, 1, {at(2s), at(4s)}, 1e4);
   net.send(c, 0, 2, 12'500);  // 0.1 ms, before the fault
   net.run_until(at(2s));
   net.send(c, 0, 3, 12'500);  // 1 s at a ten-thousandth of the bandwidth
@@ -538,7 +538,7 @@ TEST_CASE("the queue of a link is bounded, and the oldest message is dropped fir
   SmallNetwork net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 0);
-  net.network.cut(0, 1, {at(1s), at(5s)});
+  net.conditions.cut(0, 1, {at(1s), at(5s)});
   net.run_until(at(2s));
   for (std::uint64_t k = 1; k <= 1000; ++k) net.send(c, 0, k);
   REQUIRE(net.network.longest_queue() <= 256 + 64);
