@@ -267,14 +267,17 @@ void MemberStates::unreachable(Instant now, const Endpoint& to, Actions& out) {
   });
 }
 
-// Sends a member the claims about it, so that it can refute them.
-void MemberStates::warn(Instant now, Record& record, Actions& out) {
+// Sends a member the claims about it, so that it can refute them. A member that cannot be dialed gets the
+// claim of its accuser from this peer, because the accuser may not be able to send it.
+void MemberStates::warn(Instant now, Record& record, Actions& out, Liveness claimed) {
   const Duration interval = view_.options.probe_interval;
   if (record.warned_at + interval > now) return;
   // Messages that were under way when a member left do not show that it is back.
   if (!record.is_live() && record.changed + interval > now) return;
   record.warned_at = now;
-  view_.tell(record.member, wire::Gossip{{record.member, view_.self}, true, {}}, out);
+  wire::Gossip gossip{{record.member, view_.self}, true, {}};
+  if (!record.member.address) gossip.members[0].liveness = std::max(claimed, record.member.liveness);
+  view_.tell(record.member, std::move(gossip), out);
 }
 
 // ---- transitions ----
@@ -284,7 +287,7 @@ bool MemberStates::accuse(Instant now, Record& record, PeerId accuser, Actions& 
   const bool is_own = accuser == view_.self.id;
   if (record.member.liveness == Liveness::alive) {
     if (record.last_heard && *record.last_heard + view_.options.probe_interval > now) {
-      warn(now, record, out);  // it lives, but has to refute the claim itself
+      warn(now, record, out, Liveness::suspect);  // it lives, but has to refute the claim itself
       return false;
     }
     set_liveness(now, record, Liveness::suspect, out);

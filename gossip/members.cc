@@ -123,6 +123,8 @@ Endpoint LocalView::control_endpoint(const wire::Member& member) const {
 }
 
 Endpoint LocalView::bulk_endpoint(const wire::Member& member) const {
+  // A home calls its guest itself, over the link that it has with it.
+  if (!member.address && self.address && is_home_of(member)) return {member.id, {}, Way::call, member.id};
   if (member.address || self.address) return control_endpoint(member);
   const wire::Member* const relay = relay_of(member);
   if (relay == nullptr) return {member.id, {}};

@@ -99,7 +99,7 @@ class MemberStates {
   void correct(PeerId teller, std::span<const wire::Member> news, Actions& out);
   bool accept_failure(Instant now, Record& record, PeerId teller, Actions& out);
   void set_liveness(Instant now, Record& record, wire::Liveness liveness, Actions& out);
-  void warn(Instant now, Record& record, Actions& out);
+  void warn(Instant now, Record& record, Actions& out, wire::Liveness claimed = wire::Liveness::alive);
   void supersede(Instant now, const Record& by, Actions& out);
   void report_conflict(Instant now, Record& record, Actions& out);
   void settle_suspicion(Instant now, Record& suspect, Actions& out);

@@ -103,7 +103,7 @@ void Prober::ask_helpers(const Probe& probe, const wire::Member& target, Actions
 
 PeerId Prober::answered(Instant now, PeerId from, const wire::Ack& ack, Actions& out) {
   if (ack.on_behalf) {
-    const Record* const target = view_.members.find(ack.on_behalf);
+    Record* const target = view_.members.find(ack.on_behalf);
     const auto is_meant = [&](const Probe& it) {
       return it.sequence == ack.sequence && it.target == ack.on_behalf && !it.over;
     };
@@ -111,6 +111,8 @@ PeerId Prober::answered(Instant now, PeerId from, const wire::Ack& ack, Actions&
     if (probe == probes_.end() || target == nullptr || !view_.has_answered(target->member.key, ack))
       return {};
     probe->over = true;
+    if (!view_.can_tell(target->member))  // there is no shorter way
+      measure_round_trip(target->round_trip, std::max(now - probe->sent, Duration{1}));
     return ack.on_behalf;
   }
   const auto meant = [&](const auto& it) { return it.sequence == ack.sequence && it.target == from; };

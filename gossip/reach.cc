@@ -63,10 +63,10 @@ void Reach::judge(Instant now, Actions& out) {
   const auto reached = std::ranges::count_if(asked_, &Asked::reached);
   const auto denied =
       std::ranges::count_if(asked_, [](const Asked& it) { return it.has_answered && !it.reached; });
-  if (reached > 0) {
-    confirm(now);
+  if (reached > 0 && (confirm(now) || stated_)) {
     publish(stated_ ? std::vector{stated_} : addresses(), out);
-  } else if (denied >= static_cast<std::ptrdiff_t>(std::min(kDenials, asked_.size())) && denied > 0) {
+  } else if (reached == 0 && denied >= static_cast<std::ptrdiff_t>(std::min(kDenials, asked_.size())) &&
+             denied > 0) {
     known_.clear();
     publish({}, out);
   } else {
@@ -79,7 +79,7 @@ void Reach::judge(Instant now, Actions& out) {
 
 // Remembers the addresses at which members have reached this peer. An address that only machines of one site
 // can use counts only if no member saw another one: then the whole swarm is at that site.
-void Reach::confirm(Instant now) {
+bool Reach::confirm(Instant now) {
   const bool seen_from_outside = std::ranges::any_of(asked_, [](const Asked& it) {
     return it.has_answered && it.address && !is_local_host(it.address.host);
   });
@@ -106,6 +106,7 @@ void Reach::confirm(Instant now) {
     else if (known_.size() <= wire::kAlsoMax)
       known_.push_back({address, now});
   }
+  return !fresh.empty();
 }
 
 std::vector<Address> Reach::addresses() const {

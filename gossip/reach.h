@@ -66,7 +66,7 @@ class Reach {
   bool is_asking() const { return deadline_ != kNever; }
   void ask(Instant now, Actions& out);
   void judge(Instant now, Actions& out);
-  void confirm(Instant now);
+  bool confirm(Instant now);  // false: no address now
   std::vector<Address> addresses() const;
   void publish(std::vector<Address> addresses, Actions& out);
   void visit_homes(Instant now, Actions& out);

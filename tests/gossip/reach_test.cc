@@ -242,7 +242,8 @@ TEST_CASE("a member is dialed, called, or reached over a relay, by what both sta
   CHECK(view.control_endpoint(of(2)) == endpoint_of(member(2)));
   CHECK(view.control_endpoint(of(5)) == Endpoint{PeerId{5}, address_of(2), Way::call, PeerId{2}});
   CHECK(view.bulk_endpoint(of(6)) == Endpoint{PeerId{6}, address_of(3), Way::call, PeerId{3}});
-  CHECK(view.bulk_endpoint(of(8)) == Endpoint{PeerId{8}, {}});
+  CHECK(view.control_endpoint(of(8)) == Endpoint{PeerId{8}, {}});  // over the link of its home, this peer
+  CHECK(view.bulk_endpoint(of(8)) == Endpoint{PeerId{8}, {}, Way::call, PeerId{8}});
   for (const std::uint64_t k : {2, 3, 5, 6, 8}) CHECK(view.can_begin_with(of(k)));
   for (const std::uint64_t k : {7, 9}) CHECK_FALSE(view.can_begin_with(of(k)));  // nobody can call it
   for (const std::uint64_t k : {2, 5, 7, 9}) CHECK(view.can_meet(of(k)));
