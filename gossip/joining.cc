@@ -66,7 +66,8 @@ void Joining::welcomed(const Received& from, const wire::Welcome& welcome, Actio
   run_.run_start = run_.now - welcome.elapsed;
   membership.welcomed(run_.now, from.from, welcome.members, welcome.retired_samples, out, welcome.elapsed);
   membership.heard(run_.now, from.from, from.address, out);
-  membership.sync_with({from.from, from.address}, out);  // the members that the Welcome left out
+  membership.sync_with(membership.view().reply_to(from.from, from.address),
+                       out);  // the members that the Welcome left out
   take_earlier_samples(welcome.members);
   stop();
   out.push_back(Prepare{*manifest_});
@@ -93,13 +94,13 @@ bool Joining::answer(const Received& from, const wire::Join& join, Actions& out)
   membership.merge(run_.now, from.from, {&join.self, 1}, out);
   membership.heard(run_.now, from.from, from.address, out);
   if (!manifest_) {
-    out.push_back(Send{{from.from, from.address},
+    out.push_back(Send{membership.view().reply_to(from.from, from.address),
                        wire::Refusal{wire::RefusalReason::not_ready, "this peer is still joining itself"}});
     return false;
   }
   auto members = membership.introduction(from.from);
   const std::uint64_t retired = membership.retired_samples(members);
-  out.push_back(Send{{from.from, from.address},
+  out.push_back(Send{membership.view().reply_to(from.from, from.address),
                      wire::Welcome{*manifest_, run_.now - run_.run_start, std::move(members), retired}});
   return true;
 }

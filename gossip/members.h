@@ -320,6 +320,13 @@ struct LocalView {
   void tell(const wire::Member& member, wire::Message message, Actions& out) const {
     if (can_tell(member)) out.push_back(Send{control_endpoint(member), std::move(message)});
   }
+  // The sender of a message, which says where it listens. A member that has no address cannot be dialed
+  // there.
+  Endpoint reply_to(PeerId sender, const Address& listens_at) const {
+    const Record* const record = members.find(sender);
+    const bool is_hidden = record != nullptr && !record->member.address;
+    return is_hidden ? control_endpoint(record->member) : Endpoint{sender, listens_at};
+  }
   // For an exchange or a copy.
   Endpoint bulk_endpoint(const wire::Member& member) const;
   // Whether this peer can begin an exchange with it.

@@ -88,7 +88,8 @@ void Membership::heard(Instant now, PeerId from, const Address& address, Actions
   Record* const record = view_.members.find(from);
   if (record == nullptr) {  // the answer to this Ping introduces the sender
     if (from != view_.self.id)
-      out.push_back(Send{{from, address}, wire::Ping{++view_.last_sequence, from, {view_.self}}});
+      out.push_back(
+          Send{view_.reply_to(from, address), wire::Ping{++view_.last_sequence, from, {view_.self}}});
     return;
   }
   prober_.heard(from);
@@ -101,14 +102,14 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   if (ping.target && ping.target != view_.self.id) {
     // Meant for an earlier instance at this address, so this peer sends no Ack. The sender learns who is here
     // now.
-    out.push_back(Send{{from, address}, wire::Gossip{{view_.self}, false, {}}});
+    out.push_back(Send{view_.reply_to(from, address), wire::Gossip{{view_.self}, false, {}}});
     return;
   }
   wire::Ack ack{ping.sequence, rumors_.take_with_self(now, from), {}, {}};
   Record* const asker = view_.members.find(from);
   if (ping.requester && asker != nullptr && asker->verifications.take(now))
     ack.signature = view_.identity->sign(answer_statement(view_.self.key, ping.requester, ping.requested));
-  out.push_back(Send{{from, address}, std::move(ack)});
+  out.push_back(Send{view_.reply_to(from, address), std::move(ack)});
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::PingRequest& request,
@@ -116,7 +117,7 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   merge(now, from, request.members, out);
   heard(now, from, address, out);
   if (request.target == view_.self.id) {
-    out.push_back(Send{{from, address}, wire::Ack{request.sequence, {view_.self}, {}, {}}});
+    out.push_back(Send{view_.reply_to(from, address), wire::Ack{request.sequence, {view_.self}, {}, {}}});
     return;
   }
   // A peer dials only members, and for members; otherwise anyone could make it dial any address at any rate.
@@ -124,7 +125,8 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   const Record* const target = view_.members.find(request.target);
   const bool is_known =
       requester != nullptr && target != nullptr && target->member.address == request.address;
-  if (is_known && requester->relays.take(now)) prober_.relay({from, address}, request, target->member, out);
+  if (is_known && requester->relays.take(now))
+    prober_.relay(view_.reply_to(from, address), request, target->member, out);
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Ack& ack, Actions& out) {
@@ -143,7 +145,7 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   if (view_.members.find(from) != nullptr) take_figures(now, from, gossip, out);
   heard(now, from, address, out);
   if (gossip.reply_wanted)
-    out.push_back(Send{{from, address}, rumors_.take_gossip(now, from, Rumors::Reply::none)});
+    out.push_back(Send{view_.reply_to(from, address), rumors_.take_gossip(now, from, Rumors::Reply::none)});
 }
 
 void Membership::take_figures(Instant now, PeerId from, const wire::Gossip& gossip, Actions& out) {
@@ -165,7 +167,7 @@ void Membership::take_figures(Instant now, PeerId from, const wire::Gossip& goss
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Digest& digest,
                     Actions& out) {
   heard(now, from, address, out);
-  out.push_back(Send{{from, address}, views_.answer(digest)});
+  out.push_back(Send{view_.reply_to(from, address), views_.answer(digest)});
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::View& view, Actions& out) {
@@ -175,7 +177,7 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   if (view.reply_wanted) answer = views_.answer(view);
   merge(now, from, view.members, out);
   heard(now, from, address, out);
-  if (answer) out.push_back(Send{{from, address}, std::move(*answer)});
+  if (answer) out.push_back(Send{view_.reply_to(from, address), std::move(*answer)});
 }
 
 void Membership::on(Instant now, PeerId from, const Address&, const wire::Leave& leave, Actions& out) {

@@ -127,7 +127,8 @@ class Peer {
   void handle(const Tick&, Actions&) {}
 
   void take(const Received& from, const wire::Join& join, Actions& out) {
-    if (joining_.answer(from, join, out)) rewiring_.correct({from.from, from.address}, {}, out);
+    if (joining_.answer(from, join, out))
+      rewiring_.correct(run_.membership.view().reply_to(from.from, from.address), {}, out);
   }
   void take(const Received& from, const wire::Welcome& welcome, Actions& out) {
     joining_.welcomed(from, welcome, out);
@@ -158,7 +159,7 @@ class Peer {
     if constexpr (requires { run_.membership.on(run_.now, from.from, from.address, message, out); })
       run_.membership.on(run_.now, from.from, from.address, message, out);
     if constexpr (requires { message.topology; })
-      rewiring_.correct({from.from, from.address}, message.topology, out);
+      rewiring_.correct(run_.membership.view().reply_to(from.from, from.address), message.topology, out);
   }
 
   void run_timers(Actions& out);

@@ -214,8 +214,7 @@ void Reach::tried(const DialTried& tried, Actions& out) {
   };
   const auto found = std::ranges::find_if(tries_, is_meant);
   if (found == tries_.end()) return;
-  out.push_back(
-      Send{{tried.peer, found->address}, wire::ReachReport{tried.sequence, tried.reached, found->address}});
+  out.push_back(Send{{tried.peer, {}}, wire::ReachReport{tried.sequence, tried.reached, found->address}});
   tries_.erase(found);
 }
 

@@ -28,7 +28,7 @@ bool Rewiring::received(const Received& from, const wire::Rewire& rewire, Action
   run_.membership.heard(run_.now, from.from, from.address, out);
   if (rewire.revision.number > latest_.revision.number + kRevisionJumpMax) return false;
   if (rewire.revision > latest_.revision) return is_authentic(rewire) && adopt(rewire, out);
-  correct({from.from, from.address}, rewire.revision, out);
+  correct(run_.membership.view().reply_to(from.from, from.address), rewire.revision, out);
   return false;
 }
 

@@ -69,6 +69,29 @@ wire::Message welcome(Random& random) {
   return wire::Welcome{manifest, Duration{5}, members(random)};
 }
 
+wire::Message later_message(Random& random, std::size_t kind) {
+  switch (kind) {
+    case 15:
+      return wire::Rewire{{1 + random.below(99), PeerId{random.bits()}},
+                          text(random, 4, 4000),
+                          bytes<PublicKey>(random),
+                          bytes<Signature>(random)};
+    case 16:
+      return wire::Proof{bytes<Signature>(random)};
+    case 17:
+      return wire::Call{PeerId{random.bits() | 1}, PeerId{random.bits() | 1},
+                        static_cast<wire::Purpose>(random.below(3)), random.bits() | 1};
+    case 18:
+      return wire::ReachRequest{1 + random.below(99)};
+    case 19:
+      return wire::ReachReport{1 + random.below(99), random.chance(0.5), {text(random, 2, 30), 7100}};
+    case 20:
+      return wire::CircuitRequest{PeerId{random.bits() | 1}};
+    default:
+      return wire::Circuit{PeerId{random.bits() | 1}};
+  }
+}
+
 wire::Message message(Random& random, std::size_t kind) {
   switch (kind) {
     case 0:
@@ -118,24 +141,8 @@ wire::Message message(Random& random, std::size_t kind) {
       return wire::StateRequest{random.bits(), 32'768, 5};
     case 14:
       return wire::StateHead{129'068, 4};
-    case 15:
-      return wire::Rewire{{1 + random.below(99), PeerId{random.bits()}},
-                          text(random, 4, 4000),
-                          bytes<PublicKey>(random),
-                          bytes<Signature>(random)};
-    case 16:
-      return wire::Proof{bytes<Signature>(random)};
-    case 17:
-      return wire::Call{PeerId{random.bits() | 1}, PeerId{random.bits() | 1},
-                        static_cast<wire::Purpose>(random.below(3)), random.bits() | 1};
-    case 18:
-      return wire::ReachRequest{1 + random.below(99)};
-    case 19:
-      return wire::ReachReport{1 + random.below(99), random.chance(0.5), {text(random, 2, 30), 7100}};
-    case 20:
-      return wire::CircuitRequest{PeerId{random.bits() | 1}};
     default:
-      return wire::Circuit{PeerId{random.bits() | 1}};
+      return later_message(random, kind);
   }
 }
 
