@@ -287,6 +287,9 @@ struct LocalView {
   wire::Revision topology{};
   Members members{};
   std::uint64_t last_sequence = 0;  // of this peer's Pings
+  // Whether this peer listens, states no address, does not know yet whether it can be dialed, and has met no
+  // member that can be.
+  bool finds_out_address = false;
   // The members to gossip with: a few random live ones at a time, oldest first. A small circle keeps the
   // number of open links small; slow replacement spreads news over the whole swarm.
   std::vector<PeerId> circle{};
@@ -314,8 +317,11 @@ struct LocalView {
     return identity->verify(key, answer_statement(key, self.id, ack.sequence), ack.signature);
   }
   // ---- how this peer reaches a member (docs/PROTOCOL.md, "Reach") ----
-  // Whether messages can be sent to it: of two peers one can be dialed.
-  bool can_tell(const wire::Member& member) const { return self.address || member.address; }
+  // Whether messages can be sent to it: of two peers one can be dialed. Before a peer has found out its own
+  // address it uses the links that it has with members that are in the same situation.
+  bool can_tell(const wire::Member& member) const {
+    return self.address || member.address || finds_out_address;
+  }
   Endpoint control_endpoint(const wire::Member& member) const;
   void tell(const wire::Member& member, wire::Message message, Actions& out) const {
     if (can_tell(member)) out.push_back(Send{control_endpoint(member), std::move(message)});

@@ -22,6 +22,9 @@ bool is_v6(const Address& address) { return address.host.find(':') != std::strin
 }  // namespace
 
 void Reach::tick(Instant now, Actions& out) {
+  const auto can_be_dialed = [](const Record& it) { return it.is_live() && it.member.address; };
+  if (view_.finds_out_address && std::ranges::any_of(view_.members.records(), can_be_dialed))
+    view_.finds_out_address = false;
   const bool all_answered = std::ranges::all_of(asked_, &Asked::has_answered);
   if (is_asking() && (deadline_ <= now || all_answered)) judge(now, out);
   if (next_check_ <= now) ask(now, out);
@@ -30,19 +33,23 @@ void Reach::tick(Instant now, Actions& out) {
 
 // ---- this peer's address ----
 
-// Asks members that can be dialed: one behind the same router as this peer reaches it at an address that no
-// other member can use.
+// Asks members that can be dialed, if there are any: one behind the same router as this peer reaches it at an
+// address that no other member can use.
 void Reach::ask(Instant now, Actions& out) {
   if (!may_listen()) {
     next_check_ = kNever;
     return;
   }
+  std::vector<PeerId> able = view_.draw_live(2 * kAsked);
+  std::erase_if(able, [this](PeerId id) { return !view_.members.find(id)->responds(); });
+  std::ranges::stable_partition(able,
+                                [this](PeerId id) { return bool{view_.members.find(id)->member.address}; });
   asked_.clear();
-  for (const PeerId id : view_.draw_live(2 * kAsked)) {
-    const Record& record = *view_.members.find(id);
-    if (asked_.size() == kAsked || !record.responds() || !record.member.address) continue;
+  for (const PeerId id : able) {
+    const wire::Member& member = view_.members.find(id)->member;
+    if (asked_.size() == kAsked || (!member.address && !asked_.empty())) break;
     asked_.push_back({id, ++view_.last_sequence});
-    view_.tell(record.member, wire::ReachRequest{view_.last_sequence}, out);
+    view_.tell(member, wire::ReachRequest{view_.last_sequence}, out);
   }
   next_check_ = asked_.empty() ? now + kCheckAgain : kNever;
   deadline_ = asked_.empty() ? kNever : now + kReportLimit;
@@ -117,6 +124,7 @@ std::vector<Address> Reach::addresses() const {
 
 // Changes this peer's record if the addresses are other ones. None: it cannot be dialed.
 void Reach::publish(std::vector<Address> addresses, Actions& out) {
+  view_.finds_out_address = false;
   const Address first = addresses.empty() ? Address{} : addresses.front();
   std::vector<Address> also = stated_ ? view_.options.reach.also : std::move(addresses);
   if (!first) also.clear();

@@ -27,7 +27,9 @@ class Reach {
   static constexpr std::size_t kTriesMax = 16;  // for others, under way
 
   Reach(LocalView& view, Rumors& rumors, Prober& prober)
-      : view_(view), rumors_(rumors), prober_(prober), stated_(view.self.address) {}
+      : view_(view), rumors_(rumors), prober_(prober), stated_(view.self.address) {
+    view_.finds_out_address = !stated_ && view_.options.reach.finds_address;
+  }
 
   void start(Instant now) { next_check_ = next_visit_ = now; }
   void tick(Instant now, Actions& out);

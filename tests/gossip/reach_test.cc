@@ -84,6 +84,20 @@ TEST_CASE("a peer takes the address at which two members have reached it") {
   CHECK(self_of(it.life).also.empty());
 }
 
+TEST_CASE("two peers that state no address find theirs out from one another") {
+  Asking it(without_address(), {hidden(2)});
+  const auto asked = sent<wire::ReachRequest>(it.asks);
+  REQUIRE(asked.size() == 1);
+  CHECK_FALSE(sent<wire::Ping>(it.asks).empty());  // over the link that there is
+  report(it.life, it.asks, [](std::uint64_t) { return std::pair(true, kOutside); });
+  CHECK(self_of(it.life).address == kOutside);
+
+  Asking other(without_address(), {hidden(2)});
+  report(other.life, other.asks, [](std::uint64_t) { return std::pair(false, kOutside); });
+  CHECK(self_of(other.life).address == Address{});
+  CHECK(sent<wire::Ping>(other.life.waits(other.life.now + 10s)).empty());  // neither can be dialed
+}
+
 TEST_CASE("one of three members cannot make a peer state an address") {
   Asking it(without_address(), {member(2), member(3), member(4)});
   report(it.life, it.asks, [](std::uint64_t k) { return std::pair(k == 2, k == 2 ? kOutside : kInside); });
