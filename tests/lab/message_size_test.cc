@@ -69,6 +69,23 @@ wire::Message welcome(Random& random) {
   return wire::Welcome{manifest, Duration{5}, members(random)};
 }
 
+// The kinds from Call on.
+wire::Message message_of_reach(Random& random, std::size_t kind) {
+  switch (kind) {
+    case 17:
+      return wire::Call{PeerId{random.bits() | 1}, PeerId{random.bits() | 1},
+                        static_cast<wire::Purpose>(random.below(3)), random.bits() | 1};
+    case 18:
+      return wire::ReachRequest{1 + random.below(99)};
+    case 19:
+      return wire::ReachReport{1 + random.below(99), random.chance(0.5), {text(random, 2, 30), 7100}};
+    case 20:
+      return wire::CircuitRequest{PeerId{random.bits() | 1}};
+    default:
+      return wire::Circuit{PeerId{random.bits() | 1}};
+  }
+}
+
 wire::Message message(Random& random, std::size_t kind) {
   switch (kind) {
     case 0:
@@ -125,17 +142,8 @@ wire::Message message(Random& random, std::size_t kind) {
                           bytes<Signature>(random)};
     case 16:
       return wire::Proof{bytes<Signature>(random)};
-    case 17:
-      return wire::Call{PeerId{random.bits() | 1}, PeerId{random.bits() | 1},
-                        static_cast<wire::Purpose>(random.below(3)), random.bits() | 1};
-    case 18:
-      return wire::ReachRequest{1 + random.below(99)};
-    case 19:
-      return wire::ReachReport{1 + random.below(99), random.chance(0.5), {text(random, 2, 30), 7100}};
-    case 20:
-      return wire::CircuitRequest{PeerId{random.bits() | 1}};
     default:
-      return wire::Circuit{PeerId{random.bits() | 1}};
+      return message_of_reach(random, kind);
   }
 }
 
