@@ -26,6 +26,7 @@ constexpr Instant kFaultsEnd{std::chrono::seconds(40)};
 constexpr Duration kLookEvery = milliseconds(100);
 // Peers ask whether they can be dialed at intervals of up to 45 s, and an answer takes up to 10 s. Then the
 // others learn of it.
+constexpr Duration kAddressFound = std::chrono::seconds(25);
 constexpr Duration kReachLimit = std::chrono::seconds(120);
 constexpr Duration kReachSettles = std::chrono::seconds(10);
 constexpr std::uint64_t kTwiceEvery = 64;
@@ -191,10 +192,11 @@ CheckSetting bounds_of(const WorldOptions& world) {
       (2 * n - 1) * interval + 2 * suspicion + 4 * std::ceil(std::log2(n + 1)) * interval;
   check.detection = from_seconds(1.02 * detection + 1);
   check.recovery = from_seconds(1.02 * (1.25 * to_seconds(membership.retry.max) + detection) + 1);
-  // A connection with a machine that has moved is missed after a write.
+  // A connection with a machine that has moved is missed after a write. The machine asks for its address at
+  // intervals, and peers that cannot be dialed cannot reach it before it knows.
   if (std::ranges::any_of(world.incidents,
                           [](const Incident& it) { return std::holds_alternative<Move>(it); }))
-    check.recovery += world.network.write_limit + world.network.dial_limit;
+    check.recovery += world.network.write_limit + world.network.dial_limit + kAddressFound;
   return check;
 }
 

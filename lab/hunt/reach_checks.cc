@@ -49,7 +49,7 @@ ReachChecks::Finding ReachChecks::action(std::uint32_t machine, const gossip::Ac
 }
 
 // Without an address and without a way nothing is dialed: the driver reports that at once.
-ReachChecks::Finding ReachChecks::way(std::uint32_t machine, const Endpoint& to, Uses uses) const {
+ReachChecks::Finding ReachChecks::way(std::uint32_t machine, const Endpoint& to, Uses uses) {
   const auto view = world_->machine(machine);
   const gossip::Record* const record = to.id ? view.membership->find(to.id) : nullptr;
   if (record == nullptr) return {};
@@ -64,6 +64,10 @@ ReachChecks::Finding ReachChecks::way(std::uint32_t machine, const Endpoint& to,
   if (to.way != Way::dial || !to.address || record->member.address || !record->is_live()) return {};
   const auto there = world_->machine_of(to.id);
   if (uses == Uses::message && there && world_->linked(machine, *there)) return {};
+  const std::uint32_t incarnation = record->member.incarnation;
+  const auto [earlier, is_first] = dialed_.try_emplace({machine, to.id}, Dialed{incarnation, world_->now()});
+  if (is_first || earlier->second.incarnation != incarnation) earlier->second = {incarnation, world_->now()};
+  if (earlier->second.at == world_->now()) return {};
   return fmt::format("{} dials {} at {}, which states no address", name(machine), to_string(to.id),
                      to_string(to.address));
 }
@@ -94,6 +98,15 @@ bool ReachChecks::addresses_differ() const {
     if (address ? !world_->can_be_dialed(i, address) : world_->can_be_dialed(i)) return true;
   }
   return false;
+}
+
+bool ReachChecks::may_be_alone(std::uint32_t machine) const {
+  if (world_->can_be_dialed(machine)) return false;
+  for (std::uint32_t i = 0; i < world_->machines(); ++i) {
+    const auto view = world_->machine(i);
+    if (view.state == MachineState::running && view.membership->self().relays > 0) return false;
+  }
+  return true;
 }
 
 ReachChecks::Finding ReachChecks::final_record(std::uint32_t machine) const {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "gossip/actions.h"
@@ -31,13 +33,16 @@ class ReachChecks {
   // Whether a record has a wrong address: a peer that can be dialed has to find out where, and another one
   // that it cannot.
   bool addresses_differ() const;
+  // Whether all neighbors of this machine in lock-step may be peers with which it cannot connect: it cannot
+  // be dialed, and no member relays.
+  bool may_be_alone(std::uint32_t machine) const;
   // At the end: the own record of this machine; the calls of all.
   Finding final_record(std::uint32_t machine) const;
   Finding final_calls() const;
 
  private:
   enum class Uses : std::uint8_t { message, bulk };  // a message may use a link that stands
-  Finding way(std::uint32_t machine, const Endpoint& to, Uses uses) const;
+  Finding way(std::uint32_t machine, const Endpoint& to, Uses uses);
   void remember(std::uint32_t machine);
   const std::string& name(std::uint32_t machine) const { return world_->options().machines[machine].name; }
 
@@ -45,6 +50,13 @@ class ReachChecks {
   bool hides_ = false;                                                    // some peer has had no address
   std::unordered_map<std::uint64_t, std::vector<Address>> stated_;        // by id
   std::unordered_map<std::uint32_t, std::vector<std::uint64_t>> called_;  // by machine: exchanges under way
+  // By machine and id: when it dialed a member with this incarnation, which has no address. The same step may
+  // have brought that incarnation.
+  struct Dialed {
+    std::uint32_t incarnation;
+    Instant at;
+  };
+  std::map<std::pair<std::uint32_t, PeerId>, Dialed> dialed_;
   std::uint64_t calls_answered_ = 0, calls_failed_ = 0;
 };
 

@@ -169,7 +169,8 @@ void Checkers::finish() {
     if (world_->machine(i).state != MachineState::running) continue;
     check_final_view(i, alive, first);
     if (!first) first = i;
-    check_final_exchanges(i, replicas && (served_ ? is_served(i) : alive.size() > 1));
+    const bool has_partners = served_ ? is_served(i) : alive.size() > 1;
+    check_final_exchanges(i, replicas && has_partners && !(lock_step_ && reach_.may_be_alone(i)));
     check_final_steps(i);
     if (const auto finding = reach_.final_record(i)) violate(11, "{}", *finding);
   }

@@ -69,6 +69,8 @@ struct Connection {
   bool stands_for(std::uint32_t end) const {
     return ways[end == dialer ? 0 : 1].deaf || (stands && closed_by != end);
   }
+  // Whether a dial or a call of this end is under way.
+  bool is_opening(std::uint32_t end) const { return !stands && ways[end == dialer ? 0 : 1].stalled; }
   // Whether an end waits for the answer to this call.
   bool awaits(std::uint64_t number) const { return !stands && call == number; }
 

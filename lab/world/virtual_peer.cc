@@ -103,10 +103,15 @@ void VirtualPeer::keep_counts() {
 }
 
 void VirtualPeer::write_cache() {
+  // As node/keep/peer_cache: live members first, then failed ones.
   std::vector<Address> addresses;
-  for (const gossip::Record& record : core_->view().membership.others()) {
-    const Address& address = record.member.address;
-    if (record.is_live() && address && addresses.size() < kJoinAddresses) addresses.push_back(address);
+  for (const auto liveness : {wire::Liveness::suspect, wire::Liveness::failed}) {
+    for (const gossip::Record& record : core_->view().membership.others()) {
+      const bool is_meant =
+          liveness == wire::Liveness::failed ? record.member.liveness == liveness : record.is_live();
+      if (is_meant && record.member.address && addresses.size() < kJoinAddresses)
+        addresses.push_back(record.member.address);
+    }
   }
   const Duration access = disk_access();
   later(now() + access, [this, written = std::move(addresses)]() mutable {

@@ -104,12 +104,15 @@ void VirtualReach::send(const Endpoint& to, wire::Message message) {
                    });
     return;
   }
-  if (to.way != Way::dial || to.address != there->address()) {
+  Connection& connection = world_.network.control(machine_.index(), there->index());
+  const bool is_usual = to.way == Way::dial && to.address == there->address();
+  if (connection.is_opening(machine_.index())) {
+    // What fails is the dial that began earlier, possibly of another address.
+  } else if (!is_usual) {
     used_[there->index()] = to;
   } else if (!used_.empty()) {
     used_.erase(there->index());
   }
-  Connection& connection = world_.network.control(machine_.index(), there->index());
   if (opening != Opening::wait) {
     world_.network.set_opening(connection, machine_.index(), opening);
   } else if (const std::uint64_t number = ++world_.calls;
