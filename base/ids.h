@@ -76,4 +76,7 @@ struct Endpoint {
   friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
 };
 
+// The member that calls or relays. REQUIRES: to.way is not dial.
+inline Endpoint helper_of(const Endpoint& to) { return {to.via, to.address, Way::dial, {}, to.also}; }
+
 }  // namespace starling

@@ -184,10 +184,7 @@ void MemberStates::refute(Instant now, const Member& news, Actions& out) {
   rumors_.start_self();
   out.push_back(Notice{Notice::What::refuted, view_.self.id,
                        news.accuser ? to_string(news.accuser) : std::string("an unknown peer")});
-  for (const PeerId id : view_.circle) {
-    if (const Record* const record = view_.members.find(id))
-      view_.tell(record->member, wire::Gossip{{view_.self}, false, {}}, out);
-  }
+  view_.tell_circle(out);
 }
 
 // The sender lists members as alive that are known to be dead: it gets their records.

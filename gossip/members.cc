@@ -94,25 +94,29 @@ std::vector<std::uint64_t> LocalView::digest() const {
 
 // ---- ways to members ----
 
-const wire::Member* LocalView::home_of(const wire::Member& member) const {
-  std::array<const wire::Member*, wire::kHomesMax> able{};
-  std::size_t count = 0;
-  for (const PeerId id : member.homes) {
-    const Record* const home = members.find(id);
-    if (home != nullptr && home->responds() && home->member.address && count < able.size())
-      able[count++] = &home->member;
+namespace {
+
+// The first home that responds and can be dialed, and relays if that is needed; the search begins at the
+// position `first`. Null if there is none.
+enum class Needed : std::uint8_t { calls, relays };
+const wire::Member* find_home(const Members& members, const wire::Member& of, Needed needed,
+                              std::uint64_t first) {
+  for (std::size_t k = 0; k < of.homes.size(); ++k) {
+    const Record* const home = members.find(of.homes[(k + first) % of.homes.size()]);
+    if (home == nullptr || !home->responds() || !home->member.address) continue;
+    if (needed == Needed::calls || home->member.relays > 0) return &home->member;
   }
-  return count == 0 ? nullptr : able[(last_sequence + self.id.value) % count];  // each of them in turn
+  return nullptr;
+}
+
+}  // namespace
+
+const wire::Member* LocalView::home_of(const wire::Member& member) const {
+  return find_home(members, member, Needed::calls, last_sequence + self.id.value);
 }
 
 const wire::Member* LocalView::relay_of(const wire::Member& member) const {
-  for (std::size_t k = 0; k < member.homes.size(); ++k) {
-    const PeerId id = member.homes[(k + self.id.value) % member.homes.size()];
-    const Record* const home = members.find(id);
-    if (home != nullptr && home->responds() && home->member.address && home->member.relays > 0)
-      return &home->member;
-  }
-  return nullptr;
+  return find_home(members, member, Needed::relays, self.id.value);
 }
 
 Endpoint LocalView::control_endpoint(const wire::Member& member) const {

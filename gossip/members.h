@@ -326,6 +326,13 @@ struct LocalView {
   void tell(const wire::Member& member, wire::Message message, Actions& out) const {
     if (can_tell(member)) out.push_back(Send{control_endpoint(member), std::move(message)});
   }
+  // Sends this peer's own entry to the circle.
+  void tell_circle(Actions& out) const {
+    for (const PeerId id : circle) {
+      if (const Record* const record = members.find(id))
+        tell(record->member, wire::Gossip{{self}, false, {}}, out);
+    }
+  }
   // The sender of a message, which says where it listens. A member that has no address cannot be dialed
   // there.
   Endpoint reply_to(PeerId sender, const Address& listens_at) const {
@@ -356,7 +363,8 @@ struct LocalView {
   void renew_circle() {
     if (circle.size() >= kCircleSize && random.chance(0.25)) circle.erase(circle.begin());
   }
-  // A home of the member that can call it, or with a bandwidth for others; null if there is none.
+  // A home of the member that can call it, each of them in turn; one that relays, the same as long as it
+  // responds. Null if there is none.
   const wire::Member* home_of(const wire::Member& member) const;
   const wire::Member* relay_of(const wire::Member& member) const;
   bool is_home_of(const wire::Member& member) const {

@@ -140,15 +140,8 @@ void Reach::publish(std::vector<Address> addresses, Actions& out) {
   out.push_back(Notice{first ? Notice::What::reachable : Notice::What::hidden, view_.self.id,
                        first ? to_string(first) : "members cannot dial this peer"});
   rumors_.start_self();
-  tell_circle(out);
+  view_.tell_circle(out);
   next_visit_ = Instant{};
-}
-
-void Reach::tell_circle(Actions& out) const {
-  for (const PeerId id : view_.circle) {
-    if (const Record* const record = view_.members.find(id))
-      view_.tell(record->member, wire::Gossip{{view_.self}, false, {}}, out);
-  }
 }
 
 // ---- homes ----

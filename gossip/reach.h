@@ -74,7 +74,6 @@ class Reach {
   void visit_homes(Instant now, Actions& out);
   std::vector<PeerId> chosen_homes() const;
   bool is_home(const Record& record) const;
-  void tell_circle(Actions& out) const;
 
   LocalView& view_;
   Rumors& rumors_;

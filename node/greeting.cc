@@ -16,6 +16,22 @@ namespace {
 constexpr Duration kReportLimit = std::chrono::seconds(12);  // the peer dials for up to 8 s
 constexpr Duration kLimit = std::chrono::seconds(3);         // for each: the dial, the handshake
 
+// The connections of a process that is not a member, and what it says about itself.
+struct Visitor {
+  // REQUIRES: `identity` outlives it.
+  Visitor(const Identity& identity, const std::string& swarm,
+          std::shared_ptr<const transport::TlsContext> tls)
+      : transport(io.get_executor(), {.tls = std::move(tls)}) {
+    self.identity = &identity;
+    self.hello.swarm = swarm;
+    self.hello.name = "doctor";
+  }
+
+  asio::io_context io;
+  transport::TcpTransport transport;
+  transport::Self self;
+};
+
 asio::awaitable<void> say_hello(transport::TcpTransport& transport, const Address& peer, transport::Self mine,
                                 std::optional<transport::LinkError>& problem) {
   auto dialed = co_await transport.dial(peer, kLimit);
@@ -35,17 +51,12 @@ std::optional<transport::LinkError> greet(const Address& peer, const std::string
                                           std::shared_ptr<const transport::TlsContext> tls) {
   const auto identity = transport::Ed25519Identity::make_new(swarm);
   if (!identity) return transport::LinkError{identity.error(), transport::LinkErrorKind::broken};
-  asio::io_context io;
-  transport::TcpTransport transport(io.get_executor(), {.tls = std::move(tls)});
-  transport::Self mine;
-  mine.identity = identity->get();
-  mine.hello.swarm = swarm;
-  mine.hello.name = "doctor";
-  mine.hello.address = {"127.0.0.1", 1};  // no peer dials back to a bulk connection
-  mine.hello.purpose = wire::Purpose::bulk;
+  Visitor visitor(**identity, swarm, std::move(tls));
+  visitor.self.hello.purpose = wire::Purpose::bulk;
   std::optional<transport::LinkError> problem;
-  transport::spawn(io.get_executor(), say_hello(transport, peer, std::move(mine), problem));
-  io.run();
+  transport::spawn(visitor.io.get_executor(),
+                   say_hello(visitor.transport, peer, std::move(visitor.self), problem));
+  visitor.io.run();
   return problem;
 }
 
@@ -53,13 +64,9 @@ Result<DialedBack> ask_to_be_dialed(const Address& peer, const Address& listen, 
                                     std::shared_ptr<const transport::TlsContext> tls) {
   const auto identity = transport::Ed25519Identity::make_new(swarm);
   if (!identity) return identity.error();
-  asio::io_context io;
-  transport::TcpTransport transport(io.get_executor(), {.tls = std::move(tls)});
-  transport::Self mine;
-  mine.identity = identity->get();
-  mine.hello.swarm = swarm;
-  mine.hello.name = "doctor";
-  mine.hello.address = listen;
+  Visitor visitor(**identity, swarm, std::move(tls));
+  visitor.self.hello.address = listen;
+  asio::io_context& io = visitor.io;
   std::optional<DialedBack> report;
   std::string why = "it did not answer in time";
   transport::LinkTableEvents events;
@@ -73,7 +80,8 @@ Result<DialedBack> ask_to_be_dialed(const Address& peer, const Address& listen, 
     why = sentence;
     io.stop();
   };
-  transport::LinkTable links(io.get_executor(), transport, std::move(mine), std::move(events));
+  transport::LinkTable links(io.get_executor(), visitor.transport, std::move(visitor.self),
+                             std::move(events));
   if (const auto listening = links.listen(listen); !listening) return listening.error();
   links.send({{}, peer}, wire::ReachRequest{1});
   io.run_for(kReportLimit);

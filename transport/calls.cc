@@ -66,8 +66,7 @@ asio::awaitable<LinkResult<BulkLink>> Calls::dial(std::shared_ptr<Calls> self, E
   const auto waiting = std::make_shared<Waiting>(connector.executor(), to.id);
   self->waiting_.emplace(number, waiting);
   ++connector.counters().calls_sent;
-  const Endpoint home{to.via, to.address, Way::dial, {}, to.also};
-  self->send_(home, wire::Call{to.id, connector.id(), wire::Purpose::bulk, number});
+  self->send_(helper_of(to), wire::Call{to.id, connector.id(), wire::Purpose::bulk, number});
   const auto deadline = std::chrono::steady_clock::now() + connector.answer_limit();
   while (!waiting->answer && !waiting->closed && std::chrono::steady_clock::now() < deadline)
     co_await waiting->changed.wait_until(deadline);

@@ -214,7 +214,7 @@ asio::awaitable<LinkStatus> Connector::request_circuit(std::shared_ptr<Connector
 
 asio::awaitable<LinkResult<BulkLink>> Connector::connect_through(std::shared_ptr<Connector> self,
                                                                  Endpoint to) {
-  const Endpoint relay{to.via, to.address, Way::dial, {}, to.also};
+  const Endpoint relay = helper_of(to);
   auto outer = co_await connect_to(self, relay, wire::Purpose::relay, 0);
   if (!outer.ok()) co_return outer.error();
   const auto explained = [&](const LinkError& error) {

@@ -77,8 +77,7 @@ void LinkTableState::call(const RoutePtr& route) {
   calling_.push_back(route);
   ++counters_->calls_sent;
   arm_calls();
-  const Endpoint home{to.via, to.address, Way::dial, {}, to.also};
-  send(home, wire::Call{to.id, connector_->id(), wire::Purpose::control, call_number()});
+  send(helper_of(to), wire::Call{to.id, connector_->id(), wire::Purpose::control, call_number()});
 }
 
 void LinkTableState::arm_calls() {

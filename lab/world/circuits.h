@@ -15,7 +15,7 @@ struct Connection;
 
 class Circuits {
  public:
-  // Of the circuits over this machine, in bits per second.
+  // The bandwidth that all circuits over this machine share, in bits per second.
   void set_bandwidth(std::uint32_t relay, double bandwidth) {
     relays_.resize(std::max<std::size_t>(relays_.size(), relay + std::size_t{1}));
     relays_[relay].bandwidth = bandwidth;

@@ -14,7 +14,7 @@ namespace starling::lab {
 
 class NetworkConditions {
  public:
-  // Of all links, unless one is poor.
+  // The conditions of all links without a poor shape.
   NetworkConditions(Duration latency, double bandwidth) : latency_(latency), bandwidth_(bandwidth) {}
 
   // Blocks packets from one machine to another during the interval; packets in transit arrive.

@@ -57,8 +57,8 @@ enum class Opening : std::uint8_t {
 };
 
 struct Connection {
-  // Of a control connection: the lower and the higher index. The dialer of a bulk connection is the end that
-  // uses it first, even if it had the other one dial.
+  // A control connection has the lower index as its dialer, the higher one as its acceptor. The dialer of a
+  // bulk connection is the end that uses it first, even if it had the other one dial.
   std::uint32_t dialer, acceptor;
   wire::Purpose purpose;
   std::uint32_t epoch = 0;             // the number of times it broke

@@ -9,9 +9,6 @@ namespace {
 
 constexpr std::ptrdiff_t kCircuitsPerRequester = 4;
 
-// The member that calls or relays.
-Endpoint helper_of(const Endpoint& to) { return {to.via, to.address, Way::dial, {}, to.also}; }
-
 }  // namespace
 
 void VirtualReach::hide(bool knows) {
@@ -106,12 +103,12 @@ void VirtualReach::send(const Endpoint& to, wire::Message message) {
   }
   Connection& connection = world_.network.control(machine_.index(), there->index());
   const bool is_usual = to.way == Way::dial && to.address == there->address();
-  if (connection.is_opening(machine_.index())) {
-    // What fails is the dial that began earlier, possibly of another address.
-  } else if (!is_usual) {
-    used_[there->index()] = to;
-  } else if (!used_.empty()) {
-    used_.erase(there->index());
+  // While a dial is under way, what can fail is that one, possibly of another address.
+  if (!connection.is_opening(machine_.index())) {
+    if (is_usual)
+      used_.erase(there->index());
+    else
+      used_[there->index()] = to;
   }
   if (opening != Opening::wait) {
     world_.network.set_opening(connection, machine_.index(), opening);
