@@ -314,6 +314,15 @@ class Drawer {
     });
   }
 
+  // A machine that loses its device ends for good, and peers behind routers reach one another only while
+  // another machine runs.
+  void keep_reachable_running() {
+    for (Incident& incident : draw_.incidents) {
+      auto* const loss = std::get_if<Loss>(&incident);
+      if (loss != nullptr && fixed_[loss->machine]) loss->device = false;
+    }
+  }
+
   void draw_reach() {
     const Faults::Reach& reach = faults_.reach;
     stream(30);
@@ -325,6 +334,7 @@ class Drawer {
       if (is_behind) add(Router{i, knows});
       hidden_.push_back(is_behind);
     }
+    keep_reachable_running();
     std::uint64_t relays = reach.routers > 0 ? random_.below(4) : 0;
     for (const std::uint32_t i : shuffled_machines()) {
       if (hidden_[i] || relays == 0) continue;
