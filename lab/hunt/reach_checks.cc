@@ -48,6 +48,16 @@ ReachChecks::Finding ReachChecks::action(std::uint32_t machine, const gossip::Ac
   return {};
 }
 
+// Whether this step may have brought this record: it is the first that uses a way which the record excludes.
+// An action follows from what its peer knew when it added it.
+bool ReachChecks::is_news(std::uint32_t machine, const wire::Member& member) {
+  const auto found =
+      excluded_.try_emplace({machine, member.id}, Excluded{member.incarnation, world_->now()}).first;
+  Excluded& earlier = found->second;
+  if (earlier.incarnation != member.incarnation) earlier = {member.incarnation, world_->now()};
+  return earlier.at == world_->now();
+}
+
 // Without an address and without a way nothing is dialed: the driver reports that at once.
 ReachChecks::Finding ReachChecks::way(std::uint32_t machine, const Endpoint& to, Uses uses) {
   const auto view = world_->machine(machine);
@@ -55,19 +65,18 @@ ReachChecks::Finding ReachChecks::way(std::uint32_t machine, const Endpoint& to,
   if (record == nullptr) return {};
   const gossip::Record* const via = to.via ? view.membership->find(to.via) : nullptr;
   const bool is_own_guest = to.way == Way::call && to.via == to.id;  // called over their link
-  if (to.way != Way::dial && !is_own_guest && (via == nullptr || !via->member.address))
+  const bool is_helped = to.way != Way::dial && !is_own_guest;
+  if (is_helped && (via == nullptr || (!via->member.address && !is_news(machine, via->member))))
     return fmt::format("{} reaches {} through {}, which cannot be dialed", name(machine), to_string(to.id),
                        to_string(to.via));
-  if (to.way == Way::relay && (uses != Uses::bulk || via == nullptr || via->member.relays == 0))
+  const bool may_relay = via != nullptr && (via->member.relays > 0 || is_news(machine, via->member));
+  if (to.way == Way::relay && (uses != Uses::bulk || !may_relay))
     return fmt::format("{} reaches {} over {}, which does not relay", name(machine), to_string(to.id),
                        to_string(to.via));
   if (to.way != Way::dial || !to.address || record->member.address || !record->is_live()) return {};
   const auto there = world_->machine_of(to.id);
   if (uses == Uses::message && there && world_->linked(machine, *there)) return {};
-  const std::uint32_t incarnation = record->member.incarnation;
-  const auto [earlier, is_first] = dialed_.try_emplace({machine, to.id}, Dialed{incarnation, world_->now()});
-  if (is_first || earlier->second.incarnation != incarnation) earlier->second = {incarnation, world_->now()};
-  if (earlier->second.at == world_->now()) return {};
+  if (is_news(machine, record->member)) return {};
   return fmt::format("{} dials {} at {}, which states no address", name(machine), to_string(to.id),
                      to_string(to.address));
 }

@@ -43,6 +43,7 @@ class ReachChecks {
  private:
   enum class Uses : std::uint8_t { message, bulk };  // a message may use a link that stands
   Finding way(std::uint32_t machine, const Endpoint& to, Uses uses);
+  bool is_news(std::uint32_t machine, const wire::Member& member);
   void remember(std::uint32_t machine);
   const std::string& name(std::uint32_t machine) const { return world_->options().machines[machine].name; }
 
@@ -50,13 +51,12 @@ class ReachChecks {
   bool hides_ = false;                                                    // some peer has had no address
   std::unordered_map<std::uint64_t, std::vector<Address>> stated_;        // by id
   std::unordered_map<std::uint32_t, std::vector<std::uint64_t>> called_;  // by machine: exchanges under way
-  // By machine and id: when it dialed a member with this incarnation, which has no address. The same step may
-  // have brought that incarnation.
-  struct Dialed {
+  // By machine and id: when it first used a way that the record with this incarnation excludes.
+  struct Excluded {
     std::uint32_t incarnation;
     Instant at;
   };
-  std::map<std::pair<std::uint32_t, PeerId>, Dialed> dialed_;
+  std::map<std::pair<std::uint32_t, PeerId>, Excluded> excluded_;
   std::uint64_t calls_answered_ = 0, calls_failed_ = 0;
 };
 
