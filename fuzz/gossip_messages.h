@@ -36,7 +36,7 @@ class Messages {
       case 6:
         return answer_for_another(number, known);
       case 7: {
-        wire::Digest digest{peer.view().membership.digest(), revision(number)};
+        wire::Digest digest{peer.view().membership.view().digest(), revision(number)};
         for (std::uint64_t n = input_.below(4); n > 0; --n)
           digest.buckets[input_.below(64)] ^= input_.number();
         return digest;
