@@ -2,7 +2,7 @@
 """The effects of rules, payloads, slow links, skewed data and malicious peers on learning: LeNet on MNIST with 8
 simulated peers, as Markdown tables.
 
-    STARLING_DATA=... bench/rules_table.py [rules] [payloads] [thin] [unlike] [poison] [--seeds N] [-- FLAGS...]
+    STARLING_DATA=... bench/rules_table.py [rules] [payloads] [thin] [unlike] [poison] [hasty] [--seeds N] [-- FLAGS...]
 
 Without a name, prints all tables. FLAGS go to every `starling simulate`, for example `-- --epochs 1 --data glyphs`.
 Figures are means over the seeds 1 to N."""
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-BASE = ["--peers", "8", "--model", "lenet", "--data", "mnist", "--batch-size", "32", "--learning-rate", "0.05"]
+BASE = ["--model", "lenet", "--data", "mnist", "--batch-size", "32", "--learning-rate", "0.05"]
 RULES = os.environ.get("RULES", "pairwise push-sum d-psgd choco noloco clipped all-reduce none").split()
 PAYLOADS = ["f32", "bf16", "int8", "top-k"]
 LIES = ["nan", "inf", "huge", "noise", "sign-flip", "frozen"]
@@ -38,7 +38,8 @@ class Runs:
                 with open(path, "w") as file:
                     file.write(fault)
                 command.append(path)
-            command += [*BASE, *flags, "--seed", str(seed), "--json", "--force"]
+            peers = [] if "--peers" in flags else ["--peers", "8"]
+            command += [*BASE, *peers, *flags, "--seed", str(seed), "--json", "--force"]
             command += ["--out", os.path.join(self.folder.name, "run"), *self.flags]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
@@ -117,8 +118,21 @@ def poison(run):
                 mean(s, lambda x: sum(x["exchanges"].get("refused_chunks", {}).values()), "{:.0f}"))
 
 
+def hasty(run):
+    """The baseline has the seven honest peers only, and as many samples as they consume in the other runs."""
+    pace = 5
+    table(f"what one of eight peers sends that is {pace} times faster, clipped", "honest peers' accuracy", "least accurate of them")
+    peace = run("--rule", "clipped", "--peers", "7", "--epochs", str(3 * 7 / (7 + pace)))
+    row("nothing: it does not take part", mean(peace, lambda x: statistics.mean(p["accuracy"] for p in x["per_peer"])),
+        mean(peace, "accuracy_min"))
+    slow = "".join(f"[[fault]]\npeer = {p}\nslow = {pace}\n" for p in range(8) if p != LIAR)
+    for lie in LIES:
+        s = run("--rule", "clipped", "--epochs", "3", fault=f'{slow}[[fault]]\npeer = {LIAR}\npoison = "{lie}"\n')
+        row(lie, mean(s, honest), mean(s, lambda x: min(p["accuracy"] for i, p in enumerate(x["per_peer"]) if i != LIAR)))
+
+
 def main():
-    tables = {f.__name__: f for f in (rules, payloads, thin, unlike, poison)}
+    tables = {f.__name__: f for f in (rules, payloads, thin, unlike, poison, hasty)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", choices=[[], *tables], metavar="TABLE", help=", ".join(tables))
     parser.add_argument("--seeds", type=int, default=1)

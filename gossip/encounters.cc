@@ -96,13 +96,16 @@ void Whenever::offered(const Offer& offer, Actions& out) {
   if (const auto why = objection_to(offer)) return reject(offer, *why, out);
   if (!in_reach(offer)) return reject(offer, RefusalReason::out_of_step, out);
   if (exchanges_.answering() >= run_.options.answers_max) return reject(offer, RefusalReason::busy, out);
-  const Instant met = run_.membership.find(offer.from)->met.value_or(run_.now);
-  if (run_.rule().limited && !acceptance_.take(run_.now, offer.from, met))
-    return reject(offer, RefusalReason::busy, out);
+  if (run_.rule().limited && comes_too_often(offer.from)) return reject(offer, RefusalReason::busy, out);
   // An offer from far ahead: this peer begins the partner's round first, so that its answer is as new as the
   // partner's replica. A finished peer begins no round; its replica is as new as it will ever be.
   if (run_.phase() != Phase::finished && offer.round > rounds_.current() + kRoundsApart) begin_round(out);
   exchanges_.accept(offer, terms_with(offer.from, round()), out);
+}
+
+bool Whenever::comes_too_often(PeerId partner) {
+  const Instant met = run_.membership.find(partner)->met.value_or(run_.now);
+  return !acceptance_.take(run_.now, partner, met, partners_.share_of(partner, run_.membership));
 }
 
 // Whether the rounds of both peers allow an exchange.

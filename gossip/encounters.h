@@ -137,6 +137,7 @@ class Whenever : public Encounters {
   }
   bool catch_up(const InFlight& rejected, Actions& out);
   bool in_reach(const Offer& offer);
+  bool comes_too_often(PeerId partner);
   void reject(const Offer& offer, wire::RefusalReason reason, Actions& out) const {
     exchanges_.reject(offer, reason, round(), out);
   }

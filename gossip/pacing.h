@@ -104,47 +104,62 @@ class Patience {
 };
 
 // How often a partner may begin an exchange with this peer, under rules that bound the influence of one liar:
-// about twice as often as this peer begins its own, with a small burst (a token bucket for each partner).
+// about twice as often as it would at this peer's pace, with a small burst (a token bucket for each partner).
 class Acceptance {
  public:
   static constexpr double kBurst = 4;
-  static constexpr double kPerOwn = 2;  // a partner's exchanges for each of this peer's
+  static constexpr double kPace = 2;  // of a partner, at most, relative to this peer's
   static constexpr std::size_t kPartnersMax = 1024;
-  // All members that are known for less than this share one bucket: identities are cheap.
+  // All members that are known for less than this also share one bucket: identities are cheap.
   static constexpr Duration kNewcomer = std::chrono::seconds(30);
 
-  void start(Instant now) { last_own_ = now; }
+  void start(Instant now) { last_own_ = newcomers_.since = now; }
   // This peer begins an exchange of its own.
   void own(Instant now) {
     const Duration since = now - last_own_;
     interval_ = interval_.count() == 0 ? since : (3 * interval_ + since) / 4;
     last_own_ = now;
   }
-  // Whether the offer of this partner, a member since `met`, may be accepted now. If so, it is counted.
-  bool take(Instant now, PeerId partner, Instant met) {
-    if (met + kNewcomer > now) partner = {};
-    if (buckets_.size() >= kPartnersMax && !buckets_.contains(partner)) buckets_.erase(buckets_.begin());
-    Bucket& bucket = buckets_.try_emplace(partner, Bucket{kBurst, now}).first->second;
-    // Before the first own exchange, as if it began now.
-    const Duration interval = interval_.count() > 0 ? interval_ : now - last_own_;
-    if (interval.count() > 0) {
-      const double owns = to_seconds(now - bucket.since) / to_seconds(interval);
-      bucket.tokens = std::min(kBurst, bucket.tokens + kPerOwn * owns);
-    }
-    bucket.since = now;
-    if (bucket.tokens < 1) return false;
-    bucket.tokens -= 1;
+  // Whether the offer of this partner, a member since `met` that begins this share of its exchanges with this
+  // peer, may be accepted now. If so, it is counted. REQUIRES: 0 < share <= 1.
+  bool take(Instant now, PeerId partner, Instant met, double share) {
+    const bool is_new = met + kNewcomer > now;
+    Bucket& own = bucket_of(partner, now);
+    fill(own, now, share);
+    fill(newcomers_, now, 1);
+    if (own.tokens < 1 || (is_new && newcomers_.tokens < 1)) return false;
+    own.tokens -= 1;
+    if (is_new) newcomers_.tokens -= 1;
     return true;
   }
 
  private:
   struct Bucket {
-    double tokens;
+    double tokens = kBurst;
     Instant since;
   };
+
+  Bucket& bucket_of(PeerId partner, Instant now) {
+    if (buckets_.size() >= kPartnersMax && !buckets_.contains(partner)) {  // forget who has not come for long
+      buckets_.erase(
+          std::ranges::min_element(buckets_, {}, [](const auto& entry) { return entry.second.since; }));
+    }
+    return buckets_.try_emplace(partner, Bucket{kBurst, now}).first->second;
+  }
+  void fill(Bucket& bucket, Instant now, double share) const {
+    // Before the first own exchange, as if it began now.
+    const Duration interval = interval_.count() > 0 ? interval_ : now - last_own_;
+    if (interval.count() > 0) {
+      const double owns = to_seconds(now - bucket.since) / to_seconds(interval);
+      bucket.tokens = std::min(kBurst, bucket.tokens + kPace * share * owns);
+    }
+    bucket.since = now;
+  }
+
   Duration interval_{0};  // smoothed interval between own exchanges; 0: there was none
   Instant last_own_;
   std::map<PeerId, Bucket> buckets_;
+  Bucket newcomers_;
 };
 
 }  // namespace starling::gossip

@@ -29,6 +29,11 @@ bool may_begin(Instant now, const Membership& membership, PeerId id) {
   return record.may_exchange(now) && membership.view().can_begin_with(record.member);
 }
 
+// The relative probability with which a link of its round is drawn.
+double weight_to_draw(const topologies::Schedule& schedule, const topologies::Link& link) {
+  return schedule.weights() == topologies::Weights::relative ? link.weight : 1;
+}
+
 }  // namespace
 
 void PartnerChooser::refresh(const Membership& membership) {
@@ -42,6 +47,7 @@ void PartnerChooser::refresh(const Membership& membership) {
     keys.push_back(topologies::vertex_key(member->name));
   }
   schedule_ = topology_.among(keys);
+  shares_.clear();
   learn_links(membership);
   std::erase_if(acquaintances_, [&](const auto& entry) {
     const Record* const record = membership.find(entry.first);
@@ -56,14 +62,13 @@ void PartnerChooser::learn_links(const Membership& membership) {
   };
   links_.clear();
   turns_.clear();
-  const bool relative = schedule.weights() == topologies::Weights::relative;
   std::map<std::uint32_t, double> often;
   for (std::uint64_t round = 0; round < schedule.period(); ++round) {
     topologies::Links links = schedule.links(own_index_, round);
     std::erase_if(links, cannot_meet);
     if (links.empty()) continue;
     double sum = 0;
-    for (topologies::Link& link : links) sum += link.weight = relative ? link.weight : 1;
+    for (topologies::Link& link : links) sum += link.weight = weight_to_draw(schedule, link);
     for (const topologies::Link& link : links) often[link.peer] += link.weight / sum;
     turns_.push_back(std::move(links));
   }
@@ -153,6 +158,26 @@ std::vector<double> PartnerChooser::preferences(const Membership& membership,
   for (std::size_t k = 0; k < links.size(); ++k)
     preferred[k] = kPlainShare * plain[k] / plain_sum + (1 - kPlainShare) * preferred[k] / preferred_sum;
   return preferred;
+}
+
+double PartnerChooser::share_of(PeerId id, const Membership& membership) {
+  refresh(membership);
+  if (const auto known = shares_.find(id); known != shares_.end()) return known->second;
+  const auto vertex = std::ranges::find(roster_, id) - roster_.begin();
+  double own = 0, rounds = 0;
+  for (std::uint64_t round = 0; round < schedule_->period() && vertex < std::ssize(roster_); ++round) {
+    double sum = 0, towards_own = 0;
+    for (const topologies::Link& link : schedule_->links(static_cast<std::uint32_t>(vertex), round)) {
+      const double weight = weight_to_draw(*schedule_, link);
+      sum += weight;
+      if (link.peer == own_index_) towards_own = weight;
+    }
+    if (sum == 0) continue;
+    rounds += 1;
+    own += towards_own / sum;
+  }
+  const double at_random = 1 / static_cast<double>(std::max<std::size_t>(roster_.size(), 2) - 1);
+  return shares_[id] = own > 0 ? own / rounds : at_random;
 }
 
 void PartnerChooser::met(const Membership& membership, PeerId id, std::optional<Duration> took) {

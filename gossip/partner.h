@@ -61,6 +61,10 @@ class PartnerChooser {
   // Rounds until the topology's links repeat, as of the last neighbors(). REQUIRES: it was called.
   std::uint64_t period() const { return schedule_->period(); }
 
+  // The share of its exchanges that this member begins with this peer if it draws by the topology alone. For
+  // one that is no neighbor, which may see another graph, as if all vertices were equally likely.
+  double share_of(PeerId id, const Membership& membership);
+
   // An exchange with this member completed or was aborted. `took`: its duration, if this peer began it.
   void met(const Membership& membership, PeerId id, std::optional<Duration> took);
 
@@ -86,6 +90,7 @@ class PartnerChooser {
   std::vector<topologies::Links> turns_;          // Partners::turns: the candidates of each turn
   std::size_t turn_ = 0;
   std::map<PeerId, Acquaintance> acquaintances_;  // Partners::aware
+  std::map<PeerId, double> shares_;               // of share_of(), for the vertices in roster_
 };
 
 // How far this side of an exchange moves, relative to its full weight, where the run weighs partners

@@ -131,11 +131,11 @@ void add_network(Page& page, const PeerStatus& status) {
              {{"purpose", "control"}});
   page.gauge("starling_connections", "Open connections to other peers.", status.links.bulk_open,
              {{"purpose", "bulk"}});
-  const char* const circuits_help = "Connections that this peer relayed between others, by their state.";
+  const char* const circuits_help = "Connections that others asked this peer to relay, by outcome.";
   page.counter("starling_relay_circuits_total", circuits_help, status.links.relay.circuits,
-               {{"state", "opened"}});
+               {{"outcome", "opened"}});
   page.counter("starling_relay_circuits_total", circuits_help, status.links.relay.refused,
-               {{"state", "refused"}});
+               {{"outcome", "refused"}});
   page.counter("starling_relay_bytes_total", "Bytes that this peer relayed between others.",
                status.links.relay.bytes);
 }

@@ -56,6 +56,26 @@ TEST_CASE("on a ring the partners are the two adjacent peers, in the order of th
   REQUIRE(std::abs(drawn.at(70) - 1000) < 120);
 }
 
+TEST_CASE("the share of its exchanges that a member begins with this peer follows from the graph") {
+  for (const auto& [topology, expected] :
+       std::map<std::string, double>{{"ring", 0.5}, {"complete", 0.2}, {"one-peer-exponential", 1.0 / 3}}) {
+    INFO(topology);
+    Swarm swarm(topology);
+    for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k));
+    REQUIRE(std::abs(swarm.chooser.share_of(PeerId{6}, swarm.membership) - expected) < 1e-9);
+  }
+  Swarm ring("ring");
+  for (std::uint64_t k = 2; k <= 6; ++k) ring.tell(member(k));
+  REQUIRE(ring.chooser.share_of(PeerId{4}, ring.membership) == 0.2);  // no neighbor: one of five others
+  REQUIRE(ring.chooser.share_of(PeerId{99}, ring.membership) == 0.2);
+  ring.tell(said_to_be(member(2), Liveness::left));
+  REQUIRE(ring.chooser.share_of(PeerId{3}, ring.membership) == 0.5);
+  // The hub of a star serves all others; each of them has only the hub.
+  Swarm star("star");
+  for (std::uint64_t k = 2; k <= 5; ++k) star.tell(member(k));
+  REQUIRE(star.chooser.share_of(PeerId{3}, star.membership) == 1);
+}
+
 TEST_CASE("every neighbor is drawn equally often") {
   Swarm swarm("complete");
   for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k));

@@ -43,15 +43,16 @@ TEST_CASE("each timeout doubles the partner's limit and the ceiling, until an ex
   REQUIRE(patience.limit(PeerId{9}) <= 24h);
 }
 
-TEST_CASE("after a burst of four, offers are accepted at twice the peer's own rate") {
+TEST_CASE("after a burst of four, offers are accepted at twice the rate that this peer's pace would have") {
+  const double share = GENERATE(1.0, 0.25);
   Acceptance acceptance;
   acceptance.start(at(0s));
   for (int k = 1; k <= 100; ++k) acceptance.own(at(k * 1s));
   int taken = 0;
-  for (int k = 0; k < 1000; ++k) taken += acceptance.take(at(100s + k * 100ms), PeerId{2}, at(0s));
-  REQUIRE(taken >= 4 + 2 * 99);
-  REQUIRE(taken <= 4 + 2 * 100);
-  REQUIRE(acceptance.take(at(200s), PeerId{3}, at(0s)));  // tokens are per partner
+  for (int k = 0; k < 1000; ++k) taken += acceptance.take(at(100s + k * 100ms), PeerId{2}, at(0s), share);
+  REQUIRE(taken >= 3 + 2 * 99 * share);
+  REQUIRE(taken <= 4 + 2 * 100 * share);
+  REQUIRE(acceptance.take(at(200s), PeerId{3}, at(0s), share));  // tokens are per partner
 }
 
 TEST_CASE("new members share what is accepted, however many there are") {
@@ -62,11 +63,37 @@ TEST_CASE("new members share what is accepted, however many there are") {
   int taken = 0;
   for (int k = 0; k < 1000; ++k) {
     const Instant now = at(100s + k * 10ms);
-    taken += acceptance.take(now, PeerId{++id}, now);
+    taken += acceptance.take(now, PeerId{++id}, now, 1);
   }
   REQUIRE(taken <= 4 + 2 * 10);
   REQUIRE(taken >= 4 + 2 * 9);
-  REQUIRE(acceptance.take(at(110s), PeerId{2}, at(80s)));  // one that is known for long
+  REQUIRE(acceptance.take(at(110s), PeerId{2}, at(80s), 1));  // one that is known for long
+}
+
+TEST_CASE("a new member cannot take what is accepted from the other new ones") {
+  Acceptance acceptance;
+  acceptance.start(at(0s));
+  for (int k = 1; k <= 20; ++k) acceptance.own(at(k * 1s));
+  int greedy = 0, others = 0;
+  for (int k = 0; k < 400; ++k) {
+    const Instant now = at(20s + k * 50ms);
+    greedy += acceptance.take(now, PeerId{2}, at(15s), 0.25);
+    if (k % 20 == 0)
+      others += acceptance.take(now, PeerId{10 + static_cast<std::uint64_t>(k) / 20 % 4}, at(15s), 0.25);
+  }
+  REQUIRE(others >= 19);
+  REQUIRE(greedy <= 4 + 10);
+}
+
+TEST_CASE("the bucket that was used last is forgotten last") {
+  Acceptance acceptance;
+  acceptance.start(at(0s));
+  acceptance.own(at(1h));
+  for (int k = 0; k < 4; ++k) REQUIRE(acceptance.take(at(1h), PeerId{1}, at(0s), 0.01));
+  for (std::uint64_t id = 2; id < 2000; ++id) {
+    REQUIRE(acceptance.take(at(1h + 1ms * id), PeerId{id}, at(0s), 0.01));
+    REQUIRE(!acceptance.take(at(1h + 1ms * id), PeerId{1}, at(0s), 0.01));
+  }
 }
 
 TEST_CASE("with shares by work, a partner with less than half of the samples moves this peer less") {

@@ -29,7 +29,7 @@ FOREIGN_UNITS = {"ms", "milliseconds", "millis", "us", "microseconds", "ns", "na
                  "bits", "kb", "kilobytes", "mb", "megabytes", "mib", "gb", "gigabytes"}
 # The allowed label values; the labels of starling_info, a single series, can have any value.
 BOUNDED = {"phase": {"joining", "training", "settling", "finished"},
-           "outcome": {"completed", "aborted", "rejected", "answered"},
+           "outcome": {"completed", "aborted", "rejected", "answered", "opened", "refused"},
            "direction": {"sent", "received"},
            "purpose": {"control", "bulk"},
            "state": {"alive", "suspect", "failed", "left", "quarantined"},

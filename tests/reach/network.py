@@ -4,6 +4,7 @@ The script restarts itself in a network namespace of its own, which is the inter
 2001:db8::/64. Every machine has another namespace, which ends with its holder process, so no cleanup is needed.
 """
 import ctypes
+import itertools
 import os
 import shutil
 import signal
@@ -75,17 +76,18 @@ class Machine:
 
 
 class Internet:
+    # The kernel removes the cables of an ended namespace some time later, so a name is never used twice.
+    cables = itertools.count(1)
+
     def __init__(self):
         self.machines = []
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", "internet", "type", "bridge")
         run("ip", "link", "set", "internet", "up")
-        self.cables = 0
 
     def plug(self, machine, device, bridge_of=None, bridge="internet"):
         """A cable from the machine's `device` to a bridge here or in another machine."""
-        self.cables += 1
-        far = f"c{self.cables}"
+        far = f"c{next(self.cables)}"
         run("ip", "link", "add", far, "type", "veth", "peer", "name", device, "netns", str(machine.holder.pid))
         if bridge_of is not None:
             run("ip", "link", "set", far, "netns", str(bridge_of.holder.pid))

@@ -447,6 +447,35 @@ TEST_CASE("a malicious peer moves a clipping peer by at most w sqrt(sum of tau^2
   }
 }
 
+TEST_CASE("a partner that comes often does not set the scale of a clipping peer, nor move it much") {
+  Random random(8);
+  Party peer(random_values(random, 64, 1), rule_options(Rule::clipped, Payload::f32, 32));
+  const auto& mixer = dynamic_cast<const Clipped&>(*peer.mixer);
+  std::uint64_t number = 0;
+  const auto come = [&](std::uint64_t id, float difference) {
+    auto values = contents(peer.arena);
+    for (auto& v : values) v += difference;
+    Party partner(values, rule_options(Rule::clipped, Payload::f32, 32));
+    const Session session = session_of(++number, id, 1);
+    const auto offer = partner.lend(session, {0, 2});
+    const auto before = contents(peer.arena);
+    REQUIRE(peer.answer(seen_by_responder(session), offer->parcel).ok());
+    return distance(before, contents(peer.arena));
+  };
+  const auto tau_is = [&](double expected) {
+    for (const std::size_t cell : {0, 1})
+      REQUIRE(near(mixer.tau(cell), 0.5 * expected * std::sqrt(32), 1e-5));
+  };
+  for (std::uint64_t id = 2; id <= 5; ++id) come(id, 0.01F * static_cast<float>(id));
+  come(9, 1.6F);
+  // The median of 0.02, 0.03, 0.04, 0.05 and 1.6. The last is ten times four medians: a hundredth of tau is
+  // taken, half of it by the weight.
+  for (int k = 0; k < 100; ++k) REQUIRE(near(come(9, 1.6F), 0.5 * 0.01 * 0.5 * 0.04 * std::sqrt(64), 1e-5));
+  tau_is(0.04);
+  for (std::uint64_t id = 20; id < 40; ++id) come(id, 0.01F);  // the last 15 partners count
+  tau_is(0.01);
+}
+
 TEST_CASE("honest peers that clip converge to one another") {
   Random random(7);
   const auto parties = parties_of(random, 6, 64, rule_options(Rule::clipped, Payload::f32, 32), 1);

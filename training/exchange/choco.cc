@@ -151,7 +151,7 @@ void Choco::commit(const Session& session, Cells cells, ChocoLink& link, float w
     std::uint64_t& tag = link.tags[cells.first + k];
     tag = hash_of(std::array{tag, session.initiator, session.exchange});
   }
-  judge_.remember();
+  judge_.remember(session.partner);
 }
 
 void Choco::values(std::vector<MutableBytes>& out) {

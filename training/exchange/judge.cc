@@ -79,8 +79,9 @@ MixResult<Mixed> Judge::judge(Cells cells, std::span<const float> theirs, std::s
   return verdict(theirs);
 }
 
-void Judge::remember() {
-  for (std::size_t k = 0; k < cells_.count; ++k) medians_.add(cells_.first + k, measures_[k].distance());
+void Judge::remember(std::uint64_t partner) {
+  for (std::size_t k = 0; k < cells_.count; ++k)
+    medians_.add(cells_.first + k, partner, measures_[k].distance());
 }
 
 bool Judge::far_off() {

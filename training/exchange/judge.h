@@ -27,30 +27,30 @@ MixError other_chunk(const Parcel& sent, const Parcel& reply);
 // For a reply's weight that the rule does not have.
 MixError unknown_weight(std::size_t offset, float weight);
 
-// How far partners usually are: the last few distances of every cell, and their median, which liars in a
-// minority of the exchanges do not move. The leniency keeps a replica that was cut off for long from
-// rejecting everyone, and being rejected, forever: each rejection doubles what is tolerated, each mix of a
-// whole replica halves it again.
+// How far partners usually are: every cell's latest distance of each of the last few partners, and the median
+// of these, which a minority of liars does not move, however often they come. The leniency keeps a replica
+// that was cut off for long from rejecting everyone, and being rejected, forever: each rejection doubles what
+// is tolerated, each mix of a whole replica halves it again.
 class Medians {
  public:
-  static constexpr std::size_t kKept = 15;
+  static constexpr std::size_t kPartners = 15;
 
   explicit Medians(std::size_t cells) : cells_(cells) {}
 
-  void add(std::size_t cell, double distance) {
+  void add(std::size_t cell, std::uint64_t partner, double distance) {
     Cell& c = cells_[cell];
-    c.last[c.seen++ % kKept] = static_cast<float>(distance);
+    c.latest[place_of(partner)] = static_cast<float>(distance);
+    ++c.seen;
     if (cell + 1 == cells_.size()) leniency_ = std::max(1.0, leniency_ / 2);
   }
   std::uint64_t seen(std::size_t cell) const { return cells_[cell].seen; }
-  // The median of the last kKept; of an even number the lower middle, of none 0.
+  // The median over the partners; of an even number the lower middle, of none 0.
   double median(std::size_t cell) const {
-    const Cell& c = cells_[cell];
-    const std::size_t n = std::min<std::size_t>(c.seen, kKept);
-    if (n == 0) return 0;
-    auto sorted = c.last;
-    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>((n - 1) / 2);
-    std::nth_element(sorted.begin(), middle, sorted.begin() + static_cast<std::ptrdiff_t>(n));
+    auto sorted = cells_[cell].latest;
+    const auto end = std::remove(sorted.begin(), sorted.end(), kNone);
+    if (end == sorted.begin()) return 0;
+    const auto middle = sorted.begin() + (end - sorted.begin() - 1) / 2;
+    std::nth_element(sorted.begin(), middle, end);
     return static_cast<double>(*middle);
   }
   // `square`: the current square of this replica's own norm in the cell. Returns the largest so far, so that
@@ -66,6 +66,7 @@ class Medians {
   }
   void clear() {
     std::fill(cells_.begin(), cells_.end(), Cell{});
+    partners_ = {};
     leniency_ = 1;
   }
 
@@ -74,12 +75,33 @@ class Medians {
   void refused() { leniency_ = std::min(2 * leniency_, 0x1p60); }
 
  private:
+  static constexpr float kNone = -1;
   struct Cell {
-    std::array<float, kKept> last{};
+    Cell() { latest.fill(kNone); }
+    std::array<float, kPartners> latest;
     std::uint64_t seen = 0;
     double largest_norm_square = 0;
   };
+  struct Partner {
+    std::uint64_t id = 0, last = 0;  // last: when it came, as a count of additions; 0: a free place
+  };
+
+  // The partner's place in Cell::latest. A new partner gets the place of the one that has not come for the
+  // longest, and counts with that one's distances until it has its own.
+  std::size_t place_of(std::uint64_t partner) {
+    auto found = std::find_if(partners_.begin(), partners_.end(),
+                              [partner](const Partner& p) { return p.id == partner && p.last != 0; });
+    if (found == partners_.end()) {
+      found = std::min_element(partners_.begin(), partners_.end(),
+                               [](const Partner& a, const Partner& b) { return a.last < b.last; });
+    }
+    *found = {partner, ++additions_};
+    return static_cast<std::size_t>(found - partners_.begin());
+  }
+
   std::vector<Cell> cells_;
+  std::array<Partner, kPartners> partners_{};
+  std::uint64_t additions_ = 0;
   double leniency_ = 1;
 };
 
@@ -102,8 +124,8 @@ class Judge {
 
   // The measure of the chunk's k-th cell.
   const Measure& measure(std::size_t k) const { return measures_[k]; }
-  // The chunk has been mixed: adds its distances to the medians.
-  void remember();
+  // The chunk, which came from this partner, has been mixed: adds its distances to the medians.
+  void remember(std::uint64_t partner);
   // The replica was replaced.
   void clear() { medians_.clear(); }
 

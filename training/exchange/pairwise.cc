@@ -22,15 +22,20 @@ bool Pairwise::own_values(Cells cells, std::span<float> out) {
   return acceptable;
 }
 
+double Clipped::part_to_take(std::size_t cell, double distance) const {
+  const double most = tau(cell), far = kFar * judge_.medians().median(cell);
+  const double beyond = distance > far ? far / distance : 1;
+  return (distance > most ? most / distance : 1) * beyond * beyond;
+}
+
 bool Clipped::take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) {
   bool clipped = false;
   for (std::size_t k = cells.count; k-- > 0;) {
     const std::size_t cell = cells.first + k;
-    const double distance = judge_.measure(k).distance(), most = tau(cell);
-    const auto part = static_cast<float>(distance > most ? most / distance : 1);
+    const double distance = judge_.measure(k).distance(), part = part_to_take(cell, distance);
     target_.mix(grid_.offset(cell), grid_.part(theirs, cells, cell), grid_.part(own, cells, cell),
-                weight * part);
-    clipped = clipped || distance > most;
+                weight * static_cast<float>(part));
+    clipped = clipped || part < 1;
   }
   return clipped;
 }

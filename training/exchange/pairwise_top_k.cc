@@ -78,12 +78,13 @@ MixResult<Mixed> PairwiseTopK::judge(Cells cells, const Entries& theirs, std::sp
   return judge_.verdict(theirs.values);
 }
 
-void PairwiseTopK::take(Cells cells, const Entries& theirs, std::span<const float> own, float weight) {
+void PairwiseTopK::take(const Session& session, Cells cells, const Entries& theirs,
+                        std::span<const float> own, float weight) {
   const std::size_t offset = grid_.offset(cells.first);
   mixed_.resize(own.size());
-  target_.mix_at(offset, theirs.places, theirs.values, own, weight, mixed_);
+  target_.mix_at(offset, theirs.places, theirs.values, own, weight * session.own_share, mixed_);
   for (std::size_t i = 0; i < own.size(); ++i) kept_[offset + theirs.places[i]] = mixed_[i];
-  judge_.remember();
+  judge_.remember(session.partner);
 }
 
 MixResult<Mixed> PairwiseTopK::do_complete(const Session& session, const Parcel& sent, const Parcel& reply) {
@@ -99,7 +100,7 @@ MixResult<Mixed> PairwiseTopK::do_complete(const Session& session, const Parcel&
   if (!theirs) return theirs.error();
   theirs->places = loan->entries.places;
   const auto mixed = judge(loan->cells, *theirs, loan->entries.values);
-  if (mixed) take(loan->cells, *theirs, loan->entries.values, reply.weight * session.own_share);
+  if (mixed) take(session, loan->cells, *theirs, loan->entries.values, reply.weight);
   return mixed;
 }
 
@@ -113,7 +114,7 @@ MixResult<Parcel> PairwiseTopK::do_answer(const Session& session, Cells cells, c
   if (const auto mixed = judge(cells, *theirs, own_); !mixed) return mixed.error();
   const float weight = lent ? 0.25F : 0.5F;
   counters_.overlapped += lent;
-  take(cells, *theirs, own_, weight * session.own_share);
+  take(session, cells, *theirs, own_, weight);
   return Parcel{.offset = offer.offset,
                 .floats = offer.floats,
                 .payload = Payload::top_k,

@@ -36,7 +36,8 @@ class PairwiseTopK : public RuleMixer<LentEntries> {
   bool read_own(Cells cells, std::span<const std::uint32_t> places);
   // Measures theirs against own, by cell, and judges the chunk.
   MixResult<Mixed> judge(Cells cells, const Entries& theirs, std::span<const float> own);
-  void take(Cells cells, const Entries& theirs, std::span<const float> own, float weight);
+  void take(const Session& session, Cells cells, const Entries& theirs, std::span<const float> own,
+            float weight);
 
   double fraction_;
   std::vector<std::uint32_t> places_;  // scratch

@@ -35,7 +35,7 @@ MixResult<Parcel> ParameterServer::do_answer(const Session& session, Cells cells
   add(own_, theirs_);  // where the push would lead
   if (const auto mixed = judge_.judge(cells, theirs_, own_); !mixed) return mixed.error();
   target_.mix(offer.offset, theirs_, own_, session.weight);
-  judge_.remember();
+  judge_.remember(session.partner);
   if (!target_.read(offer.offset, own_)) return own_diverged(offer.offset);
   return Parcel{.offset = offer.offset,
                 .floats = offer.floats,
@@ -59,7 +59,7 @@ MixResult<Mixed> ParameterServer::do_complete(const Session& session, const Parc
   if (!mixed) return mixed;
   target_.mix(sent.offset, theirs_, own_, 1);
   std::copy(theirs_.begin(), theirs_.end(), pulled.begin());
-  judge_.remember();
+  judge_.remember(session.partner);
   return mixed;
 }
 

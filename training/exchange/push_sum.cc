@@ -114,7 +114,7 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, Cells cells, const 
     target_.mix(grid_.offset(cell), grid_.part(theirs_, cells, cell), grid_.part(own_, cells, cell), w);
     shares_[cell] += share;
   }
-  judge_.remember();
+  judge_.remember(session.partner);
   reply.weight = offer.weight;
   return reply;
 }

@@ -63,12 +63,12 @@ bool TwoWay::take(Cells cells, std::span<const float> theirs, std::span<const fl
   return false;
 }
 
-MixResult<Mixed> TwoWay::mix(Cells cells, std::span<const float> theirs, std::span<const float> own,
-                             float weight) {
+MixResult<Mixed> TwoWay::mix(const Session& session, Cells cells, std::span<const float> theirs,
+                             std::span<const float> own, float weight) {
   const auto mixed = judge_.judge(cells, theirs, own);
   if (!mixed) return mixed;
-  if (take(cells, theirs, own, weight)) ++counters_.clipped;
-  judge_.remember();
+  if (take(cells, theirs, own, weight * session.own_share)) ++counters_.clipped;
+  judge_.remember(session.partner);
   return mixed;
 }
 
@@ -87,8 +87,7 @@ MixResult<Mixed> TwoWay::do_complete(const Session& session, const Parcel& sent,
   if (reply.offset != sent.offset || reply.floats != sent.floats) return other_chunk(sent, reply);
   if (!known_weight(reply.weight)) return unknown_weight(sent.offset, reply.weight);
   if (auto fits = check_parcel(reply); !fits) return fits.error();
-  return mix(loan->cells, decoded(reply, theirs_), decoded(loan->sent, own_),
-             reply.weight * session.own_share);
+  return mix(session, loan->cells, decoded(reply, theirs_), decoded(loan->sent, own_), reply.weight);
 }
 
 MixResult<Parcel> TwoWay::do_answer(const Session& session, Cells cells, const Parcel& offer,
@@ -97,8 +96,7 @@ MixResult<Parcel> TwoWay::do_answer(const Session& session, Cells cells, const P
   auto reply = own_parcel(session, cells, room, true);
   if (!reply) return reply;
   reply->weight = weight(session, cells);
-  const auto mixed =
-      mix(cells, decoded(offer, theirs_), view(*reply, own_), reply->weight * session.own_share);
+  const auto mixed = mix(session, cells, decoded(offer, theirs_), view(*reply, own_), reply->weight);
   if (!mixed) return mixed.error();
   return reply;
 }

@@ -50,7 +50,8 @@ class TwoWay : public RuleMixer<> {
   // to be done.
   std::span<const float> view(const Parcel& parcel, const Floats& scratch) const;
   std::span<const float> decoded(const Parcel& parcel, Floats& scratch) const;
-  MixResult<Mixed> mix(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight);
+  MixResult<Mixed> mix(const Session& session, Cells cells, std::span<const float> theirs,
+                       std::span<const float> own, float weight);
 };
 
 }  // namespace starling::training
