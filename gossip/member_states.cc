@@ -260,7 +260,10 @@ void MemberStates::unreachable(Instant now, const Endpoint& to, Actions& out) {
   view_.members.for_each_at(to.address, [&](Record& record) {
     if (record.member.liveness > Liveness::suspect || (to.id && record.member.id != to.id)) return;
     record.last_heard.reset();
+    const bool was_alive = record.member.liveness == Liveness::alive;
     accuse(now, record, view_.self.id, out);
+    // The connection may be of the time before it lost its power: a new one may reach it.
+    if (was_alive) prober_.probe(now, record, Prober::Helpers::asked, out);
   });
 }
 

@@ -213,8 +213,19 @@ Command run_command(std::string path, std::string summary, const std::vector<Fla
   return command;
 }
 
-int print_results(const Arguments& arguments, const training::Summary& summary, const std::string& folder) {
+int print_results(const Arguments& arguments, const training::Summary& summary, const std::string& folder,
+                  const std::string& remedy) {
   if (const Status drawn = lab::write_report(folder); !drawn) warn(drawn.error().message);
+  const int code =
+      print_out(arguments.has("--json") ? training::to_json(summary) + "\n" : summary_text(summary, folder));
+  if (!summary.interrupted || code != kExitDone) return code;
+  tell(Told::complaint, "starling " + arguments.command() + ": " + stopped_at(summary) +
+                            (remedy.empty() ? "" : "; " + remedy));
+  return kExitInterrupted;
+}
+
+int print_done(const Arguments& arguments, const training::Summary& summary, const std::string& folder) {
+  tell(Told::progress, folder + " holds the results of this run already; --force runs it again");
   return print_out(arguments.has("--json") ? training::to_json(summary) + "\n"
                                            : summary_text(summary, folder));
 }

@@ -72,7 +72,11 @@ using RunExperiment = std::function<int(const Arguments& arguments, const traini
 Command run_command(std::string path, std::string summary, const std::vector<Flag>& flags, RunExperiment run,
                     std::string example);
 
-// Writes the report of the folder, prints the summary, and returns kExitDone.
-int print_results(const Arguments& arguments, const training::Summary& summary, const std::string& folder);
+// Writes the report of the folder, prints the summary, and returns kExitDone; after an interruption
+// kExitInterrupted, with a line that says how far the run is, and how to continue it (`remedy`, or empty).
+int print_results(const Arguments& arguments, const training::Summary& summary, const std::string& folder,
+                  const std::string& remedy);
+// Prints the summary of a run that was complete before the command, and returns kExitDone.
+int print_done(const Arguments& arguments, const training::Summary& summary, const std::string& folder);
 
 }  // namespace starling::cli

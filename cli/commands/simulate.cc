@@ -5,14 +5,17 @@
 #include <malloc.h>
 
 #include <chrono>
+#include <cmath>
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
 #include "cli/commands/flag_values.h"
+#include "cli/commands/run_place.h"
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
 #include "lab/simulate/incidents.h"
+#include "lab/simulate/simulation_file.h"
 #include "training/experiment/check.h"
 
 namespace starling::cli {
@@ -35,14 +38,12 @@ int run_simulate(const Arguments& arguments, const training::Experiment& experim
   if (Status read = read_threads(arguments, options.threads); !read) return refuse(arguments, read.error());
   if (const Result<Materials> materials = gather_materials(experiment); !materials)
     return refuse(arguments, materials.error());
-  const Result<std::string> out = output_folder(experiment, arguments);
-  if (!out) return refuse(arguments, out.error());
   const Result<Duration> checkpoint_every = read_checkpoint_interval(arguments);
   if (!checkpoint_every) return refuse(arguments, checkpoint_every.error());
   options.resume = arguments.has("--resume");
-  const auto folder = options.resume ? training::RunFolder::resume(*out)
-                                     : training::RunFolder::create(*out, arguments.has("--force"));
-  if (!folder) return refuse(arguments, folder.error());
+  const auto place = place_of_run(experiment, arguments, "simulate", lab::kSimulationFile);
+  if (!place) return refuse(arguments, place.error());
+  if (place->done) return print_done(arguments, *place->done, place->path);
 
   warn(training::warning_of_workers(experiment));
   warn(lab::warning_for_simulation(experiment));
@@ -60,15 +61,19 @@ int run_simulate(const Arguments& arguments, const training::Experiment& experim
   }
   options.notice = warn;
   ProgressLine progress;
-  options.progress = [&progress, shown = -1](double seconds, double fraction) mutable {
-    const int percent = static_cast<int>(fraction * 100);
-    if (percent != std::exchange(shown, percent))
-      progress.show(fmt::format("{:3} %, {:.1f} s of virtual time", percent, seconds));
+  options.progress = [&progress, time_left = TimeLeft()](double seconds, double fraction) mutable {
+    const auto left = time_left.after(fraction);
+    progress.show(fmt::format("{:3.0f} %, {:.1f} s of virtual time{}", std::floor(fraction * 100), seconds,
+                              left ? ", " + format_time_left(*left) : ""));
   };
-  const Result<training::Summary> summary = lab::simulate(experiment, options, *folder);
+  const Result<training::Summary> summary = lab::simulate(experiment, options, *place->folder);
   progress.clear();
-  if (!summary) return fail(arguments, summary.error());
-  return print_results(arguments, *summary, folder->path());
+  if (!summary) {
+    fail(arguments, summary.error());
+    return interrupts.requested() ? kExitInterrupted : kExitRunFailed;
+  }
+  return print_results(arguments, *summary, place->path,
+                       options.checkpoint_due ? "the same command with --resume continues it" : "");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
+#include "cli/commands/run_place.h"
 #include "cli/commands/secrets.h"
 #include "cli/shell/output.h"
 #include "lab/swarm/process_faults.h"
@@ -34,10 +35,9 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   }
   const Result<Materials> materials = gather_materials(experiment);
   if (!materials) return refuse(arguments, materials.error());
-  const Result<std::string> out = output_folder(experiment, arguments);
-  if (!out) return refuse(arguments, out.error());
-  const auto folder = training::RunFolder::create(*out, arguments.has("--force"));
-  if (!folder) return refuse(arguments, folder.error());
+  const auto place = place_of_run(experiment, arguments, "swarm", "");
+  if (!place) return refuse(arguments, place.error());
+  if (place->done) return print_done(arguments, *place->done, place->path);
 
   warn(training::warning_of_workers(experiment));
   warn(lab::warning_for_processes(experiment));
@@ -46,12 +46,13 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   options.key = key_file(arguments);
   if (log_is_json()) options.tell = [](const std::string& line) { tell(Told::progress, line); };
   const lab::SwarmOutcome outcome =
-      lab::run_swarm(experiment, materials->plan, materials->data, options, *folder);
+      lab::run_swarm(experiment, materials->plan, materials->data, options, *place->folder);
   if (!outcome.summary) {
-    return outcome.exit_code == kExitBadInput ? refuse(arguments, outcome.error)
-                                              : fail(arguments, outcome.error);
+    if (outcome.exit_code == kExitBadInput) return refuse(arguments, outcome.error);
+    fail(arguments, outcome.error);
+    return outcome.exit_code == kExitInterrupted ? kExitInterrupted : kExitRunFailed;
   }
-  return print_results(arguments, *outcome.summary, folder->path());
+  return print_results(arguments, *outcome.summary, place->path, "");
 }
 
 }  // namespace

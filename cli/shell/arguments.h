@@ -16,6 +16,7 @@ namespace starling::cli {
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitRunFailed = 1;
 inline constexpr int kExitBadInput = 2;
+inline constexpr int kExitInterrupted = 130;  // by the user: 128 + SIGINT
 
 // The values that the user gave, by flag ("--peers") or positional ("NAME").
 class Arguments {

@@ -21,9 +21,35 @@ void warn(const std::string& sentence) {
 }
 
 void ProgressLine::show(const std::string& text) {
-  if (!terminal_ || text == shown_) return;
-  fmt::print(stderr, "\r\033[K{}", text);
+  constexpr std::chrono::seconds kBetweenLines(10);
+  if (text == shown_) return;
   shown_ = text;
+  if (terminal_) {
+    fmt::print(stderr, "\r\033[K{}", text);
+  } else if (const auto now = std::chrono::steady_clock::now(); now - written_ >= kBetweenLines) {
+    written_ = now;
+    tell(Told::progress, text);
+  }
+}
+
+void ProgressLine::clear() {
+  if (terminal_) show("");
+}
+
+std::optional<double> TimeLeft::after(double fraction) {
+  const auto now = std::chrono::steady_clock::now();
+  if (fraction <= 0) return std::nullopt;
+  if (!first_) first_ = {now, fraction};
+  const double seconds = std::chrono::duration<double>(now - first_->first).count();
+  const double done = fraction - first_->second;
+  if (seconds < 1 || done <= 0) return std::nullopt;
+  return std::max(0.0, seconds * (1 - fraction) / done);
+}
+
+std::string format_time_left(double seconds) {
+  if (seconds < 100) return fmt::format("about {:.0f} s left", seconds);
+  if (seconds < 6000) return fmt::format("about {:.0f} min left", seconds / 60);
+  return fmt::format("about {:.0f} h left", seconds / 3600);
 }
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left) {
@@ -57,6 +83,11 @@ std::string format_count(double count) {
   return prefix == 0 ? fmt::format("{:.0f}", count) : fmt::format("{:.3g} {}", count, kPrefixes[prefix]);
 }
 
+std::string stopped_at(const training::Summary& summary) {
+  return fmt::format("stopped at epoch {:.2g}{}", summary.epochs,
+                     summary.epochs_asked ? fmt::format(" of {:g}", *summary.epochs_asked) : "");
+}
+
 std::string summary_text(const training::Summary& summary, const std::string& folder) {
   std::string text;
   auto out = std::back_inserter(text);
@@ -71,6 +102,7 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
   // The name of a graph from a file contains the whole graph.
   constexpr std::size_t kShown = 60;
   const std::string more = summary.topology.size() > kShown ? "..." : "";
+  if (summary.interrupted) fmt::format_to(out, "\n{}\n", stopped_at(summary));
   fmt::format_to(out, "\n{} on {}, {} peers, {}, {}\n", summary.model, summary.data, summary.peers,
                  summary.topology.substr(0, kShown) + more, summary.rule);
   fmt::format_to(out, "accuracy  {}", percent(summary.accuracy));

@@ -319,7 +319,8 @@ class AllReduceRun {
 
   Result<training::Summary> run() {
     while (!over_ && (!end_.samples || samples_ < *end_.samples)) {
-      if (options_.interrupted && options_.interrupted()) break;
+      interrupted_ = options_.interrupted && options_.interrupted();
+      if (interrupted_) break;
       if (Status stepped = step(); !stepped) return stepped.error();
     }
     return finish();
@@ -384,6 +385,7 @@ class AllReduceRun {
   Result<training::Summary> finish() {
     if (auto written = folder_.write("timeline.jsonl", ring_.timelines()); !written) return written.error();
     training::Summary summary;
+    summary.interrupted = interrupted_;
     summary.staleness.counts()[0] = ensemble_.steps();  // no step lands during a sum
     for (std::uint32_t i = 0; i < experiment_.peers; ++i) {
       training::PeerRecord record;
@@ -420,7 +422,7 @@ class AllReduceRun {
   Instant now_{};
   std::uint64_t samples_ = 0, trace_ = 0;
   std::optional<double> learning_rate_{};
-  bool over_ = false;
+  bool over_ = false, interrupted_ = false;
 };
 
 }  // namespace

@@ -234,6 +234,8 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
   summary.samples_per_second =
       summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
   summary.seconds_to_target = seconds_to_target_;
+  summary.epochs = static_cast<double>(summary.samples) / static_cast<double>(epoch_samples());
+  summary.epochs_asked = experiment_.end.epochs;
   std::vector<float> mean;
   summary.consensus_distance = training::consensus(replicas, mean);
   if (!model.empty()) mean = model;
@@ -248,6 +250,9 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
     record.accuracy = own.accuracy;
     summary.accuracy_min = std::min(summary.accuracy_min.value_or(1), own.accuracy);
     summary.accuracy_max = std::max(summary.accuracy_max.value_or(0), own.accuracy);
+  }
+  for (training::PeerRecord& record : summary.per_peer) {
+    if (summary.interrupted && record.state == "finished") record.state = "stopped";
   }
   for (const auto& replica : replicas) trace = hash64(std::as_bytes(replica), trace);
   if (!model.empty()) trace = hash64(std::as_bytes(std::span(model)), trace);

@@ -298,6 +298,7 @@ class WorldRun {
     if (!unsettled.empty()) summary.consensus_distance_before_settling = training::consensus(unsettled, mean);
     summary.spectral_gap =
         topologies::spectral_gap(world_.options().rules->topology.among(experiment_.peers));
+    summary.interrupted = interrupted_;
     summary.samples = world_.samples();
     summary.seconds = samples_ > 0 ? to_seconds(last_step_ - *world_.training_began()) : 0;
     return run_->finish(std::move(summary), replicas, served_model(), world_.trace_hash());

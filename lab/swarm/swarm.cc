@@ -66,6 +66,9 @@ void add_speed(const SwarmRun& run, training::Summary& summary) {
   }
   summary.seconds = seconds_between(start, end);
   summary.samples = run.samples();
+  summary.epochs = static_cast<double>(summary.samples) / static_cast<double>(run.data.train.size());
+  summary.epochs_asked = run.experiment.end.epochs;
+  summary.interrupted = run.interrupted;
   summary.samples_per_second =
       summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
 }
@@ -82,6 +85,7 @@ void add_member(const SwarmRun& run, const Member& member, const std::optional<S
   record.serves = run.serves(member);
   record.slow = record.serves ? 1 : training::slowness(run.experiment, member.number);
   if (member.life.final_state) record.state = name_of(*member.life.final_state);
+  if (member.life.stopped && member.finished()) record.state = "stopped";
   summary.per_peer.push_back(record);
 
   Counters all = member.former;
@@ -318,6 +322,8 @@ class Swarm {
       if (SwarmRun::now() - *run_.end_sent > kEndLimit) launcher_.kill_all();
     } else if (interrupts_.requested()) {
       run_.inform("ending the run; press Ctrl-C again to kill it");
+      run_.interrupted = true;
+      for (Member& member : run_.members) member.life.stopped = member.running();
       launcher_.end_all();
     } else if (only_paused_left() || only_servers_left()) {
       launcher_.end_all();

@@ -48,6 +48,7 @@ struct Life {
   std::uint64_t snapshot = 0;                // number of the latest
   bool paused = false;
   bool departing = false;  // a fault ends this process
+  bool stopped = false;    // it ran when the user ended the run
   bool returns = false;    // the next process starts when this one has ended
 
   bool running() const { return child.has_value() && !exit; }
@@ -115,6 +116,7 @@ struct SwarmRun {
   const SteadyTime launched = now();
   std::optional<SteadyTime> first_step{};   // of any peer: the times of faults and results count from here
   std::optional<SteadyTime> end_sent{};     // when all members were asked to end
+  bool interrupted = false;                 // the user ended the run early
   std::optional<SteadyTime> formers_end{};  // the latest end of training among processes with a successor
   std::vector<Member> members{};            // by number: the peers, then the parameter servers
   std::ofstream metrics{};

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
+#include <concepts>
 #include <cstring>
 #include <filesystem>
 
@@ -15,14 +17,50 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Json to_object(const PeerRecord& peer) {
-  FieldWriter write;
-  write("name", peer.name);
-  visit_figures(write, peer, figure::device, figure::steps, figure::samples, figure::accuracy);
-  write("exchanges", peer.exchanges);
-  write("slow", peer.slow);
-  write("state", peer.state);
-  return write.take();
+constexpr std::array kResults = {"summary.json", "metrics.jsonl"};
+
+template <class Visitor, class Peer>
+requires std::same_as<std::remove_const_t<Peer>, PeerRecord>
+void visit_fields(Visitor& visit, Peer& peer) {
+  visit("name", peer.name);
+  visit_figures(visit, peer, figure::device, figure::steps, figure::samples, figure::accuracy);
+  visit("exchanges", peer.exchanges);
+  visit("slow", peer.slow);
+  visit("state", peer.state);
+}
+
+// Without the fields whose form differs between reading and writing.
+template <class Visitor, class Run>
+requires std::same_as<std::remove_const_t<Run>, Summary>
+void visit_fields(Visitor& visit, Run& summary) {
+  visit("name", summary.name);
+  visit("mode", summary.mode);
+  visit("interrupted", summary.interrupted);
+  visit("epochs", summary.epochs);
+  visit("epochs_asked", summary.epochs_asked);
+  visit("seed", summary.seed);
+  visit("model", summary.model);
+  visit("parameters", summary.parameters);
+  visit("data", summary.data);
+  visit("peers", summary.peers);
+  visit("topology", summary.topology);
+  visit("spectral_gap", summary.spectral_gap);
+  visit("rule", summary.rule);
+  visit("payload", summary.payload);
+  visit("seconds", summary.seconds);
+  visit("wall_seconds", summary.wall_seconds);
+  visit("wall_training_seconds", summary.wall_training_seconds);
+  visit("samples", summary.samples);
+  visit("samples_per_second", summary.samples_per_second);
+  visit("accuracy", summary.accuracy);
+  visit("loss", summary.loss);
+  visit("accuracy_min", summary.accuracy_min);
+  visit("accuracy_max", summary.accuracy_max);
+  visit("consensus_distance", summary.consensus_distance);
+  visit("consensus_distance_before_settling", summary.consensus_distance_before_settling);
+  visit("seconds_to_target", summary.seconds_to_target);
+  visit.object("exchanges", [&](auto& inner) { visit_counts(inner, summary.exchanges); });
+  visit("bytes_sent", summary.bytes_sent);
 }
 
 }  // namespace
@@ -38,40 +76,43 @@ ExchangeCounts& ExchangeCounts::operator+=(const ExchangeCounts& other) {
 
 std::string to_json(const Summary& summary) {
   FieldWriter write;
-  write("name", summary.name);
-  write("mode", summary.mode);
-  write("seed", summary.seed);
-  write("model", summary.model);
-  write("parameters", summary.parameters);
-  write("data", summary.data);
-  write("peers", summary.peers);
-  write("topology", summary.topology);
-  write("spectral_gap", summary.spectral_gap);
-  write("rule", summary.rule);
-  write("payload", summary.payload);
-  write("seconds", summary.seconds);
-  write("wall_seconds", summary.wall_seconds);
-  write("wall_training_seconds", summary.wall_training_seconds);
-  write("samples", summary.samples);
-  write("samples_per_second", summary.samples_per_second);
-  write("accuracy", summary.accuracy);
-  write("loss", summary.loss);
-  write("accuracy_min", summary.accuracy_min);
-  write("accuracy_max", summary.accuracy_max);
-  write("consensus_distance", summary.consensus_distance);
-  write("consensus_distance_before_settling", summary.consensus_distance_before_settling);
-  write("seconds_to_target", summary.seconds_to_target);
-  write.object("exchanges", [&](auto& inner) { visit_counts(inner, summary.exchanges); });
-  write("bytes_sent", summary.bytes_sent);
+  visit_fields(write, summary);
   write.object("staleness", [&](auto& inner) {
     for (std::size_t i = 0; i < summary.staleness.used(); ++i)
       inner(Staleness::label(i).c_str(), summary.staleness.counts()[i]);
   });
   if (summary.trace_hash) write("trace_hash", *summary.trace_hash);
   Json peers = Json::array();
-  for (const auto& peer : summary.per_peer) peers.push_back(to_object(peer));
+  for (const auto& peer : summary.per_peer) {
+    FieldWriter of_peer;
+    visit_fields(of_peer, peer);
+    peers.push_back(of_peer.take());
+  }
   write("per_peer", peers);
   return to_text(write.take());
+}
+
+Result<Summary> parse_summary(const std::string& text) {
+  const Json object = Json::parse(text, nullptr, false);
+  if (!object.is_object()) return Error{"the summary of a run is not a JSON object"};
+  Summary summary;
+  FieldReader read(object, "the summary's");
+  visit_fields(read, summary);
+  read.object("staleness", [&](auto& inner) {
+    for (std::size_t i = 0; i < Staleness::kBuckets; ++i)
+      inner(Staleness::label(i).c_str(), summary.staleness.counts()[i]);
+  });
+  read("trace_hash", summary.trace_hash);
+  if (!read.error().empty()) return Error{read.error()};
+  const auto peers = object.find("per_peer");
+  if (peers == object.end() || !peers->is_array()) return Error{"the summary's \"per_peer\" is not a list"};
+  for (const Json& peer : *peers) {
+    if (!peer.is_object()) return Error{"the summary's \"per_peer\" is not a list of objects"};
+    FieldReader of_peer(peer, "a peer's");
+    visit_fields(of_peer, summary.per_peer.emplace_back());
+    if (!of_peer.error().empty()) return Error{of_peer.error()};
+  }
+  return summary;
 }
 
 std::string to_json(const MetricsLine& line) {
@@ -137,7 +178,7 @@ Result<RunFolder> RunFolder::create(const std::string& path, bool force) {
   }
   RunFolder folder;
   folder.path_ = path;
-  for (const char* name : {"summary.json", "metrics.jsonl"}) {
+  for (const char* name : kResults) {
     const std::string result = folder.file(name);
     if (!fs::exists(result, error)) continue;
     if (!force) {
@@ -150,6 +191,12 @@ Result<RunFolder> RunFolder::create(const std::string& path, bool force) {
   }
   for (const char* name : {"timeline.jsonl", "report.html"}) fs::remove(folder.file(name), error);
   return folder;
+}
+
+bool RunFolder::holds_results(const std::string& path) {
+  std::error_code error;
+  return std::ranges::any_of(kResults,
+                             [&](const char* name) { return fs::exists(path + "/" + name, error); });
 }
 
 Result<RunFolder> RunFolder::resume(const std::string& path) {

@@ -38,7 +38,7 @@ struct PeerRecord : PeerFigures {
   std::string name;
   std::uint64_t exchanges = 0;  // completed ones that it began or answered
   double slow = 1;
-  std::string state{};  // finished, left, crashed, running
+  std::string state{};  // finished, stopped (by the user), left, crashed, running
   bool serves = false;  // a parameter server: it makes no steps, and is not evaluated
 };
 
@@ -56,6 +56,9 @@ struct RunDescription {
 };
 
 struct Summary : RunDescription {
+  bool interrupted = false;  // the user ended the run early
+  double epochs = 0;         // passes of the swarm over the data, so far
+  std::optional<double> epochs_asked{};
   double seconds = 0, wall_seconds = 0;
   std::optional<double> wall_training_seconds{};  // simulate: from the first step's end to the last one's
   std::uint64_t samples = 0;
@@ -72,6 +75,8 @@ struct Summary : RunDescription {
 
 // One JSON object (docs/RESULTS.md) on one line, without a newline.
 std::string to_json(const Summary& summary);
+// Reads the object. An Error if the text is not one, or a field has another type.
+Result<Summary> parse_summary(const std::string& text);
 
 // Views of replicas.
 using Replicas = std::vector<std::span<const float>>;
@@ -89,6 +94,8 @@ class RunFolder {
   static Result<RunFolder> create(const std::string& path, bool force);
   // An existing folder, to resume in; its files stay.
   static Result<RunFolder> resume(const std::string& path);
+  // Whether a folder holds results of a run, complete or not.
+  static bool holds_results(const std::string& path);
   // Removes what is written at a run's end.
   void remove_end() const;
   const std::string& path() const { return path_; }
