@@ -127,8 +127,9 @@ TEST_CASE("an all-reduce ends by time, target or Ctrl-C with equal replicas") {
   Program asked(swarm(folder.file("asked"), {"--epochs", "1000", "--pace", "5ms"}));
   REQUIRE(asked.wait_for_error_text("loss"));  // it trains
   asked.signal(SIGINT);
-  const json stopped = summary_of(asked.finish());
-  for (const json& peer : stopped.at("per_peer")) CHECK(peer.at("state") == "finished");
+  const Outcome outcome = asked.finish();
+  CHECK(outcome.exit_code == 130);
+  for (const json& peer : json::parse(outcome.out).at("per_peer")) CHECK(peer.at("state") == "stopped");
   check_equal_replicas(folder.file("asked"), 3);
 }
 

@@ -46,15 +46,6 @@ struct Asked {
   std::string http, address;
 };
 
-// Repeats until `holds` is true, for at most 60 seconds.
-bool eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-  }
-  return true;
-}
-
 void check_fails(const Words& words, int exit_code, const Words& said) {
   const Outcome outcome = run(words);
   INFO(outcome.err);

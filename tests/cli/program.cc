@@ -17,7 +17,7 @@
 
 namespace starling::cli_tests {
 
-Program::Program(const Words& arguments, const Environment& environment) {
+Program::Program(const Words& arguments, const Environment& environment, const std::string& folder) {
   std::vector<std::string> words = {STARLING_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables;
@@ -40,6 +40,7 @@ Program::Program(const Words& arguments, const Environment& environment) {
   if (pid_ == 0) {
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
+    if (!folder.empty() && chdir(folder.c_str()) != 0) _exit(127);
     execve(argv[0], argv.data(), envp.data());
     _exit(127);
   }
@@ -124,8 +125,16 @@ std::optional<Outcome> Program::finish_within(std::chrono::milliseconds limit) {
   }
 }
 
-Outcome run(const Words& arguments, const Environment& environment) {
-  return Program(arguments, environment).finish();
+Outcome run(const Words& arguments, const Environment& environment, const std::string& folder) {
+  return Program(arguments, environment, folder).finish();
+}
+
+bool eventually(const std::function<bool()>& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+  }
+  return true;
 }
 
 void kill_at_once(Program& program) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,7 +25,9 @@ struct Outcome {
 // The running program.
 class Program {
  public:
-  explicit Program(const Words& arguments, const Environment& environment = {});
+  // `folder`: where it runs; empty: in the folder of the tests.
+  explicit Program(const Words& arguments, const Environment& environment = {},
+                   const std::string& folder = "");
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -51,7 +54,10 @@ class Program {
 // Kills the program and waits for its end.
 void kill_at_once(Program& program);
 
-Outcome run(const Words& arguments, const Environment& environment = {});
+Outcome run(const Words& arguments, const Environment& environment = {}, const std::string& folder = "");
+
+// Repeats until `holds` is true, for at most 60 seconds.
+bool eventually(const std::function<bool()>& holds);
 
 // Whether `text` is one line, with its newline.
 bool is_one_line(const std::string& text);
@@ -63,6 +69,7 @@ class TemporaryFolder {
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   void write(const std::string& name, const std::string& text) const;
 

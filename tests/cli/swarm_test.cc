@@ -110,12 +110,57 @@ TEST_CASE("a swarm of two processes learns, and its summary has every field") {
   CHECK(json::parse(read_whole(out + "/summary.json")) == summary);
   check_results_in(out, summary);
 
-  // The folder now contains results.
+  // The folder now contains results of another run than this.
   const Outcome refused = run(small_swarm(out, {"--steps", "1"}));
   CHECK(refused.exit_code == 2);
   CHECK(is_one_line(refused.err));
   CHECK(refused.err.find("--force") != std::string::npos);
   CHECK(json::parse(read_whole(out + "/summary.json")) == summary);
+}
+
+TEST_CASE("the same run again shows its results; another one of the same name gets a numbered folder") {
+  const TemporaryFolder folder;
+  const auto simulate = [&](const Words& more) {
+    Words words = {"simulate", "--peers", "2", "--model", "softmax", "--steps", "3", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words, {}, folder.path());
+  };
+  const Outcome first = simulate({});
+  REQUIRE(first.exit_code == 0);
+  const Outcome again = simulate({});
+  CHECK(again.exit_code == 0);
+  CHECK(again.out == first.out);
+  CHECK(again.err.find("runs/run-1 holds the results of this run already") != std::string::npos);
+  const Outcome other = simulate({"--batch-size", "7"});
+  CHECK(other.exit_code == 0);
+  CHECK(other.err.find("this one goes to runs/run-1-2") != std::string::npos);
+  CHECK(read_whole(folder.file("runs/run-1-2/summary.json")) == other.out);
+  CHECK(simulate({"--batch-size", "7"}).out == other.out);
+  CHECK(read_whole(folder.file("runs/run-1/summary.json")) == first.out);
+  CHECK(simulate({"--batch-size", "7", "--out", "runs/run-1"}).exit_code == 2);
+}
+
+TEST_CASE("an interrupted simulation says where it stopped, and the same command offers to continue") {
+  const TemporaryFolder folder;
+  const Words words = {"simulate", "--peers", "2",     "--model",         "softmax",
+                       "--epochs", "40",      "--out", folder.file("run")};
+  Program program(words);
+  REQUIRE(eventually([&] { return std::filesystem::exists(folder.file("run/metrics.jsonl")); }));
+  program.signal(SIGINT);
+  const Outcome stopped = program.finish();
+  INFO(stopped.err);
+  CHECK(stopped.exit_code == 130);
+  if (!std::filesystem::exists(folder.file("run/summary.json"))) return;  // it had no parameters yet
+  CHECK(stopped.err.find("of 40; the same command with --resume continues it") != std::string::npos);
+  const Outcome refused = run(words);
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err.find("stopped at epoch") != std::string::npos);
+  CHECK(refused.err.find("--resume") != std::string::npos);
+  Words resumed = words;
+  resumed.insert(resumed.end(), {"--resume", "--json"});
+  const json summary = summary_of(run(resumed));
+  CHECK(summary.at("interrupted") == false);
+  CHECK(summary.at("epochs").get<double>() >= 40);
 }
 
 TEST_CASE("flags override variables, which override the file; --force replaces results") {
@@ -171,9 +216,14 @@ TEST_CASE("Ctrl-C ends a swarm early, and its results are written") {
   Program program(small_swarm(folder.file("run"), {"--seconds", "100000", "--pace", "5ms"}));
   REQUIRE(program.wait_for_error_text("2 training"));
   program.signal(SIGINT);
-  const json summary = summary_of(program.finish());
+  const Outcome outcome = program.finish();
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 130);
+  CHECK(outcome.err.find("starling swarm: stopped at epoch ") != std::string::npos);
+  const json summary = json::parse(outcome.out);
+  CHECK(summary.at("interrupted") == true);
   CHECK(summary.at("per_peer").size() == 2);
-  for (const json& peer : summary.at("per_peer")) CHECK(peer.at("state") == "finished");
+  for (const json& peer : summary.at("per_peer")) CHECK(peer.at("state") == "stopped");
   CHECK(json::parse(read_whole(folder.file("run/summary.json"))) == summary);
 }
 
@@ -185,8 +235,9 @@ TEST_CASE("a second Ctrl-C ends a swarm at once") {
   REQUIRE(program.wait_for_error_text("press Ctrl-C again"));
   program.signal(SIGINT);
   const Outcome outcome = program.finish();
-  CHECK((outcome.exit_code == 130 || outcome.exit_code == 0));  // 0: it ended before the signal
-  CHECK(outcome.out.empty() == (outcome.exit_code == 130));
+  CHECK(outcome.exit_code == 130);
+  // It may have ended before the second signal, with results.
+  CHECK(outcome.out.empty() == (outcome.err.find("stopped at epoch") == std::string::npos));
 }
 
 TEST_CASE("a swarm rejects faults of virtual peers and creates no folder") {

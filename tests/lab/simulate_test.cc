@@ -335,8 +335,16 @@ TEST_CASE("an interrupted simulation ends in order and writes its results") {
   const auto summary = simulate(experiment, options, *folder);
   REQUIRE(summary.ok());
   REQUIRE(summary->samples < 60000);
-  for (const auto& peer : summary->per_peer) REQUIRE(peer.state == "finished");
-  REQUIRE(std::filesystem::exists(folder->file("summary.json")));
+  REQUIRE(summary->interrupted);
+  REQUIRE(summary->epochs_asked == 1000);
+  REQUIRE(summary->epochs > 0);
+  REQUIRE(summary->epochs < 1);
+  for (const auto& peer : summary->per_peer) REQUIRE(peer.state == "stopped");
+  const auto text = training::read_text(folder->file("summary.json"), 1 << 20);
+  REQUIRE(text.ok());
+  const auto written = training::parse_summary(*text);
+  REQUIRE(written.ok());
+  REQUIRE(training::to_json(*written) == training::to_json(*summary));
 }
 
 TEST_CASE("a slow peer does its share more slowly and does not delay others") {

@@ -51,7 +51,8 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   const Json json = Json::parse(text);
   std::vector<std::string> keys, peer_keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  REQUIRE(keys == words("name mode seed model parameters data peers topology spectral_gap rule payload "
+  REQUIRE(keys == words("name mode interrupted epochs epochs_asked seed model parameters data peers "
+                        "topology spectral_gap rule payload "
                         "seconds wall_seconds wall_training_seconds samples samples_per_second accuracy loss "
                         "accuracy_min accuracy_max consensus_distance consensus_distance_before_settling "
                         "seconds_to_target exchanges bytes_sent staleness per_peer"));
