@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 namespace starling {
@@ -116,6 +117,13 @@ Result<double> parse_bandwidth(std::string_view text) {
   return Error{"'" + std::string(text) +
                "' is not a bandwidth; expected a number above 0 and bit/s, kbit/s, Mbit/s or Gbit/s, for "
                "example 1Gbit/s"};
+}
+
+std::string format_time_left(double seconds) {
+  const auto [unit, name] = seconds < 100    ? std::pair(1.0, "s")
+                            : seconds < 6000 ? std::pair(60.0, "min")
+                                             : std::pair(3600.0, "h");
+  return "about " + format_number(std::round(seconds / unit)) + " " + name + " left";
 }
 
 std::string format_bandwidth(double bits_per_second) {

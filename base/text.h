@@ -31,6 +31,9 @@ Result<Duration> parse_duration(std::string_view text);
 // In the largest unit up to s that gives a whole number: 20ms, 1500us, 90s.
 std::string format_duration(Duration d);
 
+// An estimate for people: "about 40 s left", "about 3 min left", "about 5 h left".
+std::string format_time_left(double seconds);
+
 // "1Gbit/s", "10Mbit/s", "56kbit/s", "100bit/s": bits per second, decimal prefixes.
 Result<double> parse_bandwidth(std::string_view text);
 std::string format_bandwidth(double bits_per_second);

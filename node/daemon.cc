@@ -48,6 +48,7 @@ class Daemon {
   void obey(const std::string& command);
   void begin_run();
   void start_core(std::optional<wire::Manifest> begun);
+  void advise() const;
   void prepared();
 
   std::string listening_text() const {
@@ -157,9 +158,30 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
     keeper_.search_swarm(peer);
   }
   spdlog::info("{} {}, swarm '{}'", self.name, listening_text(), self.swarm);
+  if (!process_.is_launched()) advise();
   parts_.core.emplace(std::move(peer));
   events_.push_front(gossip::Start{});
   take_events();
+}
+
+// Says how others join and where the page is.
+void Daemon::advise() const {
+  const PeerOptions& options = parts_.options;
+  const Address& own = parts_.self.address;
+  if (own) {
+    const std::string at = is_any_host(own.host) ? fmt::format("ADDRESS:{}", own.port) : to_string(own);
+    spdlog::info("others join with: starling peer --join {}{}{}", at,
+                 options.key_file.empty() ? "" : " --key " + options.key_file,
+                 options.swarm == PeerOptions{}.swarm ? "" : " --swarm " + options.swarm);
+  }
+  if (const std::string page = teller_.http_address(); !page.empty())
+    spdlog::info("page: http://{}/", page);
+  else if (!parts_.http)
+    spdlog::info("no page: --http {} serves one", "127.0.0.1:7180");
+  if (const std::string file = export_path(options, parts_.self.name); !file.empty())
+    spdlog::info("at the end the model is written to {}", file);
+  else if (!process_.saves() && options.checkpoints.folder.empty())
+    spdlog::info("the model is not kept; --export FILE keeps it");
 }
 
 void Daemon::act(const gossip::Prepare& prepare) {
@@ -297,6 +319,11 @@ void Daemon::act(const gossip::StartTraining& start) {
                   run.training.workers, run.training.batch_size, parts_.replica->devices()));
   if (const std::string warning = training::warning_of_workers(run); !warning.empty())
     spdlog::warn("{}", warning);
+  if (!process_.is_launched()) {
+    const std::string end = ends_after(run.end);
+    spdlog::info(
+        "{}", end.empty() ? "the run has no end: stop this peer with Ctrl-C" : "the run ends after " + end);
+  }
   parts_.advance(PeerLife::training);
   teller_.begin_training();
   parts_.trainer->start();

@@ -1,4 +1,6 @@
 // starling peer: one peer, which begins a run or joins one.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <climits>
@@ -56,7 +58,7 @@ std::vector<Flag> own_flags() {
       {"--checkpoint-every", "WHEN", "interval: a time such as 30s, or '1000 steps' (default 5m)"},
       {"--keep", "N", "number of checkpoints to keep (default 3)"},
       {"--resume", "FILE|DIR", "resume from a checkpoint, or from the newest complete one of a folder"},
-      {"--export", "FILE", "write the parameters at the end to this file, for inference"},
+      {"--export", "FILE", "the file for the model at the end, or none (default NAME.safetensors here)"},
   };
   name_sources(flags);
   for (Flag& flag : flags) {
@@ -158,6 +160,29 @@ Status read_slot(const Arguments& arguments, node::PeerOptions& options) {
   return Done{};
 }
 
+// Unless something else keeps it, the model goes to NAME.safetensors in the current folder.
+Status read_export(const Arguments& arguments, node::PeerOptions& options) {
+  const auto file = arguments.get("--export");
+  if (!file) {
+    const bool kept =
+        arguments.has("--out") || arguments.has("--checkpoints") || arguments.has("--control-fd");
+    if (!kept && ::access(".", W_OK) == 0) options.export_to = "./";
+    return Done{};
+  }
+  if (*file == "none") return Done{};
+  std::error_code ignored;
+  const fs::path folder = fs::absolute(*file, ignored).parent_path();
+  if (file->empty() || fs::is_directory(*file, ignored))
+    return Error{"--export: expected the path of a file such as model.safetensors, or none, got '" + *file +
+                 "'"};
+  if (!fs::is_directory(folder, ignored))
+    return Error{"--export: the folder " + folder.string() + " does not exist"};
+  if (Status accepted = training::check_target(*file); !accepted)
+    return Error{"--export: " + accepted.error().message};
+  options.export_to = *file;
+  return Done{};
+}
+
 Status read_paths(const Arguments& arguments, node::PeerOptions& options) {
   for (const auto& [flag, path] : {std::pair("--tensorboard", &options.tensorboard),
                                    {"--state", &options.state},
@@ -167,18 +192,7 @@ Status read_paths(const Arguments& arguments, node::PeerOptions& options) {
     *path = *arguments.get(flag);
     if (path->empty()) return Error{std::string(flag) + ": the path is empty"};
   }
-  if (const auto file = arguments.get("--export")) {
-    std::error_code ignored;
-    const fs::path folder = fs::absolute(*file, ignored).parent_path();
-    if (file->empty() || fs::is_directory(*file, ignored))
-      return Error{"--export: expected the path of a file such as model.safetensors, got '" + *file + "'"};
-    if (!fs::is_directory(folder, ignored))
-      return Error{"--export: the folder " + folder.string() + " does not exist"};
-    if (Status accepted = training::check_target(*file); !accepted)
-      return Error{"--export: " + accepted.error().message};
-    options.export_to = *file;
-  }
-  return Done{};
+  return read_export(arguments, options);
 }
 
 Status read_allowed(const Arguments& arguments, node::PeerOptions& options) {

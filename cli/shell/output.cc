@@ -46,12 +46,6 @@ std::optional<double> TimeLeft::after(double fraction) {
   return std::max(0.0, seconds * (1 - fraction) / done);
 }
 
-std::string format_time_left(double seconds) {
-  if (seconds < 100) return fmt::format("about {:.0f} s left", seconds);
-  if (seconds < 6000) return fmt::format("about {:.0f} min left", seconds / 60);
-  return fmt::format("about {:.0f} h left", seconds / 3600);
-}
-
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows)

@@ -41,8 +41,6 @@ class TimeLeft {
  private:
   std::optional<std::pair<std::chrono::steady_clock::time_point, double>> first_;  // time and fraction
 };
-// "about 40 s left", "about 3 min left"; rounded.
-std::string format_time_left(double seconds);
 
 // The rows, one line each, with two spaces between the columns. The first `left` columns are aligned left,
 // the others right. REQUIRES: all rows have the same length.

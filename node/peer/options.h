@@ -73,7 +73,9 @@ struct PeerOptions {
   std::string resume;
 
   ProcessOptions process;
-  std::string export_to;  // another file for the final replica; empty: none
+  // Another file for the final replica. A folder, with '/' at the end: NAME.safetensors in it, or the first
+  // of NAME-2.safetensors and so on that does not exist. Empty: none.
+  std::string export_to;
 };
 
 }  // namespace starling::node

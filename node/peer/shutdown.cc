@@ -43,6 +43,11 @@ void Shutdown::begin(gossip::Finish::How how, const std::string& why) {
   transport::spawn(parts_.io.get_executor(), run());
 }
 
+std::string export_path(const PeerOptions& options, const std::string& name) {
+  const std::string& to = options.export_to;
+  return to.ends_with('/') ? training::free_path(to + name, ".safetensors") : to;
+}
+
 // Whether there are final parameters.
 bool Shutdown::has_result() const {
   return teller_.has_trained() && parts_.finish != gossip::Finish::How::failed;
@@ -56,8 +61,9 @@ void Shutdown::save_all() {
     parts_.process.save(parts_.process.file(parts_.self.name), *parts_.replica, parts_.experiment,
                         [this](std::string path) { final_path_ = std::move(path); });
   }
-  if (trained && !options.export_to.empty()) {
-    parts_.process.save(options.export_to, *parts_.replica, parts_.experiment,
+  export_to_ = export_path(options, parts_.self.name);
+  if (trained && !export_to_.empty()) {
+    parts_.process.save(export_to_, *parts_.replica, parts_.experiment,
                         [this](std::string path) { exported_path_ = std::move(path); });
   }
   keeper_.write_cache();
@@ -89,8 +95,7 @@ void Shutdown::report() {
     return PeerOutcome{1, "the final parameters could not be written to " + where};
   };
   if (trained && parts_.process.saves() && final_path_.empty()) outcome_ = cannot_write(options.process.out);
-  if (trained && !options.export_to.empty() && exported_path_.empty())
-    outcome_ = cannot_write(options.export_to);
+  if (trained && !export_to_.empty() && exported_path_.empty()) outcome_ = cannot_write(export_to_);
   auto last = teller_.report(training::PeerReport::Kind::finished);
   last.path = final_path_;
   last.path_before_settling = path_before_settling_;

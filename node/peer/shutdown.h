@@ -15,6 +15,10 @@
 
 namespace starling::node {
 
+// Where the final replica of the peer with this name goes: options.export_to, with a name that is free now if
+// that is a folder; empty: nowhere.
+std::string export_path(const PeerOptions& options, const std::string& name);
+
 class Shutdown {
  public:
   Shutdown(PeerParts& parts, Teller& teller, Keeper& keeper)
@@ -43,6 +47,7 @@ class Shutdown {
   Teller& teller_;
   Keeper& keeper_;
   PeerOutcome outcome_;
+  std::string export_to_;                                          // chosen when it is written
   std::string path_before_settling_, final_path_, exported_path_;  // empty: not written
   Clock::time_point deadline_ = Clock::time_point::max();          // for the disk
   transport::Signal changed_;                                      // the deadline

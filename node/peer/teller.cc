@@ -46,6 +46,8 @@ ActivityClock& Teller::account_time() {
 void Teller::begin_training() {
   measured_samples_ = parts_.trainer->samples();  // the speed does not count samples of earlier lives
   training_start_ = Clock::now();
+  progress_.begin(*training_start_, report(training::PeerReport::Kind::status).swarm_samples,
+                  parts_.trainer->steps());
   account_time().train(true);
 }
 
@@ -197,9 +199,12 @@ void Teller::tick() {
   if (has_begun() && parts_.process.is_time_to_log()) {
     const auto& exchanges = parts_.core->view().exchanges;
     spdlog::info(
-        "{}: {} steps, {:.0f} samples/s, loss {:.4f}, {} members, {} exchanges begun and {} answered",
-        its.state, its.steps, its.samples_per_second.value_or(0), its.loss.value_or(0), its.members,
-        exchanges.completed, exchanges.answered);
+        "{}: {}, {} steps, {:.0f} samples/s, loss {:.4f}, {} members, {} exchanges begun and {} answered",
+        its.state,
+        progress_.text(parts_.experiment.end, parts_.replica->data.train.size(),
+                       {Clock::now(), its.swarm_samples, its.steps}),
+        its.steps, its.samples_per_second.value_or(0), its.loss.value_or(0), its.members, exchanges.completed,
+        exchanges.answered);
   }
 }
 

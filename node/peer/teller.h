@@ -17,6 +17,7 @@
 #include "node/front/status.h"
 #include "node/launch/notify.h"
 #include "node/peer/parts.h"
+#include "node/peer/progress.h"
 #include "node/work/self_judge.h"
 #include "training/experiment/control.h"
 
@@ -117,6 +118,7 @@ class Teller {
   std::uint64_t measured_samples_ = 0;
   double recent_samples_per_second_ = 0;
   SelfJudge self_judge_;
+  RunProgress progress_;
 };
 
 }  // namespace starling::node

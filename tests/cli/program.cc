@@ -24,6 +24,7 @@ Program::Program(const Words& arguments, const Environment& environment, const s
   for (char** variable = environ; *variable != nullptr; ++variable) {
     if (std::strncmp(*variable, "STARLING_", 9) != 0) variables.emplace_back(*variable);
   }
+  if (!environment.contains("STARLING_EXPORT")) variables.emplace_back("STARLING_EXPORT=none");  // no litter
   for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
   const auto pointers = [](std::vector<std::string>& texts) {
     std::vector<char*> list;

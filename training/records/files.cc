@@ -88,6 +88,13 @@ Result<std::string> read_text(const std::string& path, std::size_t largest) {
   return text;
 }
 
+std::string free_path(const std::string& base, const std::string& ending) {
+  std::string path = base + ending;
+  std::error_code ignored;
+  for (int k = 2; std::filesystem::exists(path, ignored); ++k) path = base + "-" + std::to_string(k) + ending;
+  return path;
+}
+
 Status check_target(const std::string& path) {
   struct stat status {};
   if (is_standard_output(path) || ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode))

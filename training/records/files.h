@@ -42,6 +42,9 @@ Result<std::string> read_text(const std::string& path, std::size_t largest);
 // folder, a device or a pipe, which a file must not replace. Standard output under its own name is accepted.
 Status check_target(const std::string& path);
 
+// The first of BASE + ENDING, BASE-2 + ENDING, BASE-3 + ENDING and so on that does not exist.
+std::string free_path(const std::string& base, const std::string& ending);
+
 // Decides on a file that is complete, under its temporary name, whether it may replace the one at its path.
 using FileCheck = std::function<Status(const std::string& temporary)>;
 
