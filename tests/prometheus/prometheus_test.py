@@ -19,6 +19,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import suite  # noqa: E402
 from suite import SOURCE, require  # noqa: E402
 
+os.environ.setdefault("STARLING_EXPORT", "none")  # peers leave no models
+
 DEPLOY = f"{SOURCE}/scripts/deploy/prometheus"
 PATIENCE = 40  # seconds
 PACE, BATCH = 0.020, 64  # of every peer: PACE is the minimum time of a step

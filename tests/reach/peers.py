@@ -6,6 +6,8 @@ import time
 
 import network
 
+os.environ.setdefault("STARLING_EXPORT", "none")  # peers leave no models
+
 LIMIT_S = 60  # for anything that is waited for
 
 

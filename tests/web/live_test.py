@@ -21,6 +21,8 @@ from suite import require  # noqa: E402
 from browser import Browser  # noqa: E402
 from recording import Player, Recording  # noqa: E402
 
+os.environ.setdefault("STARLING_EXPORT", "none")  # peers leave no models
+
 LAPTOP, PHONE = (1366, 900), (390, 844)
 PATIENCE = 20  # seconds, for actions that normally take less than one
 DEATH_PATIENCE = 15  # seconds, until a killed peer is shown as failed

@@ -7,6 +7,8 @@ import random
 import subprocess
 import threading
 
+os.environ.setdefault("STARLING_EXPORT", "none")  # peers leave no models
+
 SUSPECT_AFTER, FAILED_AFTER = 1.0, 4.0  # virtual seconds of silence
 
 
