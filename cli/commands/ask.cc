@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <iterator>
 #include <optional>
 
@@ -14,6 +16,8 @@
 #include "cli/shell/output.h"
 #include "node/front/answers.h"
 #include "node/front/http_client.h"
+#include "node/greeting.h"
+#include "training/experiment/quantities.h"
 
 namespace starling::cli {
 namespace {
@@ -25,12 +29,49 @@ std::string not_a_peer(const Address& at) {
   return to_string(at) + " is not a Starling peer's --http address";
 }
 
+// Whether a Starling peer accepts connections of other peers there.
+bool is_for_peers(const Address& at) {
+  using Kind = transport::LinkErrorKind;
+  const auto problem = node::greet(at, "starling", nullptr);
+  if (!problem) return true;
+  constexpr std::array kRefusals = {Kind::bad_version, Kind::wrong_swarm, Kind::refused,
+                                    Kind::wrong_key,   Kind::no_key,      Kind::false_identity,
+                                    Kind::not_allowed};
+  return std::ranges::find(kRefusals, problem->kind) != kRefusals.end();
+}
+
+// ", 127.0.0.1:7180" if the page of the peer that listens at `gossip` is at the usual port, else how to find
+// it.
+std::string page_of(const Address& gossip) {
+  const Address usual{gossip.host, Address::parse(kDefaultAt)->port};
+  const auto answer = node::http_request(usual, "GET", "/api/v1/status");
+  if (answer) {
+    const auto status = node::parse_status(answer->body);
+    if (status && status->address == to_string(gossip)) return ", " + to_string(usual);
+  }
+  return fmt::format(", which its log names after 'HTTP at' (usual: port {})", usual.port);
+}
+
+// Why there is no answer, and what to do about it.
+Error no_answer(const AskedPeer& peer, const node::NoAnswer& error) {
+  if (error.connected && is_for_peers(peer.at)) {
+    return Error{to_string(peer.at) +
+                 " is a peer's --listen address, for other peers; give its --http address" +
+                 page_of(peer.at)};
+  }
+  if (!peer.is_default) return Error{error.message + "; give the --http address of a running peer"};
+  return Error{fmt::format(
+      "{}, the default of --at; start the peer with --http {}, or name its --http address with --at or "
+      "STARLING_AT",
+      error.message, kDefaultAt)};
+}
+
 // The body of a successful answer; an Error is for fail().
-Result<std::string> body_of(const Address& at, const Result<node::HttpAnswer>& answer) {
-  if (!answer) return answer.error();
+Result<std::string> body_of(const AskedPeer& peer, const Result<node::HttpAnswer, node::NoAnswer>& answer) {
+  if (!answer) return no_answer(peer, answer.error());
   if (answer->status == 200) return answer->body;
   const std::string why = node::parse_error(answer->body);
-  return Error{why.empty() ? not_a_peer(at) : to_string(at) + " refused: " + why};
+  return Error{why.empty() ? not_a_peer(peer.at) : to_string(peer.at) + " refused: " + why};
 }
 
 std::vector<Flag> post_flags() {
@@ -45,14 +86,14 @@ std::vector<Flag> post_flags() {
 int ask(Arguments arguments, const std::string& method, const std::string& path, Show show,
         const std::string& body = "") {
   if (method == "POST") add_environment(arguments, post_flags());
-  const auto at = peer_to_ask(arguments);
-  if (!at) return refuse(arguments, at.error());
+  const auto peer = peer_to_ask(arguments);
+  if (!peer) return refuse(arguments, peer.error());
   const auto token = read_token(arguments);
   if (!token) return refuse(arguments, token.error());
-  const auto answer = body_of(*at, node::http_request(*at, method, path, body, *token));
+  const auto answer = body_of(*peer, node::http_request(peer->at, method, path, body, *token));
   if (!answer) return fail(arguments, answer.error());
   const auto shown = show(*answer);
-  if (!shown) return fail(arguments, not_a_peer(*at) + ": " + shown.error().message);
+  if (!shown) return fail(arguments, not_a_peer(peer->at) + ": " + shown.error().message);
   return print_out(arguments.has("--json") ? *answer : *shown);
 }
 
@@ -152,24 +193,47 @@ Command ask_command(const std::string& name, const char* summary, const std::str
           {},
           method == "GET" ? std::vector<Flag>{at_flag(), kJsonFlag} : post_flags(),
           [=](const Arguments& arguments) { return ask(arguments, method, "/api/v1/" + name, show); },
-          "starling " + name + " --at 127.0.0.1:7180"};
+          "starling " + name + " --at " + kDefaultAt};
 }
 
 }  // namespace
 
 Flag at_flag() {
-  return {.name = "--at", .placeholder = "HOST:PORT", .help = "the peer's --http address", .required = true};
+  return {.name = "--at",
+          .placeholder = "HOST:PORT",
+          .help = std::string("the peer's --http address, its URL, or its port on this machine (default ") +
+                  kDefaultAt + ", or STARLING_AT)",
+          .environment = "STARLING_AT"};
 }
 
-Result<Address> peer_to_ask(const Arguments& arguments) {
-  const auto at = Address::parse(*arguments.get("--at"));
-  if (!at) return Error{"--at: " + at.error().message};
-  if (at->port == 0) return Error{"--at: port 0 cannot be dialed; give the peer's --http address"};
+Result<Address> parse_at(std::string_view text) {
+  constexpr std::string_view kScheme = "http://";
+  constexpr std::uint16_t kPortOfUrls = 80;
+  const bool url = text.starts_with(kScheme);
+  if (!url && text.find("://") != std::string_view::npos)
+    return Error{training::in_quotes(text) + ": a peer has only http:// addresses"};
+  if (url) text.remove_prefix(kScheme.size());
+  std::string host(text.substr(0, text.find_first_of("/?#")));
+  const std::string_view port = std::string_view(host).substr(host.starts_with(':') ? 1 : 0);
+  const bool bare = !port.empty() && port.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!url && bare) host = "127.0.0.1:" + std::string(port);
+  if (url && host.find(':', host.rfind(']') + 1) == std::string::npos)
+    host += ":" + std::to_string(kPortOfUrls);
+  const auto at = Address::parse(host);
+  if (!at) return at.error();
+  if (at->port == 0) return Error{"port 0 cannot be dialed; give the peer's --http address"};
   return *at;
 }
 
-Result<std::string> get(const Address& at, const std::string& path) {
-  return body_of(at, node::http_request(at, "GET", path));
+Result<AskedPeer> peer_to_ask(Arguments& arguments) {
+  add_environment(arguments, {at_flag()});
+  const auto at = parse_at(arguments.get("--at").value_or(kDefaultAt));
+  if (!at) return Error{"--at: " + at.error().message};
+  return AskedPeer{*at, !arguments.has("--at")};
+}
+
+Result<std::string> get(const AskedPeer& peer, const std::string& path) {
+  return body_of(peer, node::http_request(peer.at, "GET", path));
 }
 
 Command topology_set_command() {

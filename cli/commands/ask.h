@@ -1,7 +1,8 @@
-// Requests to a running peer at its --http address.
+// Requests to a running peer at its --http address, which --at or STARLING_AT names.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/ids.h"
 #include "base/result.h"
@@ -9,12 +10,23 @@
 
 namespace starling::cli {
 
-// The value of --at; an Error is for refuse(). REQUIRES: --at is given.
-Result<Address> peer_to_ask(const Arguments& arguments);
-// The body of a GET; an Error is for fail().
-Result<std::string> get(const Address& at, const std::string& path);
+inline constexpr const char* kDefaultAt = "127.0.0.1:7180";
 
-// --at, required.
+struct AskedPeer {
+  Address at;
+  bool is_default = false;  // neither --at nor STARLING_AT is given
+};
+
+// Adds STARLING_AT to the arguments. An Error is for refuse().
+Result<AskedPeer> peer_to_ask(Arguments& arguments);
+// The body of a GET; an Error is for fail().
+Result<std::string> get(const AskedPeer& peer, const std::string& path);
+
+// --at, with kDefaultAt.
 Flag at_flag();
+
+// "127.0.0.1:7180", "http://127.0.0.1:7180/", or for this machine "7180" or ":7180". The Error does not name
+// the flag.
+Result<Address> parse_at(std::string_view text);
 
 }  // namespace starling::cli

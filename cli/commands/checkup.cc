@@ -380,7 +380,7 @@ void check_space(const std::string& flag, const std::string& folder, Checks& che
 
 void check_peer(const Address& http, const Wanted& wanted, Checks& checks) {
   const std::string where = to_string(http);
-  const auto answer = get(http, "/api/v1/status");
+  const auto answer = get({http}, "/api/v1/status");
   if (!answer) {
     return checks.bad("peer", answer.error().message,
                       "check that the peer runs with --http " + where +

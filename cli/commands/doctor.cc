@@ -176,16 +176,16 @@ std::string findings_json(const Findings& found) {
                             {"checks", std::move(checks)}});
 }
 
-Status check_all(const Arguments& arguments, Checks& checks) {
+Status check_all(Arguments& arguments, Checks& checks) {
   Address listen{"127.0.0.1", 7100};
   if (const auto text = arguments.get("--listen")) {
     const auto address = Address::parse(*text);
     if (!address) return Error{"--listen: " + address.error().message};
     listen = *address;
   }
-  const bool has_peer = arguments.has("--at");
-  const auto peer = has_peer ? peer_to_ask(arguments) : Address{};
+  const auto peer = peer_to_ask(arguments);
   if (!peer) return peer.error();
+  const bool has_peer = !peer->is_default;
   for (const char* flag : {"--swarm", "--model", "--data"}) {
     if (arguments.has(flag) && !has_peer)
       return Error{std::string(flag) + " is compared with a running peer; name one with --at"};
@@ -207,7 +207,7 @@ Status check_all(const Arguments& arguments, Checks& checks) {
   }
   if (!named) check_space("--out", "runs", checks);
   if (has_peer) {
-    check_peer(*peer,
+    check_peer(peer->at,
                {.swarm = arguments.get("--swarm").value_or("starling"),
                 .key = std::move(*key),
                 .key_file = key_file(arguments),
@@ -220,7 +220,7 @@ Status check_all(const Arguments& arguments, Checks& checks) {
   return Done{};
 }
 
-int run_doctor(const Arguments& arguments) {
+int run_doctor(Arguments arguments) {
   Findings found;
   if (Status checked = check_all(arguments, found.checks); !checked)
     return refuse(arguments, checked.error());
@@ -237,23 +237,25 @@ int run_doctor(const Arguments& arguments) {
 Command doctor_command() {
   Flag key = key_flag();
   key.help = "with --at: check that it has the same key (or STARLING_KEY)";
-  return {
-      "doctor",
-      "check what this machine offers a peer, and how to fix what is missing",
-      {},
-      {{"--listen", "ADDR:PORT", "check that a peer can listen there (default 127.0.0.1:7100)"},
-       {"--resolve", "HOST", "check that this name resolves", true},
-       {"--out", "DIR", "check that the folder can be written and has space (default runs)"},
-       {"--state", "DIR", "the same for this folder"},
-       {"--checkpoints", "DIR", "the same for this folder"},
-       {"--at", "ADDR:PORT", "a running peer's --http address: check that it would accept this machine's"},
-       {"--swarm", "NAME", "with --at: the name of its swarm (default starling)"},
-       key,
-       {"--model", "NAME-OR-FILE", "with --at: check that it trains this model"},
-       {"--data", "NAME-OR-PATH", "with --at: where its data is on this machine"},
-       kJsonFlag},
-      run_doctor,
-      "starling doctor\nstarling doctor --listen 0.0.0.0:7100 --state ~/north --at 10.0.0.7:7180"};
+  return {"doctor",
+          "check what this machine offers a peer, and how to fix what is missing",
+          {},
+          {{"--listen", "ADDR:PORT", "check that a peer can listen there (default 127.0.0.1:7100)"},
+           {"--resolve", "HOST", "check that this name resolves", true},
+           {"--out", "DIR", "check that the folder can be written and has space (default runs)"},
+           {"--state", "DIR", "the same for this folder"},
+           {"--checkpoints", "DIR", "the same for this folder"},
+           {.name = "--at",
+            .placeholder = "ADDR:PORT",
+            .help = "a running peer's --http address: check that it would accept this machine's",
+            .environment = "STARLING_AT"},
+           {"--swarm", "NAME", "with --at: the name of its swarm (default starling)"},
+           key,
+           {"--model", "NAME-OR-FILE", "with --at: check that it trains this model"},
+           {"--data", "NAME-OR-PATH", "with --at: where its data is on this machine"},
+           kJsonFlag},
+          run_doctor,
+          "starling doctor\nstarling doctor --listen 0.0.0.0:7100 --state ~/north --at 10.0.0.7:7180"};
 }
 
 }  // namespace starling::cli

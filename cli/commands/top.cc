@@ -81,9 +81,9 @@ std::size_t rows_for_members(bool terminal) {
   return size.ws_row - kOthers;
 }
 
-int run_top(const Arguments& arguments) {
-  const auto at = peer_to_ask(arguments);
-  if (!at) return refuse(arguments, at.error());
+int run_top(Arguments arguments) {
+  const auto peer = peer_to_ask(arguments);
+  if (!peer) return refuse(arguments, peer.error());
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   unsigned frames = terminal ? kMostFrames : 1;
   if (Status read = read_number(arguments, "--frames", 1U, kMostFrames, frames); !read)
@@ -93,14 +93,14 @@ int run_top(const Arguments& arguments) {
     pollfd interrupted{interrupts.fd(), POLLIN, 0};
     if (frame > 0) ::poll(&interrupted, 1, 1000);
     if (interrupts.requested()) break;
-    const auto status_text = get(*at, "/api/v1/status");
+    const auto status_text = get(*peer, "/api/v1/status");
     if (!status_text) return fail(arguments, status_text.error());
-    const auto members_text = get(*at, "/api/v1/members");
+    const auto members_text = get(*peer, "/api/v1/members");
     if (!members_text) return fail(arguments, members_text.error());
     const auto status = node::parse_status(*status_text);
     const auto members = node::parse_members(*members_text);
     if (!status || !members)
-      return fail(arguments, to_string(*at) + " is not a Starling peer's --http address");
+      return fail(arguments, to_string(peer->at) + " is not a Starling peer's --http address");
     print_out((terminal ? "\033[H\033[J" : "") + table(*status, *members, rows_for_members(terminal)));
     std::fflush(stdout);
   }

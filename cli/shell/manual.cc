@@ -68,6 +68,9 @@ join, leave, slow down and crash while the others continue to train.
 \fBSTARLING_DATA\fR
 The folder of the data sets that are not built in.
 .TP
+\fBSTARLING_AT\fR
+The peer that \fBstarling status\fR and others ask if \fB\-\-at\fR is not given.
+.TP
 \fBSTARLING_CUDA_MODULE\fR
 The file of the CUDA back end, if it is not beside the program or in ../lib/starling.
 .TP

@@ -12,8 +12,9 @@ constexpr std::size_t kAnswerBytesMax = 64 << 20;  // that http_request accepts
 
 }  // namespace
 
-Result<HttpAnswer> http_request(const Address& at, const std::string& method, const std::string& path,
-                                const std::string& body, const std::string& token) {
+Result<HttpAnswer, NoAnswer> http_request(const Address& at, const std::string& method,
+                                          const std::string& path, const std::string& body,
+                                          const std::string& token) {
   httplib::Client client(at.host, at.port);
   client.set_connection_timeout(kAnswerSeconds);
   client.set_read_timeout(kAnswerSeconds);
@@ -42,11 +43,11 @@ Result<HttpAnswer> http_request(const Address& at, const std::string& method, co
   switch (result.error()) {
     case httplib::Error::Connection:
     case httplib::Error::ConnectionTimeout:
-      return Error{"nothing listens at " + to_string(at) + "; give the --http address of a running peer"};
+      return NoAnswer{{"nothing listens at " + to_string(at)}, false};
     default:
-      return Error{"the server at " + to_string(at) +
-                   (too_long ? " sent an answer that is too long" : " did not answer") +
-                   "; give the --http address of a running peer"};
+      return NoAnswer{{"the server at " + to_string(at) +
+                       (too_long ? " sent an answer that is too long" : " did not answer")},
+                      true};
   }
 }
 

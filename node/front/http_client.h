@@ -9,9 +9,14 @@
 
 namespace starling::node {
 
+struct NoAnswer : Error {
+  bool connected = false;  // a server accepted the connection
+};
+
 // Sends a request to the server at `at`, with `token` unless it is empty, and returns the answer of any
-// status. The Error is one sentence: why there was no answer.
-Result<HttpAnswer> http_request(const Address& at, const std::string& method, const std::string& path,
-                                const std::string& body = "", const std::string& token = "");
+// status. The Error says why there was no answer: "nothing listens at 127.0.0.1:7180".
+Result<HttpAnswer, NoAnswer> http_request(const Address& at, const std::string& method,
+                                          const std::string& path, const std::string& body = "",
+                                          const std::string& token = "");
 
 }  // namespace starling::node

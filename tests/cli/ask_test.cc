@@ -156,7 +156,6 @@ TEST_CASE("a running peer pauses and resumes, and other peers report it") {
   CHECK(first.program.wait_for_error_text("the log level is debug"));
   check_fails({"log-level", "loud", "--at", first.http}, 2,
               {"'loud'", "trace, debug, info, warning or error"});
-  check_fails({"top"}, 2, {"--at is missing"});
   check_fails({"pause", "--at", first.http, "--token-file", "/nowhere"}, 2, {"--token-file", "/nowhere"});
 }
 
@@ -203,13 +202,41 @@ TEST_CASE("a joiner continues the swarm's learning-rate schedule") {
 TEST_CASE("an unreachable peer is exit code 1, and a wrong flag is exit code 2") {
   Asked asked({"--model", "softmax", "--pace", "5ms"});
   for (const char* command : {"members", "status", "leave"}) {
-    check_fails({command}, 2, {"--at is missing", "--help"});
     check_fails({command, "--at", "here"}, 2, {"--at", "'here'"});
+    check_fails({command, "--at", "https://127.0.0.1:1/"}, 2, {"--at", "http://"});
     check_fails({command, "--at", "127.0.0.1:0"}, 2, {"--at", "port 0"});
     check_fails({command, "--at", "127.0.0.1:1"}, 1, {"nothing listens at 127.0.0.1:1", "--http"});
     // The gossip port does not serve HTTP.
-    check_fails({command, "--at", asked.address}, 1, {asked.address, "--http"});
+    check_fails({command, "--at", asked.address}, 1,
+                {asked.address + " is a peer's --listen address", "give its --http address"});
   }
+}
+
+TEST_CASE("--at accepts a URL and a port, and STARLING_AT replaces it") {
+  Asked asked({"--model", "softmax", "--name", "asked", "--pace", "5ms"});
+  const std::string port = asked.http.substr(asked.http.rfind(':') + 1);
+  for (const std::string& at : {"http://" + asked.http, "http://" + asked.http + "/",
+                                "http://" + asked.http + "/api/v1/status?x=1", port, ":" + port}) {
+    CAPTURE(at);
+    CHECK(run({"status", "--at", at}).out.starts_with("asked at "));
+    CHECK(run({"members"}, {{"STARLING_AT", at}}).exit_code == 0);
+  }
+  CHECK(run({"top", "--at", asked.http}, {{"STARLING_AT", "127.0.0.1:1"}}).exit_code == 0);
+  CHECK(run({"topology", "set", "ring"}, {{"STARLING_AT", asked.http}}).exit_code == 0);
+  CHECK(run({"pause"}, {{"STARLING_AT", asked.http}}).exit_code == 0);
+  const Outcome wrong = run({"status"}, {{"STARLING_AT", "there"}});
+  CHECK(wrong.exit_code == 2);
+  CHECK(wrong.err.starts_with("starling status: STARLING_AT: "));
+}
+
+TEST_CASE("without --at, the usual address of a peer on this machine is asked") {
+  const Outcome outcome = run({"status"});
+  INFO(outcome.err);
+  if (outcome.exit_code == 0) return;  // another peer of this machine is there
+  CHECK(outcome.exit_code == 1);
+  CHECK(is_one_line(outcome.err));
+  CHECK(contains(outcome.err, "127.0.0.1:7180, the default of --at; start the peer with --http"));
+  CHECK(contains(outcome.err, "STARLING_AT"));
 }
 
 TEST_CASE("two swarms that learn one address of each other merge") {
@@ -258,7 +285,6 @@ TEST_CASE("the topology of a running swarm can be changed, also for later joiner
   }
 
   check_fails({"topology", "set", "moebius", "--at", second.http}, 2, {"'moebius' is unknown"});
-  check_fails({"topology", "set", "ring"}, 2, {"--at is missing"});
   const auto post = [&](const std::string& body) {
     const auto answer = node::http_request(*Address::parse(second.http), "POST", "/api/v1/topology", body);
     REQUIRE(answer.ok());

@@ -126,7 +126,7 @@ TEST_CASE("a busy peer is reported so, in bounded time, and answers the next req
 TEST_CASE("a server that ends answers the waiting clients, and calls no handler afterwards") {
   HttpFixture http({.patience = std::chrono::hours(1)});
   http.owner.hold(true);
-  Result<HttpAnswer> answer = HttpAnswer{};
+  Result<HttpAnswer, NoAnswer> answer = HttpAnswer{};
   std::thread client([&] { answer = http_request(http.at, "GET", "/read"); });
   http.owner.wait_until_asked();
   http.server.reset();
