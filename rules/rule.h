@@ -77,6 +77,7 @@ struct RuleTraits {
   bool limited = false;              // the number of exchanges accepted from one partner is limited
   bool bounded = false;              // gossip.staleness bounds how far a peer may be ahead (gossip/clocks.h)
   bool racks = false;                // servers may have racks between them and the peers (gossip.racks)
+  bool clips = false;                // gossip.clip bounds the change by one exchange
   bool copies = false;  // both sides keep a copy of what the other published, and step towards it
   Keeps keeps = Keeps::nothing;
   Consensus consensus = Consensus::unknown;
@@ -85,6 +86,10 @@ struct RuleTraits {
 
   constexpr bool takes(Payload payload) const { return (payloads & payload_bit(payload)) != 0; }
   constexpr bool has_servers() const { return meeting == Meeting::served; }
+  // Whether a peer chooses one partner for an exchange.
+  constexpr bool has_partners() const {
+    return meeting == Meeting::whenever || meeting == Meeting::outer_rounds;
+  }
   // Whether the core has exchanges to decide about.
   constexpr bool exchanges() const { return meeting != Meeting::never && meeting != Meeting::every_step; }
   constexpr bool all_at_once() const { return meeting == Meeting::every_step; }
@@ -130,6 +135,7 @@ inline constexpr std::array<RuleTraits, 10> kRules = {{
     {.name = "clipped",
      .help = "pairwise, but a partner that is far off moves a peer only so far",
      .limited = true,
+     .clips = true,
      .consensus = Consensus::exchange,
      .predicted_as_if = "nothing were clipped"},
     {.name = "parameter-server",

@@ -62,6 +62,12 @@ Command man_command() {
   return {"man", "print the manual page, as roff", {}, {}, run, "starling man | man -l -"};
 }
 
+// The same as --version, which the lists of flags show.
+Command version_command() {
+  const auto run = [](const Arguments&) { return print_out("starling " STARLING_VERSION "\n"); };
+  return {"version", "print the version", {}, {}, run, "starling version", true};
+}
+
 // For tests and tools.
 Command tables_command() {
   const auto run = [](const Arguments&) { return print_out(tables_json(all_commands())); };
@@ -82,11 +88,12 @@ std::vector<Command> all_commands() {
   add({swarm_command(), simulate_command(), sweep_command(), report_command(), hunt_command()});
   add(topology_commands());
   add({topology_compare_command(), topology_set_command()});
+  add(rule_commands());
   add(model_commands());
   add(data_commands());
   add(saved_model_commands());
   add({key_new_command(), key_rotate_command(), doctor_command(), completion_command(), man_command(),
-       tables_command()});
+       version_command(), tables_command()});
   return all;
 }
 

@@ -18,6 +18,7 @@ Command hunt_command();
 std::vector<Command> topology_commands();  // topology list, show
 Command topology_compare_command();
 Command topology_set_command();
+std::vector<Command> rule_commands();         // rule list, show
 std::vector<Command> model_commands();        // model list, show
 std::vector<Command> data_commands();         // data list, info, fetch
 std::vector<Command> saved_model_commands();  // evaluate, predict, export

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "cli/commands/idle_settings.h"
 #include "cli/commands/named_files.h"
 #include "cli/shell/output.h"
 #include "datasets/partition.h"
@@ -68,10 +69,9 @@ std::vector<Flag> experiment_flags(Audience audience) {
                      std::ranges::find(kCommonKeys, setting.key) != kCommonKeys.end(), setting.environment,
                      setting.key});
   }
-  flags.push_back(
-      {"--slow", "PEER=FACTOR[@FROM..TO]",
-       "a peer's steps (or all peers') take FACTOR times as long, or a random time: log-normal:sigma=1", true,
-       audience == Audience::peer, "Run", true});
+  flags.push_back({"--slow", "PEER=FACTOR[@FROM..TO]",
+                   "steps of PEER (or all) take FACTOR times as long; a random FACTOR: log-normal:sigma=1",
+                   true, audience == Audience::peer, "Run", true});
   flags.push_back(
       {"--set", "SECTION.KEY=VALUE", "set any key of the experiment file", true, false, "Run", true});
   return flags;
@@ -206,6 +206,7 @@ Command run_command(std::string path, std::string summary, const std::vector<Fla
     if (Status read = read_experiment(experiment, arguments, arguments.get("EXPERIMENT")); !read)
       return refuse(arguments, read.error());
     if (arguments.has("--print-config")) return print_out(training::to_toml(experiment));
+    warn_of_idle_settings(arguments, experiment, arguments.get("EXPERIMENT"));
     set_default_end(experiment);
     return run(arguments, experiment);
   };

@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
 #include "cli/commands/flag_values.h"
+#include "cli/commands/idle_settings.h"
 #include "cli/commands/secrets.h"
 #include "cli/commands/sources.h"
 #include "cli/shell/log.h"
@@ -46,12 +47,11 @@ std::vector<Flag> own_flags() {
       {"--allow", "FILE", "connect only with the peers whose ids are in this file, one on each line"},
       {"--config", "FILE", "an experiment file with the training flags"},
       {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
-      {"--http", "ADDR:PORT", "serve a live page, metrics, and `starling status` and others (default: off)"},
+      {"--http", "ADDR:PORT", "serve the live page, metrics and `starling status` here (default: off)"},
       {"--tensorboard", "DIR", "write event files for TensorBoard to this folder"},
       {"--token-file", "FILE", "accept HTTP commands from other machines that send this file's token"},
       {"--token-always", "", "HTTP commands from this machine need the token of --token-file too"},
-      {"--state", "DIR",
-       "store this peer's identity and the swarm's addresses here, to rejoin after a crash"},
+      {"--state", "DIR", "folder of its identity and of members' addresses, to rejoin after a crash"},
       {"--checkpoints", "DIR", "write checkpoints to this folder, as NAME.STEPS.safetensors"},
       {"--checkpoint-every", "WHEN", "interval: a time such as 30s, or '1000 steps' (default 5m)"},
       {"--keep", "N", "number of checkpoints to keep (default 3)"},
@@ -347,6 +347,8 @@ int run_peer_command(Arguments arguments) {
   if (arguments.has("--print-config"))
     return print_out(training::to_toml(options.experiment) + daemon_table(arguments, own_options()));
   if (Status checked = check_options(arguments, options); !checked) return refuse(arguments, checked.error());
+  if (!arguments.has("--control-fd"))
+    warn_of_idle_settings(arguments, options.experiment, arguments.get("--config"));
 
   const bool all_reduce = options.join.empty() && traits(options.experiment.gossip.rule).all_at_once();
   if (all_reduce) {

@@ -34,9 +34,19 @@ Result<models::ModelText> find_model(const Arguments& arguments, const std::stri
   return std::move(*model);
 }
 
-// Reads --checkpoint, a full checkpoint or a file with only parameters, and --data.
+// The path of the model: FILE or --checkpoint.
+Result<std::string> model_file(const Arguments& arguments) {
+  const auto file = arguments.get("FILE"), flag = arguments.get("--checkpoint");
+  if (file && flag) return Error{"--checkpoint cannot be combined with FILE: both name the model"};
+  if (!file && !flag) return Error{"FILE is missing: name the model, a safetensors file"};
+  return file ? *file : *flag;
+}
+
+// Reads the model, a full checkpoint or a file with only parameters, and --data.
 Result<SavedModel> load_saved_model(const Arguments& arguments) {
-  const std::string path = *arguments.get("--checkpoint");
+  const auto file = model_file(arguments);
+  if (!file) return file.error();
+  const std::string& path = *file;
   auto model = find_model(arguments, path);
   if (!model) return model.error();
   auto data = datasets::load(*arguments.get("--data"), data_root());
@@ -107,47 +117,49 @@ int predict(const Arguments& arguments) {
 }
 
 int export_parameters(const Arguments& arguments) {
-  const Status written = training::export_parameters(*arguments.get("--checkpoint"), *arguments.get("--out"));
+  const auto file = model_file(arguments);
+  if (!file) return refuse(arguments, file.error());
+  const Status written = training::export_parameters(*file, *arguments.get("--out"));
   return written ? kExitDone : refuse(arguments, written.error());
 }
 
+const Positional kModelFile{"FILE", "the model: a safetensors file, such as a checkpoint of a peer", false};
+const Flag kCheckpointFlag{"--checkpoint", "FILE", "the same as FILE"};
+
 // --checkpoint, --data and --model, and `more`.
 std::vector<Flag> saved_model_flags(std::vector<Flag> more) {
-  more.insert(
-      more.begin(),
-      {{.name = "--checkpoint", .placeholder = "FILE", .help = "a safetensors file", .required = true},
-       {.name = "--data",
-        .placeholder = "NAME-OR-PATH",
-        .help = "the data set, for its test samples",
-        .required = true},
-       {"--model", "NAME-OR-FILE", "the network, if the file does not name it"}});
+  more.insert(more.begin(), {kCheckpointFlag,
+                             {.name = "--data",
+                              .placeholder = "NAME-OR-PATH",
+                              .help = "the data set, for its test samples",
+                              .required = true},
+                             {"--model", "NAME-OR-FILE", "the network, if the file does not name it"}});
   return more;
 }
 
 }  // namespace
 
 std::vector<Command> saved_model_commands() {
-  return {
-      {"evaluate",
-       "print accuracy and loss of a saved model",
-       {},
-       saved_model_flags({kJsonFlag}),
-       evaluate,
-       "starling evaluate --checkpoint runs/run-1/model.safetensors --data mnist"},
-      {"predict",
-       "print class and probability of each test sample, predicted by a saved model",
-       {},
-       saved_model_flags({{"--limit", "N", "predict only the first N samples"},
-                          {"--json", "", "print one JSON object, one sample per line, instead of CSV"}}),
-       predict,
-       "starling predict --checkpoint runs/run-1/model.safetensors --data mnist --limit 5"},
-      {"export",
-       "write only the parameters of a checkpoint, as safetensors",
-       {},
-       {{.name = "--checkpoint", .placeholder = "FILE", .help = "a checkpoint of a peer", .required = true},
-        {.name = "--out", .placeholder = "FILE", .help = "the file to write", .required = true}},
-       export_parameters,
-       "starling export --checkpoint ckpt/p0.1200.safetensors --out model.safetensors"}};
+  return {{"evaluate",
+           "print accuracy and loss of a saved model",
+           {kModelFile},
+           saved_model_flags({kJsonFlag}),
+           evaluate,
+           "starling evaluate runs/run-1/model.safetensors --data mnist"},
+          {"predict",
+           "print class and probability of each test sample, predicted by a saved model",
+           {kModelFile},
+           saved_model_flags({{"--limit", "N", "predict only the first N samples"},
+                              {"--json", "", "print one JSON object, one sample per line, instead of CSV"}}),
+           predict,
+           "starling predict runs/run-1/model.safetensors --data mnist --limit 5"},
+          {"export",
+           "write only the parameters of a checkpoint, as safetensors",
+           {kModelFile},
+           {kCheckpointFlag,
+            {.name = "--out", .placeholder = "FILE", .help = "the file to write", .required = true}},
+           export_parameters,
+           "starling export ckpt/p0.1200.safetensors --out model.safetensors"}};
 }
 
 }  // namespace starling::cli

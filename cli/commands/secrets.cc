@@ -83,7 +83,7 @@ Result<std::string> read_token_file(const std::string& path) {
 Flag key_flag() {
   return {.name = "--key",
           .placeholder = "FILE",
-          .help = "the swarm's key: connections are encrypted, and peers without it are rejected",
+          .help = "the swarm's key, for encryption; peers without it are rejected",
           .environment = kVariable};
 }
 

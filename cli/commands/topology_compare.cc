@@ -19,10 +19,10 @@
 namespace starling::cli {
 namespace {
 
-constexpr std::uint32_t kMostPeers = 100'000;
+constexpr std::uint32_t kMostPeersCompared = 100'000;
 constexpr std::uint32_t kMostPeersMeasured = topologies::kFactorNodesMax;  // larger ones have no prediction
 constexpr std::uint64_t kMostSeeds = 1'000'000;
-constexpr std::array kFormats = {"text", "json", "svg"};
+constexpr std::array kComparisonFormats = {"text", "json", "svg"};
 
 // Compared if none is named, as far as they exist for the number of peers; from slow to fast.
 constexpr std::array kUsual = {"line",
@@ -36,7 +36,7 @@ constexpr std::array kUsual = {"line",
                                "one-peer-exponential",
                                "complete"};
 
-struct Request {
+struct ComparisonRequest {
   std::vector<topologies::Topology> topologies;
   std::vector<std::string> names;  // as the user gave them
   std::uint32_t peers = 0;
@@ -47,7 +47,7 @@ struct Request {
   std::optional<std::string> picture;
 };
 
-Status read_topologies(const Arguments& arguments, Request& request) {
+Status read_topologies(const Arguments& arguments, ComparisonRequest& request) {
   for (const std::string& name : arguments.all("NAME")) {
     auto topology = read_topology(name);
     if (!topology) return topology.error();
@@ -65,9 +65,9 @@ Status read_topologies(const Arguments& arguments, Request& request) {
   return Done{};
 }
 
-Status read_request(const Arguments& arguments, Request& request) {
+Status read_request(const Arguments& arguments, ComparisonRequest& request) {
   request.measure = arguments.has("--measure");
-  const std::uint32_t most = request.measure ? kMostPeersMeasured : kMostPeers;
+  const std::uint32_t most = request.measure ? kMostPeersMeasured : kMostPeersCompared;
   const std::uint32_t least = request.measure ? 2 : 1;
   auto& pairwise = request.pairwise;
   for (const Status& read : {read_number<std::uint32_t>(arguments, "--peers", least, most, request.peers),
@@ -86,7 +86,7 @@ Status read_request(const Arguments& arguments, Request& request) {
       return Error{"--partners: '" + *text + "' is unknown; expected uniform or turns"};
     if (*text == "turns") pairwise.partners = Partners::turns;
   }
-  const auto format = read_format(arguments, kFormats);
+  const auto format = read_format(arguments, kComparisonFormats);
   if (!format) return format.error();
   request.format = *format;
   request.picture = arguments.get("--out");
@@ -149,7 +149,7 @@ std::string table(const std::vector<ComparedRow>& rows, bool measured) {
 
 // ---- measuring ----
 
-Status compare(const Request& request, const lab::Interrupts& interrupts, ProgressLine& progress,
+Status compare(const ComparisonRequest& request, const lab::Interrupts& interrupts, ProgressLine& progress,
                std::vector<ComparedRow>& rows) {
   for (std::size_t k = 0; k < request.topologies.size(); ++k) {
     const topologies::Topology& topology = request.topologies[k];
@@ -185,7 +185,7 @@ Status compare(const Request& request, const lab::Interrupts& interrupts, Progre
 }
 
 int compare_topologies(const Arguments& arguments) {
-  Request request;
+  ComparisonRequest request;
   if (Status read = read_request(arguments, request); !read) return refuse(arguments, read.error());
   const lab::Interrupts interrupts;
   ProgressLine progress;

@@ -8,8 +8,10 @@
 #include <list>
 
 #include "base/nearest.h"
+#include "cli/shell/environment.h"
 #include "cli/shell/help.h"
 #include "cli/shell/log.h"
+#include "cli/shell/output.h"
 
 namespace starling::cli {
 namespace {
@@ -147,8 +149,8 @@ std::string explain(const CLI::ParseError& error, const CLI::App& root, const st
   return text;
 }
 
-// The text that `help topology show` or `swarm --help all` prints. Nothing if the command line does not
-// request help, or names an unknown command, which the parser reports.
+// The text that `help topology show`, `topology show help` or `swarm --help all` prints. Nothing if the
+// command line does not request help, or names an unknown command, which the parser reports.
 std::optional<std::string> asked_help(int argc, const char* const* argv,
                                       const std::vector<Command>& commands) {
   std::vector<std::string> words(argv + 1, argv + argc);
@@ -170,6 +172,10 @@ std::optional<std::string> asked_help(int argc, const char* const* argv,
     if (word.starts_with("-")) naming = false;
     if (!naming) continue;
     const std::string longer = path.empty() ? word : path + " " + word;
+    if (word == "help" && i + 1 == words.size() && !path.empty()) {
+      asked = true;
+      break;
+    }
     if (find_command(commands, longer) != nullptr || !next_words(commands, longer).empty()) {
       path = longer;
     } else if (find_command(commands, path) == nullptr) {
@@ -181,7 +187,7 @@ std::optional<std::string> asked_help(int argc, const char* const* argv,
   return help_text(commands, path);
 }
 
-int run_parsed(Parsed& parsed) {
+int run_parsed(Parsed& parsed, const std::vector<Command>& commands) {
   const Command& command = *parsed.command;
   Arguments arguments(command.path);
   const auto complain_of = [&](const std::string& what) {
@@ -206,6 +212,9 @@ int run_parsed(Parsed& parsed) {
   }
   if (Status set = set_log(arguments.get("--log-format"), arguments.get("--log-level")); !set)
     return complain_of(set.error().message);
+  // A launcher has warned already.
+  if (!arguments.has("--control-fd"))
+    for (const std::string& problem : problems_of_environment(commands)) warn(problem);
   return command.run(arguments);
 }
 
@@ -266,7 +275,7 @@ int run_command_line(int argc, const char* const* argv, const std::vector<Comman
     return complain(command, what + (what.ends_with('?') ? " (" + hint + ")" : "; " + hint), kExitBadInput);
   }
   for (Parsed& parsed : all) {
-    if (*parsed.app) return run_parsed(parsed);
+    if (*parsed.app) return run_parsed(parsed, commands);
   }
   const std::string group = named_command(root);
   return complain(group, "a command is missing; " + help_hint(group), kExitBadInput);

@@ -47,7 +47,7 @@ const Words& names_for(const std::string& flag) {
 const Words& names_for_positional(const Command& command) {
   if (command.path == "completion") return kShells;
   const std::string group = command.path.substr(0, command.path.find(' '));
-  if (group == "topology" || group == "model" || group == "data" || group == "log-level")
+  if (group == "topology" || group == "model" || group == "data" || group == "log-level" || group == "rule")
     return names_for("--" + group);
   return names_for("");
 }

@@ -37,15 +37,15 @@ std::string table(const std::vector<Row>& rows, std::size_t width) {
   return text;
 }
 
-// A help text in one line: up to its first semicolon outside of parentheses, or the words that fit.
-std::string one_line(const std::string& help, std::size_t room) {
+// A help text that does not fit into a line, up to its first semicolon outside of parentheses.
+std::string shortened(const std::string& help, std::size_t room) {
   if (help.size() <= room) return help;
   int depth = 0;
   for (std::size_t i = 0; i < help.size(); ++i) {
     depth += help[i] == '(' ? 1 : help[i] == ')' ? -1 : 0;
-    if (help[i] == ';' && depth == 0) return one_line(help.substr(0, i), room);
+    if (help[i] == ';' && depth == 0) return help.substr(0, i);
   }
-  return help.substr(0, help.rfind(' ', room - 3)) + "...";
+  return help;
 }
 
 std::string examples_of(const Command& command) {
@@ -91,8 +91,10 @@ std::string help_text(const Command& command, bool all) {
     width = term_width(at->second, width);
   }
 
-  std::string text = wrapped("starling " + command.path + ": " + command.summary, 0) +
-                     "\n\nusage: " + usage_of(command) + "\n" + table(positionals, width);
+  std::string text =
+      wrapped("starling " + command.path + ": " + command.summary, 0) + "\n\nusage: " + usage_of(command);
+  if (brief) text += "; all " + std::to_string(listed) + " flags: starling " + command.path + " --help all";
+  text += "\n" + table(positionals, width);
   bool first = true;
   for (auto& [title, rows] : sections) {
     if (title.empty()) {
@@ -102,7 +104,7 @@ std::string help_text(const Command& command, bool all) {
     }
     first = false;
     if (brief)
-      for (Row& row : rows) row.help = one_line(row.help, kHelpColumns - width - 4);
+      for (Row& row : rows) row.help = shortened(row.help, kHelpColumns - width - 4);
     text += table(rows, width);
   }
   if (all && std::ranges::any_of(command.flags, [](const Flag& flag) { return !flag.key.empty(); })) {
@@ -114,7 +116,6 @@ std::string help_text(const Command& command, bool all) {
                 0) +
             "\n";
   }
-  if (brief) text += "\nAll " + std::to_string(listed) + " flags: starling " + command.path + " --help all\n";
   return text + examples_of(command);
 }
 
@@ -124,10 +125,10 @@ std::string help_text(const std::vector<Command>& commands, const std::string& g
     if (!command.hidden && (group.empty() || command.path.starts_with(group + " ")))
       rows.push_back({command.path, command.summary});
   }
-  std::vector<Row> flags = {{"--help", "describe the command, with an example"}};
-  if (group.empty()) flags.push_back({"--version", "print the version"});
-  for (const Flag& flag : shared_flags()) flags.push_back(row_of(flag));
-  const std::size_t width = term_width(flags, term_width(rows));
+  std::string common = "Flags of every command: --help";
+  for (const Flag& flag : shared_flags()) common += ", " + row_of(flag).term;
+  if (group.empty()) common += ". Also: starling --version";
+  const std::size_t width = term_width(rows);
 
   std::string text = "usage: starling " + group + " COMMAND [FLAG...]\n";
   if (group.empty()) {
@@ -136,7 +137,7 @@ std::string help_text(const std::vector<Command>& commands, const std::string& g
         "usage: starling COMMAND [FLAG...]\n"
         "       starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n";
   }
-  return text + table(rows, width) + "\nFlags of every command\n" + table(flags, width);
+  return text + table(rows, width) + "\n" + wrapped(common, 0) + "\n";
 }
 
 std::string wrapped(const std::string& text, std::size_t column) {

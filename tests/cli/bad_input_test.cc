@@ -37,7 +37,7 @@ TEST_CASE("a wrong command line gives one line with the error and where to find 
            {{"swarm", "--seed", "1", "--seed", "2"}, {"--seed is given more than once"}},
            {{"swarm", "--json=maybe"}, {"--json takes no value"}},
            {{"swarm", "a.toml", "b.toml"}, {"unexpected argument 'b.toml'"}},
-           {{"evaluate", "--data", "glyphs"}, {"--checkpoint is missing"}},
+           {{"evaluate", "--data", "glyphs"}, {"FILE is missing"}},
            {{"topology", "show", "ring"}, {"--peers is missing"}},
        }) {
     check_refused(bad);

@@ -460,6 +460,14 @@ TEST_CASE("evaluate, export, predict and --init read the same model from a check
           std::string::npos);
   }
   CHECK(run({"predict", "--checkpoint", full, "--data", table, "--limit", "0"}).exit_code == 2);
+  // The model can also be named without its flag.
+  const Outcome named = run({"evaluate", full, "--data", table}),
+                flagged = run({"evaluate", "--checkpoint", full, "--data", table});
+  CHECK(named.exit_code == 0);
+  CHECK(named.out == flagged.out);
+  const Outcome twice = run({"evaluate", full, "--checkpoint", full, "--data", table});
+  CHECK(twice.exit_code == 2);
+  CHECK(contains(twice.err, "--checkpoint cannot be combined with FILE"));
   CHECK(run({"export", "--checkpoint", table, "--out", out}).exit_code == 2);
 }
 

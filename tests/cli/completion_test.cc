@@ -54,6 +54,7 @@ TEST_CASE("bash completes commands, flags and known values") {
   CHECK(completed(script, "swarm --peers 4 --learn", 4) == "--learning-rate\n");
   CHECK(completed(script, "topology show hyper", 3) == "hypercube\n");
   CHECK(completed(script, "swarm --topology one", 3) == "one-peer-exponential\n");
+  CHECK(completed(script, "rule show push", 3) == "push-sum\n");
   CHECK(completed(script, "peer --rule push", 3) == "push-sum\n");
   CHECK(completed(script, "simulate --model " + folder.file("my"), 3) == folder.file("my-net.toml") + "\n");
   CHECK(completed(script, "peer --control", 2) == "\n");  // hidden flags are not completed

@@ -137,6 +137,38 @@ TEST_CASE("all ways to request help print the same text") {
   CHECK(help_of({"swarm", "--help-all"}) != help_of({"swarm", "--help"}));
 }
 
+TEST_CASE("help is complete: no entry is cut, and --rule lists every rule") {
+  const json tables = run_json({"tables"});
+  const json rules = run_json({"rule", "list", "--json"}).at("rules");
+  REQUIRE(rules.size() >= 10);
+  for (const json& command : tables.at("commands")) {
+    const std::string path = command.at("path");
+    CAPTURE(path);
+    const std::string help = help_of(with(words_of(path), "--help"));
+    for (const std::string& line : help_lines(help)) {
+      CAPTURE(line);
+      CHECK((!line.ends_with("...") || line.starts_with("usage: ") || contains(line, "s0, s1")));
+    }
+    const std::size_t rule = help.find("\n  --rule NAME");
+    if (rule == std::string::npos || path == "hunt") continue;
+    const Words words = words_of(help.substr(rule, help.find("\n  --", rule + 1) - rule));
+    for (const json& entry : rules) {
+      const std::string name = entry.at("name");
+      CAPTURE(name);
+      CHECK(std::any_of(words.begin(), words.end(),
+                        [&](const std::string& word) { return word == name || word == name + ","; }));
+    }
+  }
+}
+
+TEST_CASE("help and version are also commands") {
+  CHECK(help_of({"peer", "help"}) == help_of({"peer", "--help"}));
+  CHECK(help_of({"help", "peer"}) == help_of({"peer", "--help"}));
+  CHECK(help_of({"topology", "help"}) == help_of({"topology", "--help"}));
+  CHECK(help_of({"topology", "show", "help"}) == help_of({"topology", "show", "--help"}));
+  CHECK(help_of({"version"}) == help_of({"--version"}));
+}
+
 TEST_CASE("a misspelled command or flag gives a suggestion") {
   struct Case {
     Words arguments;

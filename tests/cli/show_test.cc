@@ -50,6 +50,39 @@ TEST_CASE("the lists name models, data sets and topologies") {
   }
 }
 
+TEST_CASE("rule list names every rule, and rule show describes each") {
+  const json rules = run_json({"rule", "list", "--json"}).at("rules");
+  REQUIRE(lists(rules, "pairwise"));
+  for (const json& entry : rules) {
+    const std::string name = entry.at("name");
+    CAPTURE(name);
+    const json rule = run_json({"rule", "show", name, "--json"});
+    CHECK(rule.at("name") == name);
+    CHECK(rule.at("description") == entry.at("description"));
+    CHECK(run({"rule", "show", name}).out.starts_with(name + ": "));
+    // The default pace is one that a run with this rule accepts.
+    const json every = rule.at("every");
+    if (every.is_null()) continue;
+    CHECK(run({"simulate", "--rule", name, "--every", every, "--peers", "2", "--print-config"}).exit_code ==
+          0);
+  }
+  const json clipped = run_json({"rule", "show", "clipped", "--json"});
+  CHECK(clipped.at("every") == "8 steps");
+  CHECK(clipped.at("payloads") == json::array({"f32", "bf16", "int8"}));
+  CHECK(clipped.at("conserves") == "nothing");
+  const json flags = clipped.at("flags"), others = run_json({"rule", "show", "ssp", "--json"}).at("flags");
+  CHECK(std::find(flags.begin(), flags.end(), "--clip") != flags.end());
+  CHECK(std::find(others.begin(), others.end(), "--clip") == others.end());
+  CHECK(std::find(others.begin(), others.end(), "--staleness") != others.end());
+  const std::string text = run({"rule", "show", "d-psgd"}).out;
+  CHECK(contains(text, "waits for   all neighbors, in every round"));
+  CHECK(contains(text, "only one whose links go both ways"));
+  const Outcome unknown = run({"rule", "show", "gossip"});
+  CHECK(unknown.exit_code == 2);
+  CHECK(is_one_line(unknown.err));
+  CHECK(contains(unknown.err, "'gossip' is not available; this version has pairwise"));
+}
+
 TEST_CASE("LeNet for 28x28 images has 129,068 parameters") {
   const json model = run_json({"model", "show", "lenet", "--batch-size", "32", "--json"});
   CHECK(model.at("parameters") == 129068);

@@ -13,6 +13,13 @@
 
 namespace starling::training {
 
+// The values of another setting with which a setting has an effect. Default: it always has one.
+struct Effect {
+  std::string key{};                               // the other setting: "gossip.rule"
+  std::vector<std::string> values{};               // "clipped"; empty: any value that is set
+  std::function<bool(const Experiment&)> holds{};  // empty: always
+};
+
 // The experiment file, the environment and the flags all use this type, so a key has one name, one parser,
 // one default and one help line, and shells complete the same values that the parser accepts. The table of
 // all settings is in settings.cc.
@@ -28,6 +35,7 @@ struct Setting {
   std::vector<std::string> choices{};  // all values that are accepted, where these are names
   bool shared = false;                 // the same for the whole run, so it travels in the manifest,
   bool told_by_default = false;        // even while it has its default
+  Effect effect{};
   std::function<Status(Experiment&, std::string_view)> set;          // the Error does not repeat the key
   std::function<std::optional<std::string>(const Experiment&)> get;  // nullopt: unset
   std::function<void(Experiment&)> reset;                            // back to the default

@@ -27,6 +27,7 @@ Setting setting_of(const Entry& entry, Setting::Form form) {
   setting.form = form;
   setting.shared = entry.scope != per_peer;
   setting.told_by_default = entry.scope == per_run;
+  setting.effect = entry.effect;
   return setting;
 }
 
@@ -91,6 +92,14 @@ Result<std::string> parse_run_name(std::string_view text) {
   return Error{
       in_quotes(text) +
       " cannot name a run; expected 1 to 100 letters, digits, '.', '_' or '-', the first a letter or digit"};
+}
+
+Result<double> parse_accuracy(std::string_view text) {
+  auto fraction = parse_real(text, {0, 1, true});
+  if (fraction.ok()) return fraction;
+  const auto percent = parse_number<double>(text.substr(0, text.find_last_not_of(" %") + 1));
+  if (!percent || *percent <= 1 || *percent > 100) return fraction;
+  return Error{fraction.error().message + "; did you mean " + format_number(*percent / 100) + "?"};
 }
 
 Result<Duration> parse_run_time(std::string_view text) {

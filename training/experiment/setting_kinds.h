@@ -27,6 +27,7 @@ struct Entry {
   std::string placeholder;  // of the flag's value; empty: a switch
   std::string help;
   Scope scope;
+  Effect effect{};
 };
 
 // All but set, get and reset.
@@ -145,6 +146,7 @@ Result<std::string> parse_network_layers(std::string_view text);        // canon
 Result<std::vector<std::string>> parse_devices(std::string_view text);  // different GPUs, separated by commas
 Result<std::string> parse_run_name(std::string_view text);
 Result<std::string> parse_device(std::string_view text);
+Result<double> parse_accuracy(std::string_view text);  // a fraction
 Result<Duration> parse_run_time(std::string_view text);
 Result<std::uint64_t> parse_chunk(std::string_view text);
 // A rate; infinity is written "unlimited".

@@ -25,6 +25,39 @@ std::optional<std::string> unless_empty(std::string text) {
   return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 
+// The effects of settings that others switch on.
+Effect with_rules(bool (*has)(const RuleTraits&)) {
+  Effect effect{"gossip.rule", {}, [has](const E& it) { return has(traits(it.gossip.rule)); }};
+  for (const RuleTraits& rule : kRules)
+    if (has(rule)) effect.values.emplace_back(rule.name);
+  return effect;
+}
+Effect with_optimizer(const std::string& name) {
+  return {"training.optimizer", {name}, [name](const E& it) { return it.optimizer.name == name; }};
+}
+Effect with_schedule(const std::string& name) {
+  return {"training.schedule", {name}, [name](const E& it) { return it.schedule.name == name; }};
+}
+Effect with_sparse_payload() {
+  Effect effect{"gossip.payload", {}, [](const E& it) { return !traits(it.gossip.payload).dense; }};
+  for (const PayloadTraits& payload : kPayloads)
+    if (!payload.dense) effect.values.emplace_back(payload.name);
+  return effect;
+}
+Effect with_devices() {
+  return {"training.devices", {}, [](const E& it) { return !it.training.devices.empty(); }};
+}
+
+Effect with_servers() {
+  return with_rules([](const RuleTraits& rule) { return rule.has_servers(); });
+}
+Effect with_exchanges() {
+  return with_rules([](const RuleTraits& rule) { return rule.exchanges(); });
+}
+
+bool has_outer_steps(const RuleTraits& rule) { return rule.meeting == Meeting::outer_rounds; }
+bool has_links(const RuleTraits& rule) { return rule.exchanges() && !rule.has_servers(); }
+
 // A topology's name may hold a whole graph.
 constexpr std::size_t kTopologyBytesMax = 49'152;
 
@@ -71,7 +104,8 @@ Settings optimizer_settings() {
            in(&E::optimizer, &OptimizerSettings::learning_rate), {0, 1000}),
       real({"training.momentum", "R", "momentum of each worker's velocity; for adamw beta1", per_run},
            in(&E::optimizer, &OptimizerSettings::momentum), {0, 1, false, true}),
-      real({"training.beta2", "R", "adamw: decay of the mean of squared gradients", per_run},
+      real({"training.beta2", "R", "adamw: decay of the mean of squared gradients", per_run,
+            with_optimizer("adamw")},
            in(&E::optimizer, &OptimizerSettings::beta2), {0, 1, false, true}),
       real(
           {"training.weight_decay", "R", "L2 penalty, added to the gradient; for adamw to the step", per_run},
@@ -93,12 +127,13 @@ Settings schedule_and_image_settings() {
       real({"training.warmup", "E", "epochs of linear warmup from 0, for example 0.5", per_run_if_set},
            in(&E::schedule, &ScheduleSettings::warmup), {0, 1e6}),
       real({"training.step_epochs", "E", "schedule step: epochs between decays; default a third of the run",
-            per_run_if_set},
+            per_run_if_set, with_schedule("step")},
            in(&E::schedule, &ScheduleSettings::step_epochs), {0, 1e6, true}),
-      real({"training.step_factor", "F", "schedule step: factor of each decay", per_run_if_set},
+      real({"training.step_factor", "F", "schedule step: factor of each decay", per_run_if_set,
+            with_schedule("step")},
            in(&E::schedule, &ScheduleSettings::step_factor), {0, 1, true}),
       real({"training.final_rate", "F", "schedule cosine: final rate as a fraction of the learning rate",
-            per_run_if_set},
+            per_run_if_set, with_schedule("cosine")},
            in(&E::schedule, &ScheduleSettings::final_rate), {0, 1}),
       whole(
           {"training.crop", "N",
@@ -111,8 +146,7 @@ Settings schedule_and_image_settings() {
 
 Settings device_settings() {
   return {
-      make({"training.device", "DEVICE",
-            "where a peer trains: cpu, cuda:N (an NVIDIA GPU, by number), or auto: a GPU if one can be used",
+      make({"training.device", "DEVICE", "cpu, cuda:N (NVIDIA GPU number N), or auto: a GPU if one is usable",
             per_peer},
            in(&E::training, &TrainingSettings::device), parse_device, same),
       make({"training.devices", "DEVICES",
@@ -120,7 +154,7 @@ Settings device_settings() {
            in(&E::training, &TrainingSettings::devices), parse_devices,
            [](const std::vector<std::string>& devices) { return unless_empty(joined(devices, ",")); }),
       whole({"training.average_every", "S",
-             "steps on each of --devices between two averages of their replicas", per_peer},
+             "steps on each of --devices between two averages of their replicas", per_peer, with_devices()},
             in(&E::training, &TrainingSettings::average_every), 1, 1'000'000),
       choice({"training.precision", "NAME",
               "arithmetic of products: f32; bf16 where the device supports it; tf32, float32 rounded to 10 "
@@ -146,8 +180,9 @@ Settings end_settings() {
             in(&E::end, &EndSettings::steps), 1, 1'000'000'000'000),
       make({"training.seconds", "T", "ends the run after this many seconds, or a time such as 2m", per_run},
            in(&E::end, &EndSettings::seconds), parse_run_time, format_duration),
-      real({"training.target_accuracy", "A", "ends the run when the mean model reaches it (0.97)", per_run},
-           in(&E::end, &EndSettings::target_accuracy), {0, 1, true}),
+      make({"training.target_accuracy", "A",
+            "ends the run at this accuracy of the mean model, for example 0.97", per_run},
+           in(&E::end, &EndSettings::target_accuracy), parse_accuracy, format_number, Setting::Form::number),
   };
 }
 
@@ -155,35 +190,40 @@ Settings exchange_settings() {
   return {
       one_named({"gossip.rule", "NAME", "how peers mix: " + joined(names_of(kRules), ", "), per_run},
                 in(&E::gossip, &GossipSettings::rule), kRules),
-      words({"gossip.topology", "NAME", "who may exchange with whom (starling topology list)", per_run},
+      words({"gossip.topology", "NAME", "who may exchange with whom (starling topology list)", per_run,
+             with_rules(has_links)},
             in(&E::gossip, &GossipSettings::topology), kTopologyBytesMax),
       one_named({"gossip.partners", "POLICY",
                  "how a neighbor is chosen: uniform (at random), turns, or aware (prefers fast ones with new "
                  "samples)",
-                 per_run},
+                 per_run, with_rules([](const RuleTraits& rule) { return rule.has_partners(); })},
                 in(&E::gossip, &GossipSettings::partners), kPartners),
       make({"gossip.every", "WHEN",
-            "how often a peer starts an exchange: '8 steps', '200ms', 'poisson 200ms', 'always'; default by "
-            "rule",
-            per_run},
+            "exchange every '8 steps', '200ms', 'poisson 200ms', or 'always'; default by rule", per_run,
+            with_exchanges()},
            in(&E::gossip, &GossipSettings::every), parse_pace, format_pace),
-      one_named(
-          {"gossip.payload", "NAME", "encoding of parameters: " + joined(names_of(kPayloads), ", "), per_run},
-          in(&E::gossip, &GossipSettings::payload), kPayloads),
-      real({"gossip.top_k", "FRACTION", "payload top-k: fraction of the parameters that is sent", per_run},
+      one_named({"gossip.payload", "NAME", "encoding of parameters: " + joined(names_of(kPayloads), ", "),
+                 per_run, with_rules([](const RuleTraits& rule) { return rule.meeting != Meeting::never; })},
+                in(&E::gossip, &GossipSettings::payload), kPayloads),
+      real({"gossip.top_k", "FRACTION", "payload top-k: fraction of the parameters that is sent", per_run,
+            with_sparse_payload()},
            in(&E::gossip, &GossipSettings::top_k), {0, 1, true}),
       one_named({"gossip.weights", "NAME",
-                 "weight of a partner: equal, by its work, or by the age of its parameters", per_run},
+                 "weight of a partner: equal, by its work, or by the age of its parameters", per_run,
+                 with_rules([](const RuleTraits& rule) { return rule.shares; })},
                 in(&E::gossip, &GossipSettings::weights), kShares),
-      real({"gossip.outer_rate", "R", "rule noloco: rate of the outer step", per_run},
+      real({"gossip.outer_rate", "R", "rule noloco: rate of the outer step", per_run,
+            with_rules(has_outer_steps)},
            in(&E::gossip, &GossipSettings::outer_rate), {0, 1, true}),
-      real({"gossip.outer_momentum", "R", "rule noloco: momentum of the outer step", per_run},
+      real({"gossip.outer_momentum", "R", "rule noloco: momentum of the outer step", per_run,
+            with_rules(has_outer_steps)},
            in(&E::gossip, &GossipSettings::outer_momentum), {0, 1, false, true}),
       real({"gossip.consensus_rate", "R",
-            "rule choco: size of the step towards the partner; default by payload", per_run},
+            "rule choco: size of the step towards the partner; default by payload", per_run,
+            with_rules([](const RuleTraits& rule) { return rule.copies; })},
            in(&E::gossip, &GossipSettings::consensus_rate), {0, 1, true}),
       real({"gossip.clip", "C", "rule clipped: largest accepted change, as a multiple of the median distance",
-            per_run},
+            per_run, with_rules([](const RuleTraits& rule) { return rule.clips; })},
            in(&E::gossip, &GossipSettings::clip), {0, 100, true}),
   };
 }
@@ -193,23 +233,25 @@ Settings server_and_chunk_settings() {
       whole(
           {"gossip.servers", "N",
            "rules parameter-server and ssp: additional peers s0, s1, ... that each serve a part of the model",
-           per_run_if_set},
+           per_run_if_set, with_servers()},
           in(&E::gossip, &GossipSettings::servers), 1, kServersMax),
       whole({"gossip.racks", "N",
              "rule parameter-server: additional servers, each between a rack of peers and --servers; 0: none",
-             per_run_if_set},
+             per_run_if_set, with_rules([](const RuleTraits& rule) { return rule.racks; })},
             in(&E::gossip, &GossipSettings::racks), 0, kServersMax),
       real({"gossip.server_rate", "R",
             "rules parameter-server and ssp: fraction of a push that is applied; default 1 / number of "
             "pushing peers",
-            per_run_if_set},
+            per_run_if_set, with_servers()},
            in(&E::gossip, &GossipSettings::server_rate), {0, 1, true}),
       whole({"gossip.staleness", "N",
-             "rule ssp: maximum number of pushes between the fastest and the slowest peer", per_run_if_set},
+             "rule ssp: maximum number of pushes between the fastest and the slowest peer", per_run_if_set,
+             with_rules([](const RuleTraits& rule) { return rule.bounded; })},
             in(&E::gossip, &GossipSettings::staleness), 1, kStalenessMax),
-      make({"gossip.chunk", "SIZE", "bytes of float32 in a frame, for example 64KiB, or auto", per_peer},
+      make({"gossip.chunk", "SIZE", "bytes of float32 in a frame, for example 64KiB, or auto", per_peer,
+            with_exchanges()},
            in(&E::gossip, &GossipSettings::chunk), automatic(parse_chunk), automatic_text(format_size)),
-      make({"gossip.window", "N", "chunks sent and not yet answered, or auto", per_peer},
+      make({"gossip.window", "N", "chunks sent and not yet answered, or auto", per_peer, with_exchanges()},
            in(&E::gossip, &GossipSettings::window),
            automatic([](std::string_view text) { return parse_whole(text, 1, 256); }),
            automatic_text([](std::uint64_t n) { return std::to_string(n); })),
@@ -411,6 +453,19 @@ Status read_environment(Experiment& experiment, const std::function<const char*(
     return Error{"STARLING_MODEL: " + status.error().message};
   experiment = std::move(read);
   return Done{};
+}
+
+std::string lack_of_effect(const Setting& setting, const Experiment& experiment) {
+  const Effect& effect = setting.effect;
+  if (!effect.holds || effect.holds(experiment)) return "";
+  constexpr std::size_t kListed = 3;
+  const Setting* other = find_setting(effect.key);
+  const auto value = other->get(experiment);
+  if (!value) return "has no effect without " + other->flag;
+  std::string text = "has no effect with " + other->flag + " " + *value;
+  if (!effect.values.empty() && effect.values.size() <= kListed)
+    text += "; it needs " + other->flag + " " + one_of(effect.values);
+  return text;
 }
 
 std::vector<std::pair<std::string, std::string>> shared_settings(const Experiment& experiment) {

@@ -49,6 +49,10 @@ Status settle_model(Experiment& experiment, bool name_given, bool layers_given);
 // Whether a network with its own layers may have its name.
 Status check_model(const Experiment& experiment);
 
+// "has no effect with --rule pairwise; it needs --rule clipped", or empty if the setting has an effect in
+// this experiment.
+std::string lack_of_effect(const Setting& setting, const Experiment& experiment);
+
 // The settings that all peers of a run share, as a manifest carries them, with the pace resolved.
 // apply_shared() is the inverse and checks like a file: it resets every shared setting that is not listed to
 // its default. An Error changes nothing.

@@ -1,0 +1,18 @@
+// Settings that a user has set and that have no effect in the run, such as --clip with the rule pairwise.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/shell/arguments.h"
+#include "training/experiment/experiment.h"
+
+namespace starling::cli {
+
+// Logs a warning for each setting that has no effect although a flag, --set or a variable sets it, or the
+// file sets it to another value than the default. REQUIRES: read_experiment() has read `experiment` from
+// these sources.
+void warn_of_idle_settings(const Arguments& arguments, const training::Experiment& experiment,
+                           const std::optional<std::string>& file);
+
+}  // namespace starling::cli
