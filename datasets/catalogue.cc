@@ -79,12 +79,17 @@ std::string accepted(std::span<const DataFormat> known) {
 
 // For a name that leads to no file.
 Error not_found(const std::string& name, const std::string& data_root, std::span<const DataFormat> known) {
+  if (in_catalogue(name)) {
+    return Error{"data '" + name + "' is not on this machine: " +
+                 (data_root.empty()
+                      ? "STARLING_DATA, the folder of data sets, is not set; `starling data fetch " + name +
+                            " --into DIR` downloads it, then set STARLING_DATA=DIR"
+                      : "STARLING_DATA, '" + data_root + "', has no such folder; `starling data fetch " +
+                            name + "` downloads it")};
+  }
   const std::string root = data_root.empty()
-                               ? "STARLING_DATA, which names the folder of data sets, is not set"
+                               ? "STARLING_DATA, the folder of data sets, is not set"
                                : "STARLING_DATA is '" + data_root + "', which has no such folder";
-  if (in_catalogue(name))
-    return Error{"data '" + name + "' is read from a folder in $STARLING_DATA, but " + root +
-                 "; `starling data fetch " + name + "` downloads it; " + accepted(known)};
   return Error{"data '" + name + "' is neither a catalogue name nor a folder or file (" + root + "); " +
                accepted(known)};
 }

@@ -97,7 +97,8 @@ std::optional<Objection> objection_to(const Link& link, const Self& self, const 
   const std::string remote = to_string(link.remote());
   const std::string& swarm = self.hello.swarm;
   if (theirs.swarm != swarm) {
-    const std::string why = "refused: this peer belongs to swarm '" + swarm + "'";
+    const std::string why =
+        "refused: this peer belongs to swarm '" + swarm + "'; join it with --swarm " + swarm;
     return Objection{LinkErrorKind::wrong_swarm, wire::RefusalReason::wrong_swarm,
                      "swarm '" + theirs.swarm + "' " + why,
                      "swarm '" + theirs.swarm + "' of " + remote + " " + why};

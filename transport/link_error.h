@@ -43,6 +43,34 @@ constexpr std::string_view name(LinkErrorKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+// What was wrong with the connection, for people: "not from a Starling peer".
+constexpr std::string_view in_words(LinkErrorKind kind) {
+  switch (kind) {
+    case LinkErrorKind::bad_magic:
+      return "not from a Starling peer";
+    case LinkErrorKind::bad_version:
+      return "another version of the protocol";
+    case LinkErrorKind::bad_checksum:
+      return "damaged in transit";
+    case LinkErrorKind::oversize:
+      return "message too large";
+    case LinkErrorKind::wrong_swarm:
+      return "another swarm";
+    case LinkErrorKind::same_peer:
+      return "from itself";
+    case LinkErrorKind::wrong_key:
+      return "another key";
+    case LinkErrorKind::no_key:
+      return "without a key";
+    case LinkErrorKind::over_limit:
+      return "too many at once";
+    case LinkErrorKind::not_allowed:
+      return "not on the list of peers";
+    default:
+      return name(kind);
+  }
+}
+
 struct LinkError : Error {
   LinkErrorKind kind = LinkErrorKind::broken;
 };

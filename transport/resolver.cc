@@ -61,7 +61,10 @@ Result<HostAddresses> look_up(const std::string& host) {
   asio::error_code error;
   HostAddresses found;
   for (const auto& entry : resolver.resolve(host, "", error)) found.push_back(entry.endpoint().address());
-  if (error) return Error{error.message()};
+  if (error) {
+    return Error{"the name " + host + " does not resolve (" + error.message() +
+                 "); check its spelling and this machine's DNS, or give an IP address"};
+  }
   return found;
 }
 

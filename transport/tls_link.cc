@@ -148,8 +148,10 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
         co_return LinkError{{"the remote closed the connection"}, LinkErrorKind::closed_by_peer};
       had += *arrived;
       if (may_be_tls(in_[0], role_)) co_return had;
-      if (!may_be_plain_frame(Bytes(in_).first(had)))
-        co_return LinkError{{"it does not use TLS"}, LinkErrorKind::bad_magic};
+      if (!may_be_plain_frame(Bytes(in_).first(had))) {
+        const std::string_view spoken = wire::foreign_protocol(Bytes(in_).first(had));
+        co_return LinkError{{std::string(spoken)}, LinkErrorKind::bad_magic};
+      }
     } while (had < kMagicBytes);
     if (role_ == TlsRole::accepter) co_await refuse_plain();
     co_return LinkError{

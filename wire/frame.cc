@@ -19,6 +19,17 @@ constexpr std::size_t kMagicAt = 0, kVersionAt = 4, kKindAt = 5, kZeroAt = 6, kB
 constexpr std::size_t kExchangeAt = 0, kOffsetAt = 8, kFloatsAt = 16, kChunkKindAt = 20, kPayloadAt = 21,
                       kChunkZeroAt = 22, kWeightAt = 24, kEntriesAt = 28, kSequenceAt = 32;
 
+struct ForeignProtocol {
+  std::string_view begins, sentence;
+};
+constexpr std::array<ForeignProtocol, 5> kForeign = {{
+    {"HTTP", kAnswersInHttp},
+    {"GET ", "it sent an HTTP request; a peer's page is at its --http address"},
+    {"POST", "it sent an HTTP request; a peer's page is at its --http address"},
+    {"HEAD", "it sent an HTTP request; a peer's page is at its --http address"},
+    {"SSH-", "it speaks SSH"},
+}};
+
 FrameError refuse(FrameFault fault, std::string sentence) { return {{std::move(sentence)}, fault}; }
 
 void write_header(FrameKind kind, std::uint32_t body_bytes, std::byte* to) {
@@ -49,10 +60,19 @@ std::string_view name(FrameFault fault) {
   return names[static_cast<std::size_t>(fault)];
 }
 
+std::string_view foreign_protocol(Bytes first) {
+  for (const ForeignProtocol& foreign : kForeign) {
+    const Bytes begins = std::as_bytes(std::span(foreign.begins));
+    if (first.size() >= begins.size() && std::equal(begins.begin(), begins.end(), first.begin()))
+      return foreign.sentence;
+  }
+  return "it does not speak Starling's protocol";
+}
+
 FrameResult<FrameHeader> FrameHeader::parse(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   const std::byte* p = bytes.data();
   if (load<std::uint32_t>(p + kMagicAt) != kMagic) {
-    return refuse(FrameFault::bad_magic, "not a Starling frame: it does not begin with STRL");
+    return refuse(FrameFault::bad_magic, std::string(foreign_protocol(bytes)));
   }
   const auto version = load<std::uint8_t>(p + kVersionAt);
   if (version != kProtocolVersion) {

@@ -35,6 +35,10 @@ enum class FrameKind : std::uint8_t {
 };
 
 // Why a frame is rejected.
+// What the remote speaks instead of Starling's protocol, as far as the first bytes of a connection tell.
+std::string_view foreign_protocol(Bytes first);
+inline constexpr std::string_view kAnswersInHttp = "it answers in HTTP";
+
 enum class FrameFault : std::uint8_t { bad_magic, bad_version, oversize, malformed, bad_checksum };
 std::string_view name(FrameFault fault);
 

@@ -16,9 +16,12 @@
 #include "node/all_reduce/all_reduce.h"
 #include "node/all_reduce/collective.h"
 #include "node/daemon.h"
+#include "node/front/answers.h"
+#include "node/front/http_client.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
 #include "training/records/files.h"
+#include "wire/frame.h"
 
 namespace starling::cli {
 namespace {
@@ -335,6 +338,20 @@ Status check_options(const Arguments& arguments, node::PeerOptions& options) {
   return create_out(arguments, options);
 }
 
+// If the peer could not join because an address of --join is a peer's HTTP address, says where that peer
+// listens.
+std::string explain_join(const node::PeerOptions& options, const std::string& error) {
+  if (!error.ends_with(wire::kAnswersInHttp)) return error;
+  for (const Address& join : options.join) {
+    const auto answer = node::http_request(join, "GET", "/api/v1/status");
+    if (!answer) continue;
+    const auto status = node::parse_status(answer->body);
+    if (status && Address::parse(status->address))
+      return "--join: " + to_string(join) + " is an HTTP port; its peer listens at " + status->address;
+  }
+  return error + "; --join takes a peer's --listen address, not its --http address";
+}
+
 int run_peer_command(Arguments arguments) {
   // A launcher gives everything by flags; the environment was meant for the launcher.
   if (!arguments.has("--control-fd")) {
@@ -356,7 +373,7 @@ int run_peer_command(Arguments arguments) {
       return refuse(arguments, checked.error());
   }
   const node::PeerOutcome outcome = all_reduce ? run_all_reduce(arguments, options) : node::run_peer(options);
-  if (outcome.exit_code == kExitBadInput) return refuse(arguments, outcome.error);
+  if (outcome.exit_code == kExitBadInput) return refuse(arguments, explain_join(options, outcome.error));
   if (outcome.exit_code != kExitDone) fail(arguments, outcome.error);
   return outcome.exit_code;
 }

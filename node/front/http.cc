@@ -281,6 +281,8 @@ asio::awaitable<std::optional<HttpAnswer>> HttpServer::State::receive(HttpCaller
     searched = input.size() - std::min(input.size(), kEnd.size() - 1);
     const bool arrived = co_await caller->read();
     if (!arrived) co_return refusal_of_silence(*caller);
+    if (is_from_a_peer(input))
+      co_return http_refusal(400, "this is a peer's --http address; join its --listen address");
   }
   if (end > kHttpHeadBytesMax - kEnd.size()) {
     co_return http_refusal(

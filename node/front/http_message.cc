@@ -131,6 +131,10 @@ Result<HttpHead> parse_http_head(std::string_view text) {
   return head;
 }
 
+bool is_from_a_peer(std::string_view input) {
+  return input.starts_with("STRL") || input.starts_with("\x16\x03");
+}
+
 bool same_word(std::string_view text, std::string_view word) { return lower(text) == lower(word); }
 
 }  // namespace starling::node

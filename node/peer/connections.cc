@@ -81,6 +81,9 @@ void Connections::make_links() {
 void Connections::take_failure(const Endpoint& to, transport::LinkErrorKind kind, std::string why) {
   using Kind = transport::LinkErrorKind;
   const bool hopeless = is_hopeless(to.address, kind);
+  const bool asked = std::ranges::count(parts_.options.join, to.address) > 0;
+  if (asked && kind == Kind::unreachable && why.ends_with("Connection refused"))
+    why += ": no peer listens at that port now";
   if (hopeless && silent_dials_.contains(to.address)) why += "; it does not seem to be a Starling peer";
   const bool locked_out = kind == Kind::wrong_key || kind == Kind::no_key;
   if (locked_out && parts_.options.join.empty()) parts_.restart_may_help = true;

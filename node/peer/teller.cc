@@ -10,11 +10,13 @@ namespace {
 
 constexpr Duration kVitalsInterval = std::chrono::seconds(2);
 
-std::map<std::string, std::uint64_t> by_reason(const transport::LinkCounters& links) {
+std::map<std::string, std::uint64_t> by_reason(
+    const transport::LinkCounters& links,
+    std::string_view (*text_of)(transport::LinkErrorKind) = transport::name) {
   std::map<std::string, std::uint64_t> counts;
   for (std::size_t i = 0; i < transport::kLinkErrorKinds; ++i) {
     if (links.faults[i] > 0)
-      counts[std::string(name(static_cast<transport::LinkErrorKind>(i)))] = links.faults[i];
+      counts[std::string(text_of(static_cast<transport::LinkErrorKind>(i)))] = links.faults[i];
   }
   return counts;
 }
@@ -221,7 +223,7 @@ void Teller::draw_board() {
 }
 
 void Teller::log_faults() const {
-  const std::string connections = counts_text(by_reason(parts_.links->counters()));
+  const std::string connections = counts_text(by_reason(parts_.links->counters(), transport::in_words));
   if (!connections.empty()) spdlog::info("connections refused or broken: {}", connections);
 
   PeerStatus::Exchanges exchanges;

@@ -26,9 +26,13 @@ TEST_CASE("an unknown name lists the catalogue, the folder form and STARLING_DAT
 
 TEST_CASE("a missing catalogue data set is an error with the folders that were searched") {
   TemporaryFolder folder;
-  REQUIRE(contains(load("mnist", "").error().message,
-                   "STARLING_DATA, which names the folder of data sets, is not set"));
-  REQUIRE(contains(load("mnist", folder.path()).error().message, "STARLING_DATA is '" + folder.path() + "'"));
+  const std::string unset = load("mnist", "").error().message;
+  CHECK(contains(unset, "STARLING_DATA, the folder of data sets, is not set"));
+  CHECK(contains(unset, "`starling data fetch mnist --into DIR` downloads it"));
+  CHECK(unset.size() < 200);
+  const std::string missing = load("mnist", folder.path()).error().message;
+  CHECK(contains(missing, "STARLING_DATA, '" + folder.path() + "', has no such folder"));
+  CHECK(contains(missing, "`starling data fetch mnist` downloads it"));
 }
 
 TEST_CASE("a folder without a data set's files is an error with the expected files") {
