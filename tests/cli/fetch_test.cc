@@ -118,7 +118,7 @@ TEST_CASE("an error of data fetch is one line") {
   // A command that lacks a published data set suggests the download.
   const Outcome absent = run({"data", "info", "mnist"});
   CHECK(absent.exit_code == 2);
-  CHECK(absent.err.find("`starling data fetch mnist` downloads it") != std::string::npos);
+  CHECK(absent.err.find("`starling data fetch mnist --into DIR` downloads it") != std::string::npos);
 }
 
 }  // namespace

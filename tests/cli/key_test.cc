@@ -70,8 +70,8 @@ TEST_CASE("only peers with the key can join, and others are counted") {
   INFO(outcome.err);
   CHECK(outcome.exit_code == 0);
   CHECK(contains(outcome.err, "refused a connection: "));
-  CHECK(contains(outcome.err, "wrong key 2"));
-  CHECK(contains(outcome.err, "no key 1"));
+  CHECK(contains(outcome.err, "another key 2"));
+  CHECK(contains(outcome.err, "without a key 1"));
   CHECK_FALSE(contains(outcome.err, "without --key"));
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("a peer with a key cannot join a swarm without one") {
   const Outcome outcome = first.finish();
   CHECK(outcome.exit_code == 0);
   CHECK(contains(outcome.err, "has a key (it uses TLS), and this peer has none"));
-  CHECK(contains(outcome.err, "wrong key 1"));
+  CHECK(contains(outcome.err, "another key 1"));
 }
 
 TEST_CASE("a peer that returns with a wrong key does not begin a second swarm") {
