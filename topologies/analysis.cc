@@ -50,6 +50,15 @@ std::optional<double> gap(const MixingMatrix& w, Mixing mixing) {
   return std::clamp(std::min(distances->least, 2 - distances->greatest), 0.0, 1.0);
 }
 
+// A gap in 12 digits: the others are rounding of the eigenvalues, such as 0.9999999999999994 for 1.
+std::optional<double> rounded(std::optional<double> gap) {
+  if (gap && *gap > 0) {
+    const double unit = std::pow(10, 11 - std::floor(std::log10(*gap)));
+    gap = std::round(*gap * unit) / unit;
+  }
+  return gap;
+}
+
 void describe_rounds(std::span<const MixingMatrix> rounds, Analysis& a) {
   a.mean_preserved =
       a.mixing == Mixing::push_sum || std::all_of(rounds.begin(), rounds.end(), is_doubly_stochastic);
@@ -63,6 +72,7 @@ void describe_rounds(std::span<const MixingMatrix> rounds, Analysis& a) {
   if (a.period == 1) {
     a.spectral_gap = gap(rounds.front(), a.mixing);
     if (a.spectral_gap) logarithm = std::log1p(-*a.spectral_gap);
+    a.spectral_gap = rounded(a.spectral_gap);
   } else if (const auto modulus = period_modulus(rounds)) {
     logarithm = std::log(std::min(1.0, *modulus)) / static_cast<double>(a.period);
   }
@@ -146,7 +156,7 @@ std::optional<double> round_factor(const Schedule& schedule) {
 
 std::optional<double> spectral_gap(const Graph& graph) {
   const Mixing mixing = default_mixing(graph);
-  return gap(*mixing_matrix(graph, mixing), mixing);
+  return rounded(gap(*mixing_matrix(graph, mixing), mixing));
 }
 
 std::optional<double> spectral_gap(const Schedule& schedule) {

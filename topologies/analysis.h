@@ -29,7 +29,8 @@ struct Analysis {
   Mixing mixing = Mixing::metropolis;
   // Whether the peers converge to their mean: every W is doubly stochastic, or push-sum's quotients are read.
   bool mean_preserved = true;
-  // 1 - second-largest modulus; none if the schedule varies in time or the iteration did not converge.
+  // 1 - second-largest modulus, in 12 digits; none if the schedule varies in time or the iteration did not
+  // converge.
   std::optional<double> spectral_gap;
   // Of V = sum |x_i - mean|^2, per round, in the long run; 0 if all agree exactly after a period.
   std::optional<double> round_factor;
@@ -49,8 +50,9 @@ Analysis analyze(const Graph& graph);
 // large or has no matrix of `mixing`.
 Result<Analysis> analyze(const Schedule& schedule, std::optional<Mixing> mixing = std::nullopt);
 
-// 1 - the second-largest modulus of the eigenvalues of the schedule's default mixing matrix; 1 for a single
-// node. nullopt if the schedule varies in time or is too large, or the iteration does not converge.
+// 1 - the second-largest modulus of the eigenvalues of the schedule's default mixing matrix, in 12 digits; 1
+// for a single node. nullopt if the schedule varies in time or is too large, or the iteration does not
+// converge.
 std::optional<double> spectral_gap(const Schedule& schedule);
 std::optional<double> spectral_gap(const Graph& graph);
 

@@ -120,7 +120,7 @@
       if (numeric) values.sort((a, b) => Number(a) - Number(b));
       const others = new Map();
       for (const g of data.groups) {
-        const rest = data.keys.map((k, i) => (i === at ? "" : `${k.split(".").pop()}=${g.values[i] || "not set"}`)).filter(Boolean).join(", ");
+        const rest = data.keys.map((k, i) => (i === at ? "" : `${k}=${g.values[i] || "not set"}`)).filter(Boolean).join(",");
         if (!others.has(rest)) others.set(rest, []);
         others.get(rest).push(g);
       }
@@ -143,7 +143,7 @@
         const spec = { categories: values.map((v) => v || "not set"), marks: true, joined: numeric, zero: measure.zero, series: seriesFor(theme()), x: { title: key }, y: measure.title, tick: measure.tick };
         spec.label = `${measure.title} by ${key}: ` + spec.series.map((s) => `${s.name}: ${s.points.map((p) => `${values[p[0]]} ${measure.tick(p[1])}`).join(", ")}`).join("; ");
         return { ...spec, draw: (w, c, forFile) => lines({ ...spec, series: seriesFor(c) }, w, c, forFile),
-          caption: "Means over seeds, with 95 % confidence intervals." + (others.size > 1 ? " " + [...others.keys()].map((n, k) => `<span style="color:${colorOf(k, theme())}">■</span> ${escape(n)}`).join(" &nbsp; ") : "") };
+          caption: (measure.key === "time" ? "Geometric means over seeds, with 95 % confidence intervals on logarithms." : "Means over seeds, with 95 % confidence intervals.") + (others.size > 1 ? " " + [...others.keys()].map((n, k) => `<span style="color:${colorOf(k, theme())}">■</span> ${escape(n)}`).join(" &nbsp; ") : "") };
       }));
     });
   };

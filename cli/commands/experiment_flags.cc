@@ -8,6 +8,7 @@
 #include "cli/commands/named_files.h"
 #include "cli/shell/output.h"
 #include "datasets/partition.h"
+#include "gossip/rules.h"
 #include "lab/report/report.h"
 #include "lab/swarm/peer_command.h"
 #include "topologies/topology.h"
@@ -170,6 +171,8 @@ Status check_experiment(const Experiment& experiment, bool peers_known) {
   if (!topology) return topology.error();
   if (Status exists = peers_known ? topology->exists(experiment.peers) : Status(Done{}); !exists)
     return exists.error();
+  if (const auto why = gossip::obstacle_to(traits(experiment.gossip.rule), *topology))
+    return Error{"gossip.topology: " + *why + "; choose an undirected topology, or the rule push-sum"};
   return datasets::check_partition_name(experiment.data.partition);
 }
 

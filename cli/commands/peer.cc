@@ -281,7 +281,7 @@ Status refuse_shared(const Arguments& arguments, const node::PeerOptions& option
 // A launcher starts the peers of a run by all-reduce, because all must begin together.
 Status check_all_reduce(const Arguments& arguments, const node::PeerOptions& options) {
   for (const char* flag : {"--checkpoints", "--resume", "--export"})
-    if (arguments.has(flag))
+    if (arguments.has(flag) && arguments.get(flag) != "none")
       return Error{std::string(flag) + " cannot be combined with gossip.rule all-reduce"};
   if (!arguments.has("--rendezvous") || !options.slot) {
     return Error{

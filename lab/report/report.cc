@@ -7,7 +7,8 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "training/experiment/experiment.h"
+#include "lab/report/lines.h"
+#include "training/experiment/effect.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
 #include "training/records/files.h"
@@ -122,33 +123,6 @@ std::string take_summary(ReportRun& run, const Json& json) {
   return fields.problem().empty() ? exchanges.problem() : fields.problem();
 }
 
-Error damaged(const std::string& path, const std::string& how) {
-  return Error{path + " is damaged: " + how + "; run it again, or leave this folder out"};
-}
-
-// Calls `take` with each complete line of a file: a run that crashed may have left an incomplete last line.
-// `what`: the content of the file, for the Error.
-template <class Take>
-Status for_each_line(const std::string& text, const std::string& path, const char* what, const Take& take) {
-  std::size_t number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find('\n', at);
-    ++number;
-    if (end == std::string::npos) break;
-    const Json line = training::parse_json(std::string_view(text).substr(at, end - at));
-    if (!line.is_object() || !take(line))
-      return damaged(path, "line " + std::to_string(number) + " is not a line of a " + what);
-    at = end + 1;
-  }
-  return Done{};
-}
-
-std::optional<double> number_in(const Json& line, const char* key) {
-  const auto at = line.find(key);
-  if (at == line.end() || !at->is_number()) return std::nullopt;
-  return at->get<double>();
-}
-
 // Adds a line of timeline.jsonl, in which the lines of a peer follow each other.
 bool take_cell(std::vector<PeerCells>& peers, const Json& line) {
   const auto peer = line.find("peer");
@@ -162,7 +136,7 @@ bool take_cell(std::vector<PeerCells>& peers, const Json& line) {
                                                     {"stopped", &cell.activity.stopped},
                                                     {"steps", &cell.steps}};
   for (const auto& [key, to] : fields) {
-    const auto value = number_in(line, key);
+    const auto value = figure_in(line, key);
     if (!value) return false;
     *to = *value;
   }
@@ -171,76 +145,6 @@ bool take_cell(std::vector<PeerCells>& peers, const Json& line) {
   peers.back().cells.push_back(cell);
   return true;
 }
-
-// The lines of metrics.jsonl as points of the whole swarm: a point sums up the latest line of each peer. An
-// evaluation of the mean model closes a point; in a run without evaluations, points are equally far apart in
-// time.
-class Points {
- public:
-  Points(double seconds, std::size_t most, bool evaluations)
-      : most_(most), evaluations_(evaluations), apart_(std::max(seconds, 1e-9) / static_cast<double>(most)) {}
-
-  bool take(const Json& line) {
-    const auto peer = line.find("peer");
-    const auto seconds = number_in(line, "seconds");
-    if (peer == line.end() || !peer->is_string() || !seconds) return false;
-    if (*peer == "mean") {
-      close(*seconds);
-      ReportPoint& point = points_.back();
-      point.loss = number_in(line, "loss");
-      point.accuracy = number_in(line, "accuracy");
-      point.consensus = number_in(line, "consensus_distance");
-      point.samples = std::max(point.samples, number_in(line, "samples").value_or(0));
-      if (const auto bytes = number_in(line, "bytes_sent"); bytes && *bytes > point.bytes.value_or(0))
-        point.bytes = bytes;
-      return true;
-    }
-    Latest& latest = peers_[peer->get<std::string>()];
-    latest.steps = number_in(line, "steps").value_or(0);
-    latest.samples = number_in(line, "samples").value_or(0);
-    latest.exchanges = number_in(line, "exchanges").value_or(0);
-    latest.bytes = number_in(line, "bytes_sent");
-    latest.loss = number_in(line, "loss");
-    if (!evaluations_ && *seconds >= last_ + apart_) close(*seconds);
-    return true;
-  }
-
-  std::vector<ReportPoint> points() {
-    if (points_.size() <= most_) return std::move(points_);
-    std::vector<ReportPoint> some;  // evenly, with the last
-    for (std::size_t i = 0; i < most_; ++i) some.push_back(points_[i * (points_.size() - 1) / (most_ - 1)]);
-    return some;
-  }
-
- private:
-  struct Latest {
-    double steps = 0, samples = 0, exchanges = 0;
-    std::optional<double> bytes, loss;
-  };
-
-  void close(double seconds) {
-    ReportPoint point;
-    point.seconds = last_ = seconds;
-    double losses = 0, bytes = 0;
-    std::size_t with_loss = 0, with_bytes = 0;
-    for (const auto& [name, latest] : peers_) {
-      point.steps += latest.steps;
-      point.samples += latest.samples;
-      point.exchanges += latest.exchanges / 2;  // each has two sides
-      if (latest.bytes) bytes += *latest.bytes, ++with_bytes;
-      if (latest.loss) losses += *latest.loss, ++with_loss;
-    }
-    if (with_bytes > 0) point.bytes = bytes;
-    if (with_loss > 0) point.training_loss = losses / static_cast<double>(with_loss);
-    points_.push_back(point);
-  }
-
-  std::size_t most_;
-  bool evaluations_;
-  double apart_, last_ = -1e300;  // seconds
-  std::map<std::string, Latest> peers_;
-  std::vector<ReportPoint> points_;
-};
 
 // The settings of a run's experiment.toml, by key. Starling writes it with one key per line.
 std::map<std::string, std::string> settings_in(const std::string& toml) {
@@ -266,19 +170,14 @@ std::map<std::string, std::string> settings_in(const std::string& toml) {
   return settings;
 }
 
-// The end of a run is an evaluation, on the whole test set.
-void add_end(ReportRun& run) {
-  if (run.seconds <= 0) return;
-  ReportPoint end = run.points.empty() ? ReportPoint{} : run.points.back();
-  end.seconds = std::max(end.seconds, run.seconds);
-  end.samples = std::max(end.samples, run.samples);
-  if (end.bytes || run.points.empty()) end.bytes = std::max(end.bytes.value_or(0), run.bytes_sent);
-  end.loss = run.loss;
-  end.accuracy = run.accuracy;
-  end.consensus.reset();  // the summary's is that after settling
-  end.is_end = true;
-  end.exchanges = std::max(end.exchanges, run.exchanges);
-  run.points.push_back(end);
+// Runs that differ only in a setting without effect are of the same kind.
+void drop_without_effect(ReportRun& run) {
+  training::Experiment experiment;
+  for (const auto& [key, value] : run.settings)
+    if (const training::Setting* setting = training::find_setting(key)) (void)setting->set(experiment, value);
+  for (const auto& [key, value] : run.settings)
+    if (!training::has_effect(experiment, key)) run.without_effect.insert(key);
+  for (const std::string& key : run.without_effect) run.settings.erase(key);
 }
 
 Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
@@ -296,21 +195,16 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
     const auto text = training::read_text(path, training::kLargestExperimentFile);
     if (!text) return text.error();
     run.settings = settings_in(*text);
+    drop_without_effect(run);
     if (const auto target = run.settings.find("training.target_accuracy"); target != run.settings.end()) {
       if (const auto value = parse_number<double>(target->second)) run.target = *value;
     }
   }
-  if (const std::string path = folder + "/metrics.jsonl"; fs::exists(path)) {
-    const auto text = training::read_text(path, kLargestFile);
-    if (!text) return text.error();
-    const bool evaluations = text->find(R"("peer":"mean")") != std::string::npos;
-    Points points(run.seconds, most_points, evaluations);
-    const Status read =
-        for_each_line(*text, path, "time series", [&](const Json& line) { return points.take(line); });
-    if (!read) return read.error();
-    run.points = points.points();
-  }
-  add_end(run);
+  auto points = read_points(folder, run);
+  if (!points) return points.error();
+  for (const ReportPoint& point : *points)
+    if (point.accuracy) run.looks.push_back({point.seconds, *point.accuracy});
+  run.points = thinned(std::move(*points), most_points);
   return run;
 }
 
@@ -390,20 +284,28 @@ std::string without_slashes(std::string folder) {
 }  // namespace
 
 Result<Report> read_report(const std::vector<std::string>& folders, const ReportOptions& options) {
+  Report report;
   std::vector<std::string> paths;
   std::set<std::string> seen;
+  std::optional<Error> first;  // of a path without results
   for (const std::string& folder : folders) {
     const auto runs = runs_in(without_slashes(folder));
-    if (!runs) return runs.error();
+    if (!runs) {
+      std::error_code ignored;
+      if (!fs::exists(folder, ignored)) return runs.error();
+      if (!first) first = runs.error();
+      report.skipped.push_back(folder);
+      continue;
+    }
     for (const std::string& run : *runs) {
       std::error_code ignored;
       if (seen.insert(fs::weakly_canonical(run, ignored).string()).second) paths.push_back(run);
     }
   }
+  if (paths.empty() && first) return *first;
   if (paths.size() > kMostRuns)
     return Error{"the folders contain " + std::to_string(paths.size()) + " runs; a report may have " +
                  std::to_string(kMostRuns) + " at most"};
-  Report report;
   const std::size_t most_points = std::clamp(kMostPointsInAll / paths.size(), kFewestPoints, kMostPoints);
   for (const std::string& path : paths) {
     auto run = read_run(path, most_points);

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "lab/report/statistics.h"
+#include "training/records/looks.h"
 #include "training/records/timeline.h"
 
 namespace starling::lab {
@@ -64,7 +66,9 @@ struct ReportRun : ReportSummary {
   std::size_t group = 0;
   std::optional<double> target;                 // of the experiment
   std::map<std::string, std::string> settings;  // of its experiment.toml: "gossip.rule", "fault.1.slow"
-  std::vector<ReportPoint> points;
+  std::set<std::string> without_effect;  // keys that are not among `settings`, because they change nothing
+  std::vector<training::Look> looks;     // every evaluation, and the end
+  std::vector<ReportPoint> points;       // at most some hundreds
   std::string prediction;  // a sentence: how ReportPoint::predicted is computed, or why it is absent
   std::vector<ReportRow> rows;
   double rows_to = 0;  // the rows cover the run up to here, in seconds
@@ -73,39 +77,50 @@ struct ReportRun : ReportSummary {
   std::string graph_text;  // the caption below
 };
 
-// Runs that differ only in their seed.
+// Runs that differ only in their seed, or in settings without effect.
 struct ReportGroup {
-  std::string label;
+  std::string label;                // "slow=10,rule=d-psgd", as the names of a sweep's folders
   std::vector<std::string> values;  // of Report::keys
   std::vector<std::size_t> runs;
-  std::size_t reached = 0;  // runs that reached the target
+  std::vector<std::size_t> counted;  // of `runs`; not simulations that repeat a seed: they repeat its result
+  std::size_t reached = 0;           // counted runs that reached the target
+  // The time's mean and interval are those of log_spread_of(), for the runs that reached the target; it has
+  // an interval only if all did.
   std::optional<Spread> seconds_to_target, accuracy, seconds, bytes_sent;
-  std::optional<Speedup> speedup;  // of the time to target, over the reference
+  std::optional<Speedup> speedup;  // of the time to target, over the reference; none for the reference
 };
 
 struct Report {
   std::string title;
-  std::vector<std::string> keys;  // settings in which groups differ
+  std::vector<std::string> keys;   // settings in which groups differ: "fault.1.slow"
+  std::vector<std::string> names;  // theirs in tables: "slow"
   std::vector<ReportRun> runs;
   std::vector<ReportGroup> groups;
-  std::optional<double> target;     // accuracy to which times are measured
-  bool target_from_curves = false;  // times are interpolated between evaluations; else the runs measured them
-  std::size_t reference = 0;        // the group that speed-ups are relative to
+  std::optional<double> target;      // accuracy to which times are measured
+  bool target_from_curves = false;   // the runs had no such target, so their evaluations did not test for it
+  std::size_t reference = 0;         // the group that speed-ups are relative to
+  std::vector<std::string> skipped;  // paths that were given and have no results, beside others that do
 };
 
 struct ReportOptions {
   std::optional<double> target;  // unset: the runs' own, or else one that all of them reach
-  // The group that speed-ups are relative to: its label ("topology=ring"), or a value that only this group
-  // has
-  // ("ring"); unset: the first.
+  // The group that speed-ups are relative to: its label ("slow=10,rule=d-psgd"), with spaces after commas,
+  // with whole keys, in another order, or as much of it as only this group has ("rule=ring", "ring"); also
+  // the name of one of its folders in a sweep. Unset: the first.
   std::optional<std::string> against = {};
 };
 
-// Reads the results of runs. Each folder is that of a run, or contains the folders of runs. An Error names
-// the file that is damaged and its problem.
+// Reads the results of runs. Each folder is that of a run, or contains the folders of runs. Files and folders
+// without results are skipped if others have some. An Error names the file that is damaged and its problem.
 Result<Report> read_report(const std::vector<std::string>& folders, const ReportOptions& options = {});
 
 // ---- the steps of read_report() ----
+
+// The evaluations of a run, from the metrics.jsonl in its folder, and its end; of a run without evaluations,
+// 400 moments that are equally far apart. The Error names the line that is damaged.
+Result<std::vector<ReportPoint>> read_points(const std::string& folder, const ReportSummary& run);
+// At most this many (> 1) of the points, evenly selected, with the first and the last.
+std::vector<ReportPoint> thinned(std::vector<ReportPoint> points, std::size_t most);
 
 // The cells of one peer in timeline.jsonl.
 struct PeerCells {
@@ -124,8 +139,20 @@ void add_theory(ReportRun& run);
 // all of its runs reached the target.
 Status tabulate(Report& report, const ReportOptions& options);
 
+// The number of the group with this name (ReportOptions::against). The Error lists the groups.
+Result<std::size_t> find_group(const Report& report, const std::string& name);
+
 // The table as CSV: the names of the columns, and a line per group.
 std::string to_csv(const Report& report);
+
+// All curves as CSV, with a line per run and evaluation (read_points()): the settings that differ, seed, run
+// (the name of its folder), look (its number, from 1), seconds, samples and bytes sent so far, what was
+// measured, and end: true for the last line of a run, evaluated on the whole test set. Cells are numbers,
+// true and false, or texts; what was not measured is empty. The Error names a file that is damaged.
+Result<std::string> curves_csv(const Report& report);
+
+// "2 seeds: intervals mean little; 5 or more are usual" if groups have several seeds, but few; else empty.
+std::string few_seeds(const Report& report);
 
 // ---- the page ----
 

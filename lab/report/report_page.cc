@@ -129,7 +129,7 @@ Json to_json(const Report& report) {
                       {"accuracy", to_json(group.accuracy)}});
   for (const ReportRun& run : report.runs) runs.push_back(to_json(run));
   return {{"title", report.title}, {"target", number(report.target)},
-          {"keys", report.keys},   {"groups", groups},
+          {"keys", report.names},  {"groups", groups},
           {"runs", runs},          {"csv", to_csv(report)}};
 }
 
@@ -182,20 +182,22 @@ std::string target_text(const Report& report) { return fmt::format("{:g} %", 100
 std::string table_head(const Report& report) {
   const bool target = report.target.has_value();
   std::string html = "<caption>";
-  html += target ? fmt::format(
-                       "Seconds until the mean model reached an accuracy of {}; 95 % confidence intervals of "
-                       "means over seeds, by Student's t.",
-                       target_text(report))
-                 : "Means over seeds with 95 % confidence intervals, by Student's t.";
+  html +=
+      target
+          ? fmt::format(
+                "Seconds until the mean model reached an accuracy of {}: medians, and geometric means over "
+                "seeds with 95 % confidence intervals, by Student's t on the logarithms.",
+                target_text(report))
+          : "Means over seeds with 95 % confidence intervals, by Student's t.";
   html += "</caption>\n<thead><tr>";
   if (report.keys.empty()) html += "<th scope=\"col\" class=\"text\">run</th>";
-  for (const std::string& key : report.keys)
-    html += fmt::format("<th scope=\"col\" class=\"text\">{}</th>", escape_xml(key));
+  for (const std::string& name : report.names)
+    html += fmt::format("<th scope=\"col\" class=\"text\">{}</th>", escape_xml(name));
   html += "<th scope=\"col\">runs</th>";
   if (target)
     html += fmt::format(
         "<th scope=\"col\">reached {}</th><th scope=\"col\">seconds to it, median</th>"
-        "<th scope=\"col\">mean [95 %]</th><th scope=\"col\">speed-up [95 %]</th>",
+        "<th scope=\"col\">geometric mean [95 %]</th><th scope=\"col\">speed-up [95 %]</th>",
         target_text(report));
   return html +
          "<th scope=\"col\">accuracy at the end</th><th scope=\"col\">seconds in all</th><th "
@@ -203,7 +205,7 @@ std::string table_head(const Report& report) {
 }
 
 std::string time_cells(const ReportGroup& group, bool is_best) {
-  std::string html = fmt::format("<td>{} of {}</td>", group.reached, group.runs.size());
+  std::string html = fmt::format("<td>{} of {}</td>", group.reached, group.counted.size());
   if (const auto& time = group.seconds_to_target) {
     const std::string range =
         time->count > 1 ? fmt::format(" <small>({:.3g} to {:.3g})</small>", time->least, time->most) : "";
@@ -225,21 +227,31 @@ std::string accuracy_cell(const std::optional<Spread>& accuracy) {
   return fmt::format("<td>{}{}</td>", percent(accuracy->mean), half);
 }
 
+// Of a group all of whose runs reached the target.
+std::optional<double> time_of(const ReportGroup& group) {
+  if (!group.seconds_to_target || group.reached < group.counted.size()) return std::nullopt;
+  return group.seconds_to_target->mean;
+}
+
 std::string table(const Report& report) {
   std::string html = "<table>\n" + table_head(report) + "<tbody>\n";
   double quickest = INFINITY;
   for (const ReportGroup& group : report.groups)
-    if (group.speedup) quickest = std::min(quickest, 1 / group.speedup->factor);
+    if (const auto time = time_of(group)) quickest = std::min(quickest, *time);
   for (const ReportGroup& group : report.groups) {
     html += "<tr>";
     std::vector<std::string> names;
     if (report.keys.empty()) names.push_back(group.label);
-    for (const std::string& value : group.values) names.push_back(value.empty() ? "not set" : value);
+    const ReportRun& run = report.runs[group.runs.front()];
+    for (std::size_t k = 0; k < group.values.size(); ++k) {
+      const char* nothing = run.without_effect.contains(report.keys[k]) ? "-" : "not set";
+      names.push_back(group.values[k].empty() ? nothing : group.values[k]);
+    }
     for (std::size_t k = 0; k < names.size(); ++k)
       html += fmt::format(fmt::runtime(k == 0 ? "<th scope=\"row\">{}</th>" : "<td class=\"text\">{}</td>"),
                           escape_xml(names[k]));
-    html += fmt::format("<td>{}</td>", group.runs.size());
-    const bool best = report.groups.size() > 1 && group.speedup && 1 / group.speedup->factor == quickest;
+    html += fmt::format("<td>{}</td>", group.counted.size());
+    const bool best = report.groups.size() > 1 && time_of(group) == quickest;
     if (report.target) html += time_cells(group, best);
     html += accuracy_cell(group.accuracy);
     html +=
@@ -250,15 +262,23 @@ std::string table(const Report& report) {
 
 std::string table_note(const Report& report) {
   std::string note;
-  if (report.target_from_curves)
-    note += "Times are interpolated between evaluations of the mean model (on the first 1,000 test images). ";
-  else if (report.target)
-    note += "Times are those at which the runs reached the target, on the whole test set. ";
-  if (report.target && report.groups.size() > 1)
+  if (report.target) {
+    note += fmt::format(
+        "Times are interpolated on a line between the first evaluation that reached the target and the one "
+        "before it, on {}. ",
+        report.target_from_curves ? "the first 1,000 test images" : "the whole test set where it is near");
+  }
+  if (report.target && report.groups.size() > 1) {
     note += fmt::format(
         "Speed-ups are relative to {}: ratios of geometric means, with intervals by Welch's t on the "
-        "logarithms. A row has none unless all of its runs reached the target.",
+        "logarithms. A row has none unless all of its runs reached the target. ",
         report.reference == 0 ? "the first row" : report.groups[report.reference].label);
+  }
+  std::size_t repeats = 0;
+  for (const ReportGroup& group : report.groups) repeats += group.runs.size() - group.counted.size();
+  if (repeats > 0)
+    note += fmt::format("Simulations that repeat a seed of their kind are not counted: {}. ", repeats);
+  if (const std::string few = few_seeds(report); !few.empty()) note += few + ".";
   return note.empty() ? "" : "<p class=\"note\">" + escape_xml(note) + "</p>";
 }
 

@@ -7,20 +7,19 @@
 #include <set>
 
 #include "lab/report/report.h"
+#include "training/experiment/kinds.h"
 
 namespace starling::lab {
 namespace {
 
-constexpr std::size_t kLabelsListed = 12;  // in an error
-
-std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+constexpr const char* kNotSet = "not set";
 
 std::string setting(const ReportRun& run, const std::string& key) {
   const auto found = run.settings.find(key);
   return found == run.settings.end() ? "" : found->second;
 }
 
-// The settings in which the runs differ, except seed and name.
+// The settings, except seed and name, in which runs differ that they have an effect on.
 std::vector<std::string> differing_keys(const std::vector<ReportRun>& runs) {
   std::set<std::string> all;
   for (const ReportRun& run : runs)
@@ -28,25 +27,27 @@ std::vector<std::string> differing_keys(const std::vector<ReportRun>& runs) {
   std::vector<std::string> keys;
   for (const std::string& key : all) {
     if (key == "seed" || key == "name") continue;
-    const bool differs = std::any_of(runs.begin(), runs.end(), [&](const ReportRun& run) {
-      return setting(run, key) != setting(runs.front(), key);
-    });
-    if (differs) keys.push_back(key);
+    std::set<std::string> values;
+    for (const ReportRun& run : runs)
+      if (!run.without_effect.contains(key)) values.insert(setting(run, key));
+    if (values.size() > 1) keys.push_back(key);
   }
   return keys;
 }
 
-// "slow=10, topology=ring": the last part of each key if it is unambiguous, else the key.
-std::string label_of(const std::vector<std::string>& keys, const std::vector<std::string>& values) {
-  std::string label;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const bool alone = std::count_if(keys.begin(), keys.end(), [&](const std::string& key) {
-                         return last_part(key) == last_part(keys[i]);
-                       }) == 1;
-    label += (i > 0 ? ", " : "") + (alone ? last_part(keys[i]) : keys[i]) + "=" +
-             (values[i].empty() ? "not set" : values[i]);
-  }
-  return label;
+// "slow=10,topology=ring". A setting without effect is left out.
+std::string label_of(const Report& report, const ReportRun& run, std::vector<std::string> values) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i].empty() && !run.without_effect.contains(report.keys[i])) values[i] = kNotSet;
+  return training::kind_text(report.names, values);
+}
+
+// Whether an earlier run of the group is a simulation with the same seed.
+bool repeats(const Report& report, const ReportGroup& group, const ReportRun& run) {
+  return run.mode == "simulate" &&
+         std::any_of(group.counted.begin(), group.counted.end(), [&](std::size_t other) {
+           return report.runs[other].mode == run.mode && report.runs[other].seed == run.seed;
+         });
 }
 
 void make_groups(Report& report) {
@@ -56,6 +57,7 @@ void make_groups(Report& report) {
   for (ReportRun& run : report.runs)
     if (modes_differ) run.settings["mode"] = run.mode;
   report.keys = differing_keys(report.runs);
+  report.names = training::short_names(report.keys);
   std::map<std::vector<std::string>, std::size_t> places;
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     ReportRun& run = report.runs[i];
@@ -68,10 +70,12 @@ void make_groups(Report& report) {
     if (fresh) {
       ReportGroup& group = report.groups.emplace_back();
       group.values = values;
-      group.label = label_of(report.keys, values);
+      group.label = label_of(report, run, values);
     }
     run.group = found->second;
-    report.groups[run.group].runs.push_back(i);
+    ReportGroup& group = report.groups[run.group];
+    if (!repeats(report, group, run)) group.counted.push_back(i);
+    group.runs.push_back(i);
   }
   for (ReportGroup& group : report.groups)
     if (group.label.empty()) group.label = report.runs[group.runs.front()].name;
@@ -83,31 +87,16 @@ void name_runs(Report& report) {
                                     [](const ReportGroup& group) { return group.runs.size() == 1; });
   for (ReportRun& run : report.runs) {
     run.label = report.groups[run.group].label;
-    if (!one_each) run.label += fmt::format(", seed {}", run.seed);
+    if (!one_each) run.label += fmt::format(",seed={}", run.seed);
     ++uses[run.label];
   }
   for (ReportRun& run : report.runs)
     if (uses[run.label] > 1) run.label += " (" + std::filesystem::path(run.folder).filename().string() + ")";
 }
 
-// When the mean model passed the target, interpolated between two evaluations.
-std::optional<double> time_to(const ReportRun& run, double target) {
-  const ReportPoint* before = nullptr;
-  for (const ReportPoint& point : run.points) {
-    if (!point.accuracy) continue;
-    if (*point.accuracy >= target) {
-      if (before == nullptr || *point.accuracy <= *before->accuracy) return point.seconds;
-      const double part = (target - *before->accuracy) / (*point.accuracy - *before->accuracy);
-      return before->seconds + part * (point.seconds - before->seconds);
-    }
-    before = &point;
-  }
-  return std::nullopt;
-}
-
 double best_of(const ReportRun& run) {
   double best = 0;
-  for (const ReportPoint& point : run.points) best = std::max(best, point.accuracy.value_or(0));
+  for (const training::Look& look : run.looks) best = std::max(best, look.accuracy);
   return best;
 }
 
@@ -128,10 +117,7 @@ void choose_target(Report& report, const ReportOptions& options) {
   }
   double reached = 1;
   for (const ReportRun& run : report.runs) {
-    const auto evaluations =
-        std::count_if(run.points.begin(), run.points.end(),
-                      [](const ReportPoint& point) { return point.accuracy.has_value(); });
-    if (evaluations < 3) return;
+    if (run.looks.size() < 3) return;
     reached = std::min(reached, best_of(run));
   }
   reached = std::floor(0.99 * reached * 200) / 200;
@@ -140,32 +126,22 @@ void choose_target(Report& report, const ReportOptions& options) {
   report.target_from_curves = true;
 }
 
-std::string cell(std::string text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
+using training::csv_cell;
+
+// Six digits; four of a time, which is not known better.
+std::string cell(const std::optional<double>& value) { return value ? fmt::format("{:.6g}", *value) : ""; }
+std::string time_cell(const std::optional<double>& value) {
+  return value ? fmt::format("{:.4g}", *value) : "";
 }
 
-std::string cell(const std::optional<double>& value) { return value ? fmt::format("{:.6g}", *value) : ""; }
-
-// The group with this label or value. The Error lists the groups.
-Result<std::size_t> group_named(const Report& report, const std::string& name) {
-  std::vector<std::size_t> of_value;
-  std::string labels;
-  for (std::size_t i = 0; i < report.groups.size(); ++i) {
-    const ReportGroup& group = report.groups[i];
-    if (group.label == name) return i;
-    if (std::find(group.values.begin(), group.values.end(), name) != group.values.end())
-      of_value.push_back(i);
-    if (i < kLabelsListed) labels += (i > 0 ? "; " : "") + group.label;
+// The runs' times to the target, interpolated between evaluations.
+void find_times(Report& report) {
+  for (ReportRun& run : report.runs) {
+    if (report.target_from_curves)
+      run.seconds_to_target = training::time_to(run.looks, *report.target);
+    else if (report.target && run.seconds_to_target)
+      run.seconds_to_target = training::time_before(run.looks, *report.target, *run.seconds_to_target);
   }
-  if (of_value.size() == 1) return of_value.front();
-  if (report.groups.size() > kLabelsListed)
-    labels += fmt::format("; and {} more", report.groups.size() - kLabelsListed);
-  return Error{fmt::format("{} '{}', to compare against; there {}: {}",
-                           of_value.empty() ? "no kind of run is called" : "several kinds of run have",
-                           name.substr(0, 80), report.groups.size() == 1 ? "is" : "are", labels)};
 }
 
 }  // namespace
@@ -174,33 +150,36 @@ Status tabulate(Report& report, const ReportOptions& options) {
   make_groups(report);
   name_runs(report);
   if (options.against) {
-    const auto found = group_named(report, *options.against);
+    const auto found = find_group(report, *options.against);
     if (!found) return found.error();
     report.reference = *found;
   }
   choose_target(report, options);
+  find_times(report);
   std::vector<std::vector<double>> times;
   for (ReportGroup& group : report.groups) {
     std::vector<double> to_target, accuracy, seconds, bytes;
-    for (const std::size_t i : group.runs) {
-      ReportRun& run = report.runs[i];
-      if (report.target_from_curves) run.seconds_to_target = time_to(run, *report.target);
+    for (const std::size_t i : group.counted) {
+      const ReportRun& run = report.runs[i];
       if (report.target && run.seconds_to_target) to_target.push_back(*run.seconds_to_target);
       if (run.accuracy) accuracy.push_back(*run.accuracy);
       seconds.push_back(run.seconds);
       bytes.push_back(run.bytes_sent);
     }
     group.reached = to_target.size();
-    group.seconds_to_target = spread_of(to_target);
+    group.seconds_to_target = log_spread_of(to_target);
     group.accuracy = spread_of(accuracy);
     group.seconds = spread_of(seconds);
     group.bytes_sent = spread_of(bytes);
     // The times of only those runs that reached the target would flatter the group.
-    if (group.reached < group.runs.size()) to_target.clear();
+    if (group.reached < group.counted.size()) {
+      if (group.seconds_to_target) group.seconds_to_target->interval.reset();
+      to_target.clear();
+    }
     times.push_back(std::move(to_target));
   }
   for (std::size_t i = 0; i < report.groups.size(); ++i)
-    report.groups[i].speedup = speedup(times[report.reference], times[i]);
+    if (i != report.reference) report.groups[i].speedup = speedup(times[report.reference], times[i]);
   const ReportRun& first = report.runs.front();
   report.title = first.name;
   const bool one_name = std::all_of(report.runs.begin(), report.runs.end(),
@@ -211,44 +190,56 @@ Status tabulate(Report& report, const ReportOptions& options) {
 
 std::string to_csv(const Report& report) {
   std::string text;
-  for (const std::string& key : report.keys) text += cell(key) + ",";
+  for (const std::string& name : report.names) text += csv_cell(name) + ",";
   if (report.keys.empty()) text += "name,";
   text +=
       "runs,target_accuracy,reached,seconds_to_target_median,seconds_to_target_min,seconds_to_target_max,"
-      "seconds_to_target_mean,seconds_to_target_ci95_low,seconds_to_target_ci95_high,speedup,speedup_ci95_"
-      "low,"
-      "speedup_ci95_high,accuracy_mean,accuracy_ci95_low,accuracy_ci95_high,seconds_mean,bytes_sent_mean\n";
+      "seconds_to_target_geomean,seconds_to_target_ci95_low,seconds_to_target_ci95_high,speedup,speedup_ci95_"
+      "low,speedup_ci95_high,accuracy_mean,accuracy_ci95_low,accuracy_ci95_high,seconds_mean,bytes_sent_"
+      "mean\n";
   const auto part = [](const std::optional<Spread>& spread, double Spread::*of) {
     return spread ? cell(std::optional((*spread).*of)) : std::string();
   };
+  const auto time_part = [](const std::optional<Spread>& spread, double Spread::*of) {
+    return spread ? time_cell(std::optional((*spread).*of)) : std::string();
+  };
   const auto bound = [](const auto& of, double Interval95::*end) {
-    return of && of->interval ? cell(std::optional((*of->interval).*end)) : std::string();
+    return of && of->interval ? std::optional((*of->interval).*end) : std::nullopt;
   };
   for (const ReportGroup& group : report.groups) {
-    for (const std::string& value : group.values) text += cell(value) + ",";
-    if (report.keys.empty()) text += cell(group.label) + ",";
+    for (const std::string& value : group.values) text += csv_cell(value) + ",";
+    if (report.keys.empty()) text += csv_cell(group.label) + ",";
     const auto& time = group.seconds_to_target;
-    const std::vector<std::string> cells = {std::to_string(group.runs.size()),
-                                            cell(report.target),
-                                            std::to_string(group.reached),
-                                            part(time, &Spread::median),
-                                            part(time, &Spread::least),
-                                            part(time, &Spread::most),
-                                            part(time, &Spread::mean),
-                                            bound(time, &Interval95::low),
-                                            bound(time, &Interval95::high),
-                                            group.speedup ? cell(std::optional(group.speedup->factor)) : "",
-                                            bound(group.speedup, &Interval95::low),
-                                            bound(group.speedup, &Interval95::high),
-                                            part(group.accuracy, &Spread::mean),
-                                            bound(group.accuracy, &Interval95::low),
-                                            bound(group.accuracy, &Interval95::high),
-                                            part(group.seconds, &Spread::mean),
-                                            part(group.bytes_sent, &Spread::mean)};
+    const std::vector<std::string> cells = {
+        std::to_string(group.counted.size()),
+        cell(report.target),
+        std::to_string(group.reached),
+        time_part(time, &Spread::median),
+        time_part(time, &Spread::least),
+        time_part(time, &Spread::most),
+        time_part(time, &Spread::mean),
+        time_cell(bound(time, &Interval95::low)),
+        time_cell(bound(time, &Interval95::high)),
+        group.speedup ? time_cell(std::optional(group.speedup->factor)) : "",
+        time_cell(bound(group.speedup, &Interval95::low)),
+        time_cell(bound(group.speedup, &Interval95::high)),
+        part(group.accuracy, &Spread::mean),
+        cell(bound(group.accuracy, &Interval95::low)),
+        cell(bound(group.accuracy, &Interval95::high)),
+        part(group.seconds, &Spread::mean),
+        part(group.bytes_sent, &Spread::mean)};
     for (std::size_t i = 0; i < cells.size(); ++i) text += (i > 0 ? "," : "") + cells[i];
     text += "\n";
   }
   return text;
+}
+
+std::string few_seeds(const Report& report) {
+  std::size_t least = kFewSeeds;
+  for (const ReportGroup& group : report.groups)
+    if (group.counted.size() > 1) least = std::min(least, group.counted.size());
+  if (least == kFewSeeds) return "";
+  return fmt::format("{} seeds: intervals mean little; {} or more are usual", least, kFewSeeds);
 }
 
 }  // namespace starling::lab

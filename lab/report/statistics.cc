@@ -58,6 +58,19 @@ Moments moments_of(std::span<const double> values) {
   return moments;
 }
 
+bool all_equal(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [&](double value) { return value == values.front(); });
+}
+
+// None if there are no values, or one is not positive and finite.
+std::optional<std::vector<double>> logarithms(std::span<const double> values) {
+  std::vector<double> logs;
+  for (const double value : values) logs.push_back(std::log(value));
+  const bool finite = std::all_of(logs.begin(), logs.end(), [](double x) { return std::isfinite(x); });
+  if (logs.empty() || !finite) return std::nullopt;
+  return logs;
+}
+
 }  // namespace
 
 double student_t_quantile(double p, double degrees) {
@@ -86,7 +99,7 @@ std::optional<Spread> spread_of(std::span<const double> values) {
   spread.most = sorted.back();
   const Moments moments = moments_of(values);
   spread.mean = moments.mean;
-  if (spread.count > 1) {
+  if (spread.least < spread.most) {
     const double t = student_t_quantile(0.975, static_cast<double>(spread.count - 1));
     const double half_width = t * std::sqrt(moments.variance_of_mean);
     spread.interval = Interval95{spread.mean - half_width, spread.mean + half_width};
@@ -94,27 +107,31 @@ std::optional<Spread> spread_of(std::span<const double> values) {
   return spread;
 }
 
+std::optional<Spread> log_spread_of(std::span<const double> values) {
+  const auto logs = logarithms(values);
+  if (!logs) return std::nullopt;
+  Spread spread = *spread_of(values);
+  const Spread of_logs = *spread_of(*logs);
+  spread.mean = std::exp(of_logs.mean);
+  spread.interval.reset();
+  if (of_logs.interval)
+    spread.interval = Interval95{std::exp(of_logs.interval->low), std::exp(of_logs.interval->high)};
+  return spread;
+}
+
 std::optional<Speedup> speedup(std::span<const double> reference, std::span<const double> values) {
-  std::vector<double> a, b;
-  for (const double value : reference) a.push_back(std::log(value));
-  for (const double value : values) b.push_back(std::log(value));
-  const auto finite = [](const std::vector<double>& logs) {
-    return !logs.empty() && std::all_of(logs.begin(), logs.end(), [](double x) { return std::isfinite(x); });
-  };
-  if (!finite(a) || !finite(b)) return std::nullopt;
-  const Moments of_a = moments_of(a), of_b = moments_of(b);
+  const auto a = logarithms(reference), b = logarithms(values);
+  if (!a || !b) return std::nullopt;
+  const Moments of_a = moments_of(*a), of_b = moments_of(*b);
   const double difference = of_a.mean - of_b.mean;
   Speedup result;
   result.factor = std::exp(difference);
-  if (a.size() < 2 || b.size() < 2) return result;
   const double variance = of_a.variance_of_mean + of_b.variance_of_mean;
-  double half_width = 0;
-  if (variance > 0) {
-    const auto part = [](double v, std::size_t n) { return v * v / static_cast<double>(n - 1); };
-    const double degrees =
-        variance * variance / (part(of_a.variance_of_mean, a.size()) + part(of_b.variance_of_mean, b.size()));
-    half_width = student_t_quantile(0.975, degrees) * std::sqrt(variance);
-  }
+  if (a->size() < 2 || b->size() < 2 || (all_equal(*a) && all_equal(*b))) return result;
+  const auto part = [](double v, std::size_t n) { return v * v / static_cast<double>(n - 1); };
+  const double degrees =
+      variance * variance / (part(of_a.variance_of_mean, a->size()) + part(of_b.variance_of_mean, b->size()));
+  const double half_width = student_t_quantile(0.975, degrees) * std::sqrt(variance);
   result.interval = Interval95{std::exp(difference - half_width), std::exp(difference + half_width)};
   return result;
 }

@@ -19,16 +19,27 @@ struct Interval95 {
 struct Spread {
   std::size_t count = 0;
   double median = 0, least = 0, most = 0, mean = 0;
-  std::optional<Interval95> interval;  // of the mean, by Student's t; none for a single value
+  std::optional<Interval95> interval;  // of the mean, by Student's t; none for one value or for equal ones
 };
 std::optional<Spread> spread_of(std::span<const double> values);  // none if empty
 
+// The spread of positive quantities that vary by factors, such as times: `mean` is the geometric mean, and
+// the interval is Student's on the logarithms, so it is above 0. If the logarithms are normally distributed
+// (log-normal values), the geometric mean estimates the median of the distribution, and the interval contains
+// that median with a probability of 95 %. None if empty or if a value is not positive.
+std::optional<Spread> log_spread_of(std::span<const double> values);
+
 // The ratio of the geometric means of `reference` and `values`, with an interval by Welch's t on the
-// logarithms, which needs two of each. None if one of them is empty or contains a value that is not positive.
+// logarithms (B. L. Welch, Biometrika 34, 1947), which needs two of each, not all equal. None if one of them
+// is empty or contains a value that is not positive.
 struct Speedup {
   double factor = 1;
   std::optional<Interval95> interval;
 };
 std::optional<Speedup> speedup(std::span<const double> reference, std::span<const double> values);
+
+// Fewer seeds than this give intervals so wide, and so dependent on the assumed distribution, that a report
+// says so.
+inline constexpr std::size_t kFewSeeds = 5;
 
 }  // namespace starling::lab

@@ -18,8 +18,10 @@
 #include "lab/simulate/simulate.h"
 #include "lab/thread_pool.h"
 #include "training/experiment/experiment_file.h"
+#include "training/experiment/kinds.h"
 #include "training/records/files.h"
 #include "training/records/json.h"
+#include "training/records/looks.h"
 
 namespace starling::lab {
 namespace {
@@ -32,21 +34,18 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kBetweenWrites = std::chrono::seconds(10);
 constexpr std::size_t kLargestSummary = 64 << 20;  // bytes: 100,000 peers
+constexpr std::size_t kLargestMetrics = std::size_t{1} << 30;
 
 // The columns of results.csv from a summary, after the values of the lists.
 constexpr std::array kResultColumns = {
     "accuracy",          "accuracy_min", "accuracy_max", "loss",       "consensus_distance", "seconds",
     "seconds_to_target", "wall_seconds", "samples",      "bytes_sent", "exchanges",          "trace_hash"};
 
-std::string csv_cell(std::string text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
+using training::csv_cell;
 
-std::string csv_cell(const Json& value) {
+std::string json_cell(const Json& value) {
   if (value.is_null()) return "";
+  if (value.is_number_float()) return fmt::format("{:.10g}", value.get<double>());
   return value.is_string() ? csv_cell(value.get<std::string>()) : value.dump();
 }
 
@@ -70,28 +69,20 @@ std::string middle_and_range(std::vector<double> values, const char* form) {
 
 class Runs {
  public:
-  Runs(const Sweep& sweep, const SweepOptions& options) : sweep_(sweep), options_(options) {
+  Runs(const Sweep& sweep, const SweepOptions& options)
+      : sweep_(sweep), options_(options), names_(training::axis_names(sweep.axes)) {
     summaries_.resize(sweep.points.size());
+    to_target_.resize(sweep.points.size());
   }
 
   // Finds the runs that are complete.
   Status find_complete() {
-    for (std::size_t i = 0; i < sweep_.points.size(); ++i) {
-      const std::string folder = folder_of(i);
-      if (options_.force || !fs::exists(folder + "/summary.json")) continue;
-      const auto experiment =
-          training::read_text(folder + "/experiment.toml", training::kLargestExperimentFile);
-      const auto summary = training::read_text(folder + "/summary.json", kLargestSummary);
-      if (!experiment) return experiment.error();
-      if (!summary) return summary.error();
-      if (*experiment != training::to_toml(sweep_.points[i].experiment)) {
-        return Error{"--out: " + folder +
-                     " contains the results of another experiment; choose another folder, or use --force to "
-                     "replace them"};
-      }
-      summaries_[i] = Json::parse(*summary, nullptr, false);
-      if (!summaries_[i].is_object())
-        return Error{folder + "/summary.json is not the summary of a run; remove it"};
+    const auto summaries = complete_summaries(sweep_, options_);
+    if (!summaries) return summaries.error();
+    for (std::size_t i = 0; i < summaries->size(); ++i) {
+      if ((*summaries)[i].empty()) continue;
+      summaries_[i] = training::parse_json((*summaries)[i]);
+      to_target_[i] = time_to_target(i);
       ++outcome_.kept;
     }
     return Done{};
@@ -109,15 +100,22 @@ class Runs {
       ThreadPool pool(at_once);
       std::vector<std::future<Status>> results;
       for (const std::size_t i : open)
-        results.push_back(pool.submit([this, i, share = threads / at_once] { return run_one(i, share); }));
+        results.push_back(pool.submit([this, i, share = threads / at_once] {
+          const Status status = run_one(i, share);
+          if (!status) stopped_ = true;
+          return status;
+        }));
       for (auto& result : results) {
         const Status status = result.get();
         if (!status && !problem_) problem_ = status.error();
-        if (!status) stopped_ = true;
       }
     }
     const Status written = write();
     if (problem_) return *problem_;
+    if (!outcome_.failures.empty() && !options_.keep_going) {
+      const auto& [name, reason] = outcome_.failures.front();
+      return Error{name + ": " + reason};
+    }
     if (!written) return written.error();
     outcome_.interrupted = stopped_;
     outcome_.table = table();
@@ -145,7 +143,10 @@ class Runs {
     options.data_root = options_.data_root;
     options.interrupted = [this] { return stopped(); };
     const auto summary = simulate(point.experiment, options, *folder);
-    if (!summary) return Error{point.name + ": " + summary.error().message};
+    if (!summary) {
+      note_failure(point, summary.error().message);
+      return Done{};
+    }
     if (stopped()) return Done{};
     const std::lock_guard lock(mutex_);
     std::error_code problem;
@@ -154,6 +155,7 @@ class Runs {
     if (problem) return Error{"cannot create the folder " + folder_of(i) + ": " + problem.message()};
     const std::string text = training::to_json(*summary);
     summaries_[i] = Json::parse(text);
+    to_target_[i] = time_to_target(i);
     ++outcome_.ran;
     if (Clock::now() - written_at_ > kBetweenWrites) {  // a write takes long: it contains all runs
       written_at_ = Clock::now();
@@ -166,6 +168,23 @@ class Runs {
     return Done{};
   }
 
+  void note_failure(const SweepPoint& point, const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    outcome_.failures.emplace_back(point.name, reason);
+    if (!options_.keep_going) stopped_ = true;
+    if (options_.failed) options_.failed(point, reason);
+  }
+
+  // The time at which a complete run reached its target, interpolated between two evaluations.
+  std::optional<double> time_to_target(std::size_t i) const {
+    const auto& target = sweep_.points[i].experiment.end.target_accuracy;
+    const auto seconds = summaries_[i].find("seconds_to_target");
+    if (!target || seconds == summaries_[i].end() || !seconds->is_number()) return std::nullopt;
+    const auto metrics = training::read_text(folder_of(i) + "/metrics.jsonl", kLargestMetrics);
+    if (!metrics) return seconds->get<double>();
+    return training::time_before(training::looks_in(*metrics), *target, seconds->get<double>());
+  }
+
   Status write() const {
     if (Status written = training::write_text(options_.out + "/results.csv", csv()); !written) return written;
     return training::write_text(options_.out + "/results.json", json());
@@ -173,15 +192,18 @@ class Runs {
 
   std::string csv() const {
     std::string text;
-    for (const auto& axis : sweep_.axes) text += csv_cell(axis.key) + ",";
+    for (const std::string& name : names_) text += csv_cell(name) + ",";
     for (const char* column : kResultColumns) text += std::string(column) + ",";
     text += "folder\n";
     for (std::size_t i = 0; i < summaries_.size(); ++i) {
       if (summaries_[i].is_null()) continue;
       for (const std::string& value : sweep_.points[i].values) text += csv_cell(value) + ",";
-      for (const char* column : kResultColumns) {
-        const Json& value = summaries_[i].at(column);
-        text += csv_cell(std::string_view(column) == "exchanges" ? value.at("completed") : value) + ",";
+      for (const std::string_view column : kResultColumns) {
+        const Json& value = summaries_[i].at(std::string(column));
+        if (column == "seconds_to_target")
+          text += (to_target_[i] ? fmt::format("{:.4g}", *to_target_[i]) : "") + ",";
+        else
+          text += json_cell(column == "exchanges" ? value.at("completed") : value) + ",";
       }
       text += csv_cell(sweep_.points[i].name) + "\n";
     }
@@ -218,15 +240,15 @@ class Runs {
       };
       take("accuracy", it.accuracy);
       take("seconds", it.seconds);
-      take("seconds_to_target", it.to_target);
+      if (to_target_[i]) it.to_target.push_back(*to_target_[i]);
     }
     return all;
   }
 
   std::string table() const {
     std::vector<std::vector<std::string>> lines(1);
-    for (const auto& axis : sweep_.axes)
-      if (axis.key != "seed") lines[0].push_back(axis.key.substr(axis.key.rfind('.') + 1));
+    for (const std::string& name : names_)
+      if (name != "seed") lines[0].push_back(name);
     const bool targets = std::any_of(sweep_.points.begin(), sweep_.points.end(), [](const SweepPoint& point) {
       return point.experiment.end.target_accuracy.has_value();
     });
@@ -258,8 +280,10 @@ class Runs {
 
   const Sweep& sweep_;
   const SweepOptions& options_;
-  std::mutex mutex_;             // protects all below while runs are under way
-  std::vector<Json> summaries_;  // null: not complete
+  const std::vector<std::string> names_;          // of the lists
+  std::mutex mutex_;                              // protects all below while runs are under way
+  std::vector<Json> summaries_;                   // null: not complete
+  std::vector<std::optional<double>> to_target_;  // seconds, of complete runs
   SweepOutcome outcome_;
   std::optional<Error> problem_;
   std::atomic<bool> stopped_{false};
@@ -267,6 +291,28 @@ class Runs {
 };
 
 }  // namespace
+
+Result<std::vector<std::string>> complete_summaries(const Sweep& sweep, const SweepOptions& options) {
+  std::vector<std::string> summaries(sweep.points.size());
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+    const std::string folder = options.out + "/" + sweep.points[i].name;
+    if (options.force || !fs::exists(folder + "/summary.json")) continue;
+    const auto experiment =
+        training::read_text(folder + "/experiment.toml", training::kLargestExperimentFile);
+    auto summary = training::read_text(folder + "/summary.json", kLargestSummary);
+    if (!experiment) return experiment.error();
+    if (!summary) return summary.error();
+    if (*experiment != training::to_toml(sweep.points[i].experiment)) {
+      return Error{"--out: " + folder +
+                   " contains the results of another experiment; choose another folder, or use --force to "
+                   "replace them"};
+    }
+    if (!training::parse_json(*summary).is_object())
+      return Error{folder + "/summary.json is not the summary of a run; remove it"};
+    summaries[i] = std::move(*summary);
+  }
+  return summaries;
+}
 
 Result<SweepOutcome> run_sweep(const Sweep& sweep, const SweepOptions& options) {
   std::error_code problem;

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.h"
 #include "tests/lab/swarm_folder.h"
+#include "training/records/looks.h"
 
 namespace starling::lab {
 namespace {
@@ -74,7 +76,7 @@ TEST_CASE("a sweep runs each experiment once, with the same results on any numbe
     }
     hashes.push_back(hash);
     const std::string csv = scratch.read(std::to_string(threads) + "/results.csv");
-    CHECK(csv.rfind("gossip.rule,seed,accuracy,", 0) == 0);
+    CHECK(csv.rfind("rule,seed,accuracy,", 0) == 0);
     CHECK(std::count(csv.begin(), csv.end(), '\n') == 5);
     CHECK(csv.find("\npairwise,2,") != std::string::npos);
     CHECK(outcome.table.find("pairwise  2     0.") != std::string::npos);
@@ -134,6 +136,89 @@ TEST_CASE("an experiment that fails ends the sweep with its name") {
   const auto outcome = run_sweep(sweep, options);
   REQUIRE_FALSE(outcome.ok());
   CHECK(outcome.error().message.find("rule=none,seed=1: ") == 0);
+}
+
+TEST_CASE("a sweep that keeps going after a failed run makes all others and lists what failed") {
+  const SwarmFolder scratch;
+  SweepOptions options;
+  options.out = scratch.file("runs");
+  options.threads = 1;
+  options.keep_going = true;
+  std::vector<std::string> told;
+  options.failed = [&](const training::SweepPoint& point, const std::string& reason) {
+    told.push_back(point.name + ": " + reason);
+  };
+  auto sweep = small({"1", "2"});
+  sweep.points[0].experiment.model.name = "nonesuch";
+  const auto outcome = run_all(sweep, options);
+  CHECK(outcome.ran == 3);
+  CHECK_FALSE(outcome.interrupted);
+  REQUIRE(outcome.failures.size() == 1);
+  CHECK(outcome.failures[0].first == "rule=pairwise,seed=1");
+  REQUIRE(told.size() == 1);
+  CHECK(told[0] == outcome.failures[0].first + ": " + outcome.failures[0].second);
+  CHECK(json::parse(outcome.json).at("runs").size() == 3);
+  // The failed run is tried again.
+  const auto again = run_all(small({"1", "2"}), options);
+  CHECK(again.ran == 1);
+  CHECK(again.kept == 3);
+}
+
+TEST_CASE("a sweep is estimated by its complete runs and by short runs, and nothing is written") {
+  const SwarmFolder scratch;
+  SweepOptions options;
+  options.out = scratch.file("runs");
+  options.threads = 2;
+  const auto before = estimate_sweep(small({"1", "2"}, 100), options);
+  REQUIRE(before.ok());
+  CHECK_FALSE(fs::exists(options.out));
+  CHECK(before->measured == 0);
+  CHECK(before->calibrated == 2);  // rules
+  REQUIRE(before->runs.size() == 4);
+  double sum = 0;
+  for (const auto& run : before->runs) {
+    CHECK_FALSE(run.complete);
+    REQUIRE(run.seconds.has_value());
+    CHECK(*run.seconds > 0);
+    sum += *run.seconds;
+  }
+  CHECK(before->seconds > 0.49 * sum);  // two at once
+  CHECK(before->seconds < 0.51 * sum);
+
+  run_all(small({"1"}, 100), options);
+  auto sweep = small({"1", "2"}, 100);
+  sweep.points[3].experiment.end.steps.reset();  // it ends only at its target
+  const auto after = estimate_sweep(sweep, options);
+  REQUIRE(after.ok());
+  CHECK(after->measured == 2);
+  CHECK(after->calibrated == 0);
+  CHECK(after->runs[0].complete);
+  CHECK(after->runs[1].seconds.has_value());
+  CHECK_FALSE(after->runs[3].seconds.has_value());
+  // A run of ten times the steps takes longer.
+  auto longer = small({"1", "2"}, 100);
+  longer.points[1].experiment.end.steps = 1000;
+  CHECK(*estimate_sweep(longer, options)->runs[1].seconds > *after->runs[1].seconds);
+}
+
+TEST_CASE("results.csv has times to the target that are interpolated between two evaluations") {
+  const SwarmFolder scratch;
+  SweepOptions options;
+  options.out = scratch.file("runs");
+  auto sweep = small({"1"}, 10'000);
+  for (auto& point : sweep.points) point.experiment.end.target_accuracy = 0.7;
+  const auto outcome = run_all(sweep, options);
+  const std::string csv = scratch.read("runs/results.csv");
+  for (const json& it : json::parse(outcome.json).at("runs")) {
+    const double look = it.at("summary").at("seconds_to_target").get<double>();
+    const std::string folder = it.at("folder");
+    const auto looks = training::looks_in(scratch.read("runs/" + folder + "/metrics.jsonl"));
+    REQUIRE(looks.size() > 1);
+    const double crossing = training::time_before(looks, 0.7, look);
+    CHECK(crossing < look);
+    CHECK(crossing > look - (looks.back().seconds - looks[looks.size() - 2].seconds));
+    CHECK(csv.find(fmt::format(",{:.4g},", crossing)) != std::string::npos);
+  }
 }
 
 }  // namespace starling::lab

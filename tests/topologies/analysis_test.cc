@@ -106,6 +106,15 @@ TEST_CASE("the complete graph's gap is 1 and its factor (n - 2) / (n - 1)") {
   }
 }
 
+TEST_CASE("a gap has 12 digits, so that a gap of 1 is 1") {
+  for (const std::uint32_t n : {2u, 3u, 5u, 7u, 8u, 16u, 33u, 64u}) {
+    REQUIRE(spectral_gap(graph_of("complete", n)) == 1);
+    REQUIRE(analyze(graph_of("complete", n)).spectral_gap == 1);
+  }
+  REQUIRE(spectral_gap(graph_of("ring", 3)) == 1);
+  REQUIRE(spectral_gap(graph_of("star", 3)) == 0.333333333333);
+}
+
 TEST_CASE("the ring's gap is 1 - (1/3 + 2/3 cos(2 pi / n)), with the dense and the sparse solver",
           "[figures]") {
   for (const std::uint32_t n : {3u, 4u, 16u, 512u})

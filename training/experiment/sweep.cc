@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "training/experiment/check.h"
 #include "training/experiment/experiment_file.h"
+#include "training/experiment/kinds.h"
 #include "training/experiment/settings.h"
 #include "training/experiment/toml.h"
 #include "training/experiment/toml_text.h"
@@ -97,23 +98,10 @@ Status apply(Experiment& experiment, const std::string& key, const std::string& 
   return done ? done : Error{where + "." + key + ": " + done.error().message};
 }
 
-// Replaces characters that are not safe in a file's name by '-'.
-std::string safe(std::string text) {
-  for (char& c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '.' || c == '_' || c == '-' || c == '+';
-    if (!plain) c = '-';
-  }
-  return text;
-}
-
-std::string name_of(const std::vector<SweepAxis>& axes, const std::vector<std::string>& values,
+std::string name_of(const std::vector<SweepAxis>& axes, std::vector<std::string> values,
                     std::set<std::string>& taken) {
-  std::string name;
-  for (std::size_t k = 0; k < axes.size(); ++k) {
-    const std::string& key = axes[k].key;
-    name += (k == 0 ? "" : ",") + key.substr(key.rfind('.') + 1) + "=" + safe(values[k]);
-  }
+  for (std::string& value : values) value = file_name_of(value);
+  std::string name = kind_text(axis_names(axes), values);
   name.resize(std::min(name.size(), kLongestName));
   std::string free = name;
   for (int again = 2; !taken.insert(free).second; ++again) free = name + "~" + std::to_string(again);
@@ -140,7 +128,9 @@ Result<std::vector<SweepAxis>> read_axes(const std::string& path, std::string& w
   std::vector<SweepAxis> axes;
   if (Status read = read_lists(axes, *table, "", path); !read) return read.error();
   if (axes.empty()) return Error{where + "[sweep] has no lists; add some, such as seed = [1, 2, 3]"};
-  std::stable_partition(axes.begin(), axes.end(), [](const SweepAxis& axis) { return axis.key != "seed"; });
+  std::sort(axes.begin(), axes.end(), [](const SweepAxis& a, const SweepAxis& b) {
+    return std::pair(a.key == "seed", a.key) < std::pair(b.key == "seed", b.key);
+  });
   return axes;
 }
 
@@ -183,6 +173,12 @@ Result<SweepPoint> make_point(const Experiment& base, const std::vector<SweepAxi
 }
 
 }  // namespace
+
+std::vector<std::string> axis_names(const std::vector<SweepAxis>& axes) {
+  std::vector<std::string> keys;
+  for (const SweepAxis& axis : axes) keys.push_back(axis.key);
+  return short_names(keys);
+}
 
 Result<Sweep> read_sweep(const std::string& path, const std::function<const char*(const char*)>& lookup,
                          const std::vector<std::pair<std::string, std::string>>& sets) {

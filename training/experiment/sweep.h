@@ -27,7 +27,7 @@ struct SweepAxis {
 
 struct SweepPoint {
   std::vector<std::string> values;  // one per axis
-  std::string name;                 // "rule=pairwise,slow=10,seed=1": unique; the name of its folder
+  std::string name;                 // "slow=10,rule=pairwise,seed=1": unique; the name of its folder
   Experiment experiment;
 };
 
@@ -35,6 +35,9 @@ struct Sweep {
   std::vector<SweepAxis> axes;  // seed last, the others in the order of their keys
   std::vector<SweepPoint> points;
 };
+
+// What the lists are called in names of folders and columns: short_names() of their keys (kinds.h).
+std::vector<std::string> axis_names(const std::vector<SweepAxis>& axes);
 
 inline constexpr std::size_t kMostPoints = 100'000;
 

@@ -1,0 +1,179 @@
+// Kinds of runs in a report: their names, settings without effect, repeated seeds, and the curves as CSV.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "lab/report/report.h"
+#include "tests/catch.h"
+#include "tests/contains.h"
+#include "tests/lab/report_folders.h"
+
+namespace starling::lab {
+namespace {
+
+// Runs of a made-up sweep: slowness, rule, seed, and more lines of [gossip].
+struct MadeUpRun {
+  std::string slow, rule, seed, more;
+};
+
+std::vector<std::string> write_runs(const Folders& folders, const std::vector<MadeUpRun>& runs) {
+  std::vector<std::string> paths;
+  for (const MadeUpRun& run : runs) {
+    const std::string name = "run-" + std::to_string(paths.size());
+    paths.push_back(folders.summary(name, std::stoull(run.seed), 8.0));
+    folders.write(name, "experiment.toml",
+                  "name = \"made-up\"\nseed = " + run.seed + "\n\n[training]\ntarget_accuracy = 0.85\n\n" +
+                      "[gossip]\nrule = \"" + run.rule + "\"\n" + run.more +
+                      "\n[[fault]]\npeer = 1\nslow = " + run.slow + "\n");
+  }
+  return paths;
+}
+
+Report report_of(const std::vector<std::string>& paths, const ReportOptions& options = {}) {
+  auto report = read_report(paths, options);
+  if (!report) FAIL(report.error().message);
+  return std::move(*report);
+}
+
+}  // namespace
+
+TEST_CASE("a kind of run is found by its name, with spaces, with whole keys, or by a folder of it") {
+  const Folders folders;
+  const auto paths = write_runs(folders, {{"1", "pairwise", "1", ""},
+                                          {"1", "d-psgd", "1", ""},
+                                          {"10", "pairwise", "1", ""},
+                                          {"10", "d-psgd", "1", ""},
+                                          {"2.5", "push-sum", "1", ""}});
+  const Report report = report_of(paths);
+  CHECK(report.keys == std::vector<std::string>{"fault.1.slow", "gossip.rule"});
+  CHECK(report.names == std::vector<std::string>{"slow", "rule"});
+  CHECK(report.groups[3].label == "slow=10,rule=d-psgd");
+  CHECK(contains(to_csv(report), "slow,rule,runs,"));
+  for (const char* name :
+       {"slow=10,rule=d-psgd", "slow=10, rule=d-psgd", "fault.1.slow=10,gossip.rule=d-psgd",
+        " gossip.rule = d-psgd , slow = 10.0 ", "slow=10,rule=d-psgd,seed=1", "slow=10,rule=d-psgd,peer=1"}) {
+    CAPTURE(name);
+    const auto found = find_group(report, name);
+    REQUIRE((found.ok() ? "" : found.error().message) == std::string());
+    CHECK(*found == 3);
+  }
+  for (const char* name : {"rule=push-sum", "push-sum", "2.5", "slow=2.5"})
+    CHECK(*find_group(report, name) == 4);
+  const std::string kinds =
+      ", to compare against; there are: slow=1,rule=pairwise; slow=1,rule=d-psgd; slow=10,rule=pairwise; "
+      "slow=10,rule=d-psgd; slow=2.5,rule=push-sum";
+  CHECK(find_group(report, "rule=d-psgd").error().message ==
+        "several kinds of run have 'rule=d-psgd'" + kinds);
+  CHECK(find_group(report, "slow=3").error().message == "no kind of run is called 'slow=3'" + kinds);
+  CHECK_FALSE(find_group(report, "").ok());
+  CHECK_FALSE(find_group(report, ",").ok());
+}
+
+TEST_CASE("a value with commas and equals signs is part of a kind's name") {
+  const Folders folders;
+  const auto paths = {folders.summary("a", 1, 8.0, "random-regular:k=4,seed=1"),
+                      folders.summary("b", 1, 8.0, "random-regular:k=4,seed=2")};
+  const Report report = report_of(paths);
+  CHECK(*find_group(report, "topology=random-regular:k=4,seed=2") == 1);
+  CHECK(*find_group(report, "random-regular:k=4,seed=2") == 1);
+  CHECK(*find_group(report, "topology=random-regular-k-4-seed-2") == 1);  // as in the name of a folder
+}
+
+TEST_CASE("a setting without effect makes no kind of its own") {
+  const Folders folders;
+  const auto paths = write_runs(folders, {{"1", "pairwise", "1", "clip = 0.1\n"},
+                                          {"1", "pairwise", "2", "clip = 0.5\n"},
+                                          {"1", "clipped", "1", "clip = 0.1\n"},
+                                          {"1", "clipped", "1", "clip = 0.5\n"}});
+  const Report report = report_of(paths);
+  REQUIRE(report.groups.size() == 3);
+  CHECK(report.groups[0].label == "rule=pairwise");
+  CHECK(report.groups[0].counted.size() == 2);
+  CHECK(report.groups[1].label == "clip=0.1,rule=clipped");
+  CHECK(contains(to_csv(report), "\n,pairwise,2,"));
+  CHECK(*find_group(report, "clip=0.1,rule=pairwise") == 0);
+  CHECK(report_of({paths[0], paths[1]}).groups.size() == 1);
+}
+
+TEST_CASE("simulations that repeat a seed of their kind count once") {
+  const Folders folders;
+  const auto paths = write_runs(folders, {{"1", "pairwise", "1", "clip = 0.1\n"},
+                                          {"1", "pairwise", "1", "clip = 0.5\n"},
+                                          {"1", "pairwise", "2", "clip = 0.5\n"}});
+  const Report report = report_of(paths);
+  REQUIRE(report.groups.size() == 1);
+  CHECK(report.groups[0].runs.size() == 3);
+  CHECK(report.groups[0].counted == std::vector<std::size_t>{0, 2});
+  CHECK(report.groups[0].seconds_to_target->count == 2);
+  CHECK(contains(to_html(report), "Simulations that repeat a seed of their kind are not counted: 1."));
+}
+
+TEST_CASE("a report says that few seeds give intervals that mean little") {
+  const Folders folders;
+  std::vector<MadeUpRun> runs;
+  for (const char* seed : {"1", "2", "3", "4", "5"}) runs.push_back({"1", "pairwise", seed, ""});
+  const auto paths = write_runs(folders, runs);
+  CHECK(few_seeds(report_of(paths)).empty());
+  CHECK(few_seeds(report_of({paths[0]})).empty());
+  const Report two = report_of({paths[0], paths[1]});
+  CHECK(few_seeds(two) == "2 seeds: intervals mean little; 5 or more are usual");
+  CHECK(contains(to_html(two), "2 seeds: intervals mean little"));
+}
+
+TEST_CASE("a time to target has an interval only if all runs reached it, and none if all times are equal") {
+  const Folders folders;
+  const std::vector<std::string> paths = {folders.summary("a", 1, 8.0), folders.summary("b", 2, 6.0),
+                                          folders.summary("c", 3, 6.0),
+                                          folders.summary("d", 4, std::nullopt)};
+  CHECK(report_of({paths[0], paths[1]}).groups[0].seconds_to_target->interval.has_value());
+  CHECK_FALSE(report_of({paths[1], paths[2]}).groups[0].seconds_to_target->interval.has_value());
+  const Report some = report_of({paths[0], paths[1], paths[3]});
+  CHECK(some.groups[0].reached == 2);
+  CHECK_FALSE(some.groups[0].seconds_to_target->interval.has_value());
+}
+
+TEST_CASE("the time to a run's own target is interpolated between two evaluations") {
+  const Folders folders;
+  const std::string run = folders.summary("one", 1, 5.5);  // its target is 0.85
+  folders.write("one", "metrics.jsonl",
+                R"({"seconds":4.5,"peer":"mean","steps":10,"samples":100,"exchanges":4,"accuracy":0.8})"
+                "\n"
+                R"({"seconds":6.5,"peer":"mean","steps":20,"samples":200,"exchanges":8,"accuracy":0.9})"
+                "\n");
+  // Half way between the evaluations, one second before the second one, which was 5.5 s after the first step.
+  CHECK(std::abs(*report_of({run}).runs[0].seconds_to_target - 4.5) < 1e-9);
+}
+
+TEST_CASE("all curves are one CSV with a line per run and evaluation, whose numbers are numbers") {
+  const Folders folders;
+  auto paths = write_runs(folders, {{"1", "pairwise", "7", ""}, {"10", "pairwise", "8", ""}});
+  folders.write(
+      "run-0", "metrics.jsonl",
+      R"({"seconds":1,"peer":"p0","steps":5,"samples":50,"exchanges":4,"bytes_sent":100,"loss":2.0})"
+      "\n"
+      R"({"seconds":1.25,"peer":"mean","steps":10,"samples":100,"exchanges":4,"bytes_sent":250,)"
+      R"("loss":1.9,"accuracy":0.5,"consensus_distance":null})"
+      "\n");
+  const auto csv = curves_csv(report_of(paths));
+  REQUIRE(csv.ok());
+  CHECK(*csv ==
+        "slow,seed,run,look,seconds,samples,bytes_sent,accuracy,loss,training_loss,consensus_distance,end\n"
+        "1,7,run-0,1,1.25,100,250,0.5,1.9,2,,false\n"
+        "1,7,run-0,2,20,1000,4000,0.9,,2,,true\n"
+        "10,8,run-1,1,20,1000,4000,0.9,,,,true\n");
+}
+
+TEST_CASE("files and folders without results are skipped beside others that have some") {
+  const Folders folders;
+  const std::string run = folders.summary("one", 1, 8.0);
+  folders.write("other", "notes.txt", "no result");
+  const std::string file = folders.path + "/other/notes.txt", folder = folders.path + "/other";
+  const Report report = report_of({file, run, folder});
+  CHECK(report.runs.size() == 1);
+  CHECK(report.skipped == std::vector<std::string>{file, folder});
+  const auto none = read_report({file, folder});
+  REQUIRE_FALSE(none.ok());
+  CHECK(none.error().message == file + " is a file, not the folder of a run");
+}
+
+}  // namespace starling::lab

@@ -1,0 +1,66 @@
+#include "training/experiment/kinds.h"
+
+#include <cmath>
+
+#include "tests/catch.h"
+#include "training/experiment/effect.h"
+#include "training/experiment/settings.h"
+#include "training/records/looks.h"
+
+namespace starling::training {
+
+TEST_CASE("a setting is called by the last part of its key, unless another one or a result has that name") {
+  using Names = std::vector<std::string>;
+  CHECK(short_names({"fault.1.slow", "gossip.rule", "seed"}) == Names{"slow", "rule", "seed"});
+  CHECK(short_names({"fault.1.slow", "fault.2.slow"}) == Names{"fault.1.slow", "fault.2.slow"});
+  CHECK(short_names({"training.seconds", "training.epochs"}) == Names{"training.seconds", "epochs"});
+  CHECK(kind_text({"slow", "rule"}, {"10", "d-psgd"}) == "slow=10,rule=d-psgd");
+  CHECK(kind_text({"clip", "rule"}, {"", "pairwise"}) == "rule=pairwise");
+  CHECK(file_name_of("1Mbit/s, a:b_+") == "1Mbit-s--a-b_+");
+  CHECK(csv_cell("a,\"b\"") == "\"a,\"\"b\"\"\"");
+}
+
+TEST_CASE("settings of one rule, optimizer, schedule or payload have no effect under others") {
+  Experiment experiment;
+  const auto effect = [&](const char* key) {
+    REQUIRE(find_setting(key) != nullptr);
+    return has_effect(experiment, key);
+  };
+  for (const char* key :
+       {"gossip.clip", "gossip.outer_rate", "gossip.outer_momentum", "gossip.top_k", "gossip.consensus_rate",
+        "gossip.servers", "gossip.racks", "gossip.server_rate", "gossip.staleness", "training.beta2",
+        "training.step_epochs", "training.step_factor", "training.final_rate"})
+    CHECK_FALSE(effect(key));
+  for (const char* key : {"gossip.topology", "gossip.every", "gossip.partners", "gossip.weights",
+                          "gossip.payload", "training.nesterov", "training.momentum", "seed"})
+    CHECK(effect(key));
+  experiment.gossip.rule = Rule::clipped;
+  CHECK(effect("gossip.clip"));
+  experiment.gossip.rule = Rule::ssp;
+  CHECK(effect("gossip.staleness"));
+  CHECK_FALSE(effect("gossip.topology"));
+  experiment.gossip.rule = Rule::none;
+  CHECK_FALSE(effect("gossip.every"));
+  CHECK(has_effect(experiment, "fault.1.slow"));
+}
+
+TEST_CASE("a time to an accuracy lies on the line between two evaluations") {
+  const auto looks = looks_in(R"({"seconds":1,"peer":"p0","accuracy":0.9})"
+                              "\n"
+                              R"({"seconds":2,"peer":"mean","accuracy":0.5})"
+                              "\n"
+                              R"({"seconds":3,"peer":"mean","accuracy":null})"
+                              "\n"
+                              R"({"seconds":4,"peer":"mean","accuracy":0.7})"
+                              "\n{\"seconds\":5,\"peer\":\"mean\"");
+  REQUIRE(looks.size() == 2);
+  CHECK(time_to(looks, 0.5) == 2);
+  CHECK(time_to(looks, 0.4) == 2);  // that of the first evaluation
+  CHECK(std::abs(*time_to(looks, 0.6) - 3) < 1e-12);
+  CHECK_FALSE(time_to(looks, 0.8).has_value());
+  CHECK(std::abs(time_before(looks, 0.6, 3.5) - 2.5) < 1e-12);
+  CHECK(time_before(looks, 0.8, 3.5) == 3.5);
+  CHECK(time_before(looks, 0.6, 0.5) == 0.5);  // not before the run began
+}
+
+}  // namespace starling::training
