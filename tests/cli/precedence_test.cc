@@ -239,7 +239,8 @@ void check_command(const std::string& path) {
     flags.push_back(option.flag);
     if (!option.is_switch) flags.push_back(option.values[as_flag]);
   }
-  const auto config = [&](Words words, const Words& more, const Environment& variables) {
+  const auto config = [&](Words words, const Words& more, Environment variables) {
+    variables.try_emplace("STARLING_EXPORT", "");  // otherwise the tests' own
     words.insert(words.end(), more.begin(), more.end());
     const Outcome outcome = run(words, variables);
     INFO(outcome.err);
