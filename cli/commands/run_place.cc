@@ -16,7 +16,6 @@ using training::RunFolder;
 using training::Summary;
 
 constexpr int kNumbersMost = 1000;
-constexpr std::size_t kSummaryMost = 64 << 20;  // bytes: 100,000 peers
 
 // What a folder holds, compared with a run that is about to begin.
 struct Held {
@@ -35,7 +34,7 @@ Held look_into(const std::string& path, const training::Experiment& experiment, 
   if (!held.same) return held;
   std::error_code error;
   held.checkpoint = !checkpoint.empty() && std::filesystem::exists(path + "/" + checkpoint, error);
-  const auto written = training::read_text(path + "/summary.json", kSummaryMost);
+  const auto written = training::read_text(path + "/summary.json", training::kLargestSummary);
   if (!written) return held;
   auto summary = training::parse_summary(*written);
   if (summary && summary->mode == mode) held.summary = std::move(*summary);

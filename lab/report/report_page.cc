@@ -227,7 +227,7 @@ std::string accuracy_cell(const std::optional<Spread>& accuracy) {
   return fmt::format("<td>{}{}</td>", percent(accuracy->mean), half);
 }
 
-// Of a group all of whose runs reached the target.
+// REQUIRES: all runs of the group reached the target.
 std::optional<double> time_of(const ReportGroup& group) {
   if (!group.seconds_to_target || group.reached < group.counted.size()) return std::nullopt;
   return group.seconds_to_target->mean;

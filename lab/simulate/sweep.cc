@@ -33,7 +33,6 @@ using training::SweepPoint;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kBetweenWrites = std::chrono::seconds(10);
-constexpr std::size_t kLargestSummary = 64 << 20;  // bytes: 100,000 peers
 constexpr std::size_t kLargestMetrics = std::size_t{1} << 30;
 
 // The columns of results.csv from a summary, after the values of the lists.
@@ -299,7 +298,7 @@ Result<std::vector<std::string>> complete_summaries(const Sweep& sweep, const Sw
     if (options.force || !fs::exists(folder + "/summary.json")) continue;
     const auto experiment =
         training::read_text(folder + "/experiment.toml", training::kLargestExperimentFile);
-    auto summary = training::read_text(folder + "/summary.json", kLargestSummary);
+    auto summary = training::read_text(folder + "/summary.json", training::kLargestSummary);
     if (!experiment) return experiment.error();
     if (!summary) return summary.error();
     if (*experiment != training::to_toml(sweep.points[i].experiment)) {

@@ -37,7 +37,7 @@ struct Cost {
   double fixed = 0, per_sample = 0;  // seconds of real time
 };
 
-// Of a run, from its summary.
+// Reads a run's figures from its summary.
 Cost cost_of(double wall, std::optional<double> training, double samples) {
   const double steps = training.value_or(wall);
   return {std::max(0.0, wall - steps), samples > 0 ? steps / samples : 0};

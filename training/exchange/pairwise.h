@@ -38,7 +38,7 @@ class Clipped : public Pairwise {
 
   // Nothing of a cell is taken before this many of its distances are known: one liar must not set the scale.
   static constexpr std::uint64_t kSeenFirst = 3;
-  // Of a difference beyond this many medians, less than tau is taken: in inverse proportion to its square.
+  // Beyond this many medians, the part that is taken falls with the square of the distance.
   static constexpr double kFar = 4;
   // The most that is taken of the cell's difference now.
   double tau(std::size_t cell) const {
@@ -47,7 +47,7 @@ class Clipped : public Pairwise {
   }
 
  private:
-  // Of a cell's difference of this length, in [0, 1].
+  // The part, in [0, 1], that is taken of a cell's difference with this length.
   double part_to_take(std::size_t cell, double distance) const;
   bool take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) override;
 

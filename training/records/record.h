@@ -75,6 +75,7 @@ struct Summary : RunDescription {
 
 // One JSON object (docs/RESULTS.md) on one line, without a newline.
 std::string to_json(const Summary& summary);
+inline constexpr std::size_t kLargestSummary = 64 << 20;  // bytes of summary.json: 100,000 peers
 // Reads the object. An Error if the text is not one, or a field has another type.
 Result<Summary> parse_summary(const std::string& text);
 
