@@ -129,7 +129,8 @@ TEST_CASE("an all-reduce ends by time, target or Ctrl-C with equal replicas") {
   asked.signal(SIGINT);
   const Outcome outcome = asked.finish();
   CHECK(outcome.exit_code == 130);
-  for (const json& peer : json::parse(outcome.out).at("per_peer")) CHECK(peer.at("state") == "stopped");
+  const json summary = json::parse(outcome.out);
+  for (const json& peer : summary.at("per_peer")) CHECK(peer.at("state") == "stopped");
   check_equal_replicas(folder.file("asked"), 3);
 }
 

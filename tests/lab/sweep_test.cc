@@ -209,7 +209,8 @@ TEST_CASE("results.csv has times to the target that are interpolated between two
   for (auto& point : sweep.points) point.experiment.end.target_accuracy = 0.7;
   const auto outcome = run_all(sweep, options);
   const std::string csv = scratch.read("runs/results.csv");
-  for (const json& it : json::parse(outcome.json).at("runs")) {
+  const json results = json::parse(outcome.json);
+  for (const json& it : results.at("runs")) {
     const double look = it.at("summary").at("seconds_to_target").get<double>();
     const std::string folder = it.at("folder");
     const auto looks = training::looks_in(scratch.read("runs/" + folder + "/metrics.jsonl"));

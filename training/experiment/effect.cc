@@ -43,7 +43,7 @@ constexpr std::array kConditions = {
     Condition{"gossip.outer_rate", has_outer_steps},
     Condition{"gossip.outer_momentum", has_outer_steps},
     Condition{"gossip.consensus_rate", [](const Experiment& e) { return rule_of(e).copies; }},
-    Condition{"gossip.clip", [](const Experiment& e) { return e.gossip.rule == Rule::clipped; }},
+    Condition{"gossip.clip", [](const Experiment& e) { return rule_of(e).clips; }},
     Condition{"gossip.servers", has_servers},
     Condition{"gossip.racks", [](const Experiment& e) { return rule_of(e).racks; }},
     Condition{"gossip.server_rate", has_servers},
