@@ -27,6 +27,12 @@ constexpr std::array<Unit, 6> kTimes{
     {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
 constexpr std::array<Unit, 4> kRates{{{"bit/s", 1}, {"kbit/s", 1e3}, {"Mbit/s", 1e6}, {"Gbit/s", 1e9}}};
 
+std::string fixed(double value, int decimals) {
+  std::array<char, 64> text{};
+  const auto end = std::to_chars(text.begin(), text.end(), value, std::chars_format::fixed, decimals);
+  return end.ec == std::errc{} ? std::string(text.begin(), end.ptr) : format_number(value);
+}
+
 // The character at text[at], and moves `at` behind it; nullopt if the bytes there are not UTF-8.
 std::optional<char32_t> next_character(std::string_view text, std::size_t& at) {
   const auto byte = [&](std::size_t i) -> char32_t {
@@ -119,12 +125,18 @@ Result<double> parse_bandwidth(std::string_view text) {
                "example 1Gbit/s"};
 }
 
-std::string format_time_left(double seconds) {
+std::string format_span(double seconds) {
   const auto [unit, name] = seconds < 100    ? std::pair(1.0, "s")
                             : seconds < 6000 ? std::pair(60.0, "min")
                                              : std::pair(3600.0, "h");
-  return "about " + format_number(std::round(seconds / unit)) + " " + name + " left";
+  return format_number(std::round(seconds / unit)) + " " + name;
 }
+
+std::string format_time_left(double seconds) { return "about " + format_span(seconds) + " left"; }
+
+std::string format_percent(double fraction) { return fixed(100 * fraction, 2) + " %"; }
+
+std::string format_factor(double factor) { return fixed(factor, factor < 9.95 ? 1 : 0) + "x"; }
 
 std::string format_bandwidth(double bits_per_second) {
   const Unit* best = &kRates[0];

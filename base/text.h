@@ -31,8 +31,12 @@ Result<Duration> parse_duration(std::string_view text);
 // In the largest unit up to s that gives a whole number: 20ms, 1500us, 90s.
 std::string format_duration(Duration d);
 
-// An estimate for people: "about 40 s left", "about 3 min left", "about 5 h left".
+// Figures for people, in one form each. A time: "40 s", "3 min", "5 h". An estimate: "about 40 s left". A
+// fraction in percent: "97.20 %". A ratio: "5.5x", "12x".
+std::string format_span(double seconds);
 std::string format_time_left(double seconds);
+std::string format_percent(double fraction);
+std::string format_factor(double factor);
 
 // "1Gbit/s", "10Mbit/s", "56kbit/s", "100bit/s": bits per second, decimal prefixes.
 Result<double> parse_bandwidth(std::string_view text);

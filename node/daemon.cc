@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "node/peer/entropy.h"
 #include "node/peer/front.h"
 #include "node/peer/keeper.h"
+#include "node/peer/namesake.h"
 #include "node/peer/parts.h"
 #include "node/peer/preparation.h"
 #include "node/peer/shutdown.h"
@@ -31,6 +33,8 @@ namespace starling::node {
 namespace {
 
 constexpr std::size_t kEarlyEventsMax = 256;  // kept until the core begins
+// A joiner ends if a namesake shows up within this time after its start; later both stay.
+constexpr Duration kNewcomer = std::chrono::seconds(30);
 
 class Daemon {
  public:
@@ -40,7 +44,8 @@ class Daemon {
         builder_(io_.get_executor()),
         disk_(io_.get_executor()) {}
 
-  PeerOutcome run();
+  // `over`: becomes true when the daemon and its threads are gone.
+  PeerOutcome run(std::shared_ptr<const std::atomic<bool>> over);
 
  private:
   // ---- setting up ----
@@ -61,6 +66,7 @@ class Daemon {
   void take_events();
   void arm_timer();
   void tick();
+  void look_for_namesake();
   void report_steps();
   void lose_device(const std::string& why);
   void leave();
@@ -96,6 +102,7 @@ class Daemon {
   Front front_{parts_, teller_, [this] { leave(); }};
   std::deque<gossip::Event> events_;
   bool driving_ = false;  // take_events() is on the stack
+  PeerId namesake_{};     // the latest that was reported
   std::atomic<bool> steps_posted_{false};
 
   // Last, so that their threads, which use the members above, end first.
@@ -204,7 +211,7 @@ void Daemon::prepared() {
   drive(gossip::Prepared{std::move(*rules), parts_.replica->devices()});
 }
 
-PeerOutcome Daemon::run() {
+PeerOutcome Daemon::run(std::shared_ptr<const std::atomic<bool>> over) {
   if (const Status done = set_up(); !done) return {2, done.error().message};
   teller_.manager().ready(listening_text());
   process_.start({.leave = [this] { leave(); },
@@ -218,7 +225,7 @@ PeerOutcome Daemon::run() {
     asio::post(io_, [this] { start_core(std::nullopt); });
   }
   run_io();
-  shutdown_.end_process_soon();
+  shutdown_.end_process_soon(std::move(over));
   return shutdown_.outcome();
 }
 
@@ -275,9 +282,23 @@ void Daemon::arm_timer() {
 
 void Daemon::tick() {
   if (parts_.life == PeerLife::ending) return;
+  if (parts_.is_running()) look_for_namesake();
   teller_.tick();
   front_.tick();
   keeper_.checkpoint_if_due();
+}
+
+// A member whose name others know must not be shut out by one that takes it, so only a newcomer gives way.
+void Daemon::look_for_namesake() {
+  const auto namesake = find_namesake(parts_.core->view().membership);
+  if (!namesake || namesake->id == namesake_) return;
+  namesake_ = namesake->id;
+  const bool newcomer = !parts_.options.join.empty() && !parts_.resumed && parts_.now() < Instant{kNewcomer};
+  if (newcomer && namesake->began_before && parts_.life < PeerLife::settling) {
+    shutdown_.refuse(namesake->sentence);
+    return leave();
+  }
+  parts_.events.say(spdlog::level::warn, "namesake", namesake->sentence, namesake->id);
 }
 
 void Daemon::report_steps() {
@@ -313,10 +334,10 @@ void Daemon::act(const gossip::StartTraining& start) {
     return teller_.begin_serving();
   }
   const training::Experiment& run = parts_.experiment;
-  parts_.events.say(
-      spdlog::level::info, "training",
-      fmt::format("training begins: {} parameters, {} workers, batches of {}, on {}", parameters,
-                  run.training.workers, run.training.batch_size, parts_.replica->devices()));
+  parts_.events.say(spdlog::level::info, "training",
+                    fmt::format("training begins: {} parameters, {} {}, batches of {}, on {}", parameters,
+                                run.training.workers, run.training.workers == 1 ? "worker" : "workers",
+                                run.training.batch_size, parts_.replica->devices()));
   if (const std::string warning = training::warning_of_workers(run); !warning.empty())
     spdlog::warn("{}", warning);
   if (!process_.is_launched()) {
@@ -383,6 +404,11 @@ void Daemon::act(const gossip::Rewired& rewired) {
 
 }  // namespace
 
-PeerOutcome run_peer(const PeerOptions& options) { return Daemon(options).run(); }
+PeerOutcome run_peer(const PeerOptions& options) {
+  const auto over = std::make_shared<std::atomic<bool>>(false);
+  PeerOutcome outcome = Daemon(options).run(over);
+  *over = true;
+  return outcome;
+}
 
 }  // namespace starling::node

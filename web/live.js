@@ -9,13 +9,14 @@
   const POINTS = 1024, EVENTS = 256;
 
   // ---- received data ----
-  let points = [], events = [], status = {}, members = [], seconds = 0, topology = null;
+  let points = [], events = [], status = {}, members = [], earlier = 0, seconds = 0, topology = null;
   let anew = true;           // the next events are the first of a new connection
 
   // ---- the connection's state ----
   let source = null, connected = false, failures = 0, heardAt = 0, retry = 0;
   let excuse = "";  // the peer's reason for rejecting the stream, such as that it is still loading
 
+  const simulated = () => status.device === "simulated";
   const known = (x) => x !== null && x !== undefined;
   const put = (element, words) => { if (element.textContent !== words) element.textContent = words; };
 
@@ -64,7 +65,7 @@
     fact("Model and data", () => [status.model || "–", status.data ? `on ${status.data}` : ""]),
     fact("Topology", () => [(topology && topology.topology) || status.topology || "–", topology && known(topology.spectral_gap) ? `gap ${digits(topology.spectral_gap)}` : ""]),
     fact("Rule", () => [status.rule || "–", status.payload || ""]),
-    fact("Phase", () => [!connected && /\bloading\b/.test(excuse) ? "loading" : status.paused ? "paused" : status.phase || "–", or(status.steps, (x) => `step ${whole(x)}`)]),
+    fact("State", () => [!connected && /\bloading\b/.test(excuse) ? "loading" : status.condition || "–", or(status.steps, (x) => `step ${whole(x)}`)]),
     fact("Device", () => [status.device || "–", or(status.samples_per_second, (x) => `${count(x)} samples/s`)]),
     fact("Loss", () => [steady(status.loss), known(status.learning_rate) ? `rate ${digits(status.learning_rate)}` : ""]),
     fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), known(status.accuracy) && known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""]),
@@ -91,28 +92,31 @@
       const both = `${value} ${aside}`.trim();
       if (f.box.title !== both) f.box.title = both;
     }
-    const over = status.phase === "finished";
+    put($("situation"), status.situation || "\u00a0");
+    const over = status.condition === "finished" || status.condition === "leaving";
     $("pause").disabled = !connected || over;
     $("leave").disabled = !connected || over;
     $("rewire").disabled = !connected || over || !status.topology;
     put($("pause"), status.paused ? "Resume" : "Pause");
+    for (const id of ["pause", "leave", "rewire"]) $(id).hidden = simulated();  // a simulation takes no commands
   };
 
   // ---- members that need attention ----
   const groups = { slow: (m) => m.state !== "left" && m.state !== "failed" && m.slowdown >= Net.SLOW, silent: (m) => m.state === "suspect" || m.state === "failed", left: (m) => m.state === "left", all: () => true };
   const drawMarked = () => {
     const slow = members.filter(groups.slow).sort((a, b) => b.slowdown - a.slowdown), of = (state) => members.filter((m) => m.state === state).sort((a, b) => byName(a.name, b.name));
-    const failed = of("failed"), suspect = of("suspect"), shut = of("quarantined");
+    const failed = of("failed"), suspect = of("suspect"), shut = of("quarantined"), paused = members.filter((m) => m.condition === "paused");
     const names = (list, tell = (m) => m.name) => list.slice(0, 3).map((m) => escape(tell(m))).join(", ") + (list.length > 3 ? ` and ${list.length - 3} more` : "");
     const words = [
       slow.length && `<b>▲ slow:</b> ${names(slow, (m) => `${m.name} (${digits(m.slowdown, 2)}×)`)}`,
       failed.length && `<b>× failed:</b> ${names(failed)}`,
       suspect.length && `<b class="warn">◆ suspect:</b> ${names(suspect)}`,
       shut.length && `<b class="warn">■ quarantined:</b> ${names(shut)}`,
+      paused.length && `<b>‖ paused:</b> ${names(paused)}`,
     ].filter(Boolean).join(" &nbsp; ") || (members.length ? "all members are healthy" : "");
     if (drawMarked.last !== words) $("marked").innerHTML = drawMarked.last = words;
     // Text for screen readers: names only, because figures change every second.
-    put($("aloud"), [["slow", slow], ["failed", failed], ["suspect", suspect], ["quarantined", shut]].filter(([, list]) => list.length)
+    put($("aloud"), [["slow", slow], ["failed", failed], ["suspect", suspect], ["quarantined", shut], ["paused", paused]].filter(([, list]) => list.length)
       .map(([what, list]) => `${what}: ${list.slice(0, 3).map((m) => m.name).join(", ")}${list.length > 3 ? ` and ${list.length - 3} more` : ""}`).join("; "));
   };
 
@@ -129,7 +133,7 @@
     graph.tell();
     const t = topology || { topology: "", members: [], edges: [] };
     const many = (n, one, more) => `${whole(n)} ${n === 1 ? one : more}`;
-    const kinds = ["slow", "suspect", "failed", "quarantined"].map((k) => [k, members.filter((m) => Net.kindOf(m) === k).length]).filter(([, n]) => n > 0);
+    const kinds = ["slow", "suspect", "failed", "quarantined", "paused"].map((k) => [k, members.filter((m) => Net.kindOf(m) === k).length]).filter(([, n]) => n > 0);
     put(document.querySelector("#graph figcaption"), t.topology ? `${many(t.members.length, "member trains", "members train")}, ${many(t.edges.length, "link", "links")}` +
       (known(t.contraction) ? `; factor per exchange${t.contraction_is_bound ? " at most" : ""} ${digits(t.contraction, 4)} of the squared disagreement.` : ".") : "");
     const label = t.topology ? `${t.topology}: ${many(t.members.length, "member", "members")}, ${many(t.edges.length, "link", "links")}, ` +
@@ -182,13 +186,13 @@
     };
     const latest = [...events].reverse();
     if (latest.length === listed.length && latest.every((e, k) => e.number === listed[k])) return;
-    const there = new Set(listed), at = list.scrollTop, high = list.scrollHeight;
+    const there = new Set(listed), view = $("events-view"), at = view.scrollTop, high = view.scrollHeight;
     if (listed.length === 0 || !latest.some((e) => there.has(e.number))) {
       list.replaceChildren(...latest.map(item));
     } else {
       list.prepend(...latest.filter((e) => !there.has(e.number)).map(item));
       while (list.children.length > latest.length) list.lastChild.remove();
-      if (at > 4) list.scrollTop = at + list.scrollHeight - high;  // keep the reader's scroll position
+      if (at > 4) view.scrollTop = at + view.scrollHeight - high;  // keep the reader's scroll position
     }
     listed = latest.map((e) => e.number);
   };
@@ -256,23 +260,22 @@
   $("log-loss").onchange = drawPlots;
 
   // ---- the table ----
-  const MARKS = { alive: "●", suspect: "◆", failed: "×", left: "○", quarantined: "■" };
+  const MARKS = { suspect: "◆", failed: "×", left: "○", quarantined: "■", paused: "‖", joining: "○", finished: "○" };
   const byName = new Intl.Collator("en", { numeric: true }).compare;
   const names = new Map();  // id -> name
   const columns = [
-    { key: "name", title: "Member", wide: 15, text: true, sort: (m) => m.name },
-    { key: "state", title: "State", wide: 11, text: true, sort: (m) => m.state, show: (m) => [m.state, m.state] },
+    { key: "name", title: "Member", wide: 18, text: true, sort: (m) => m.name },
+    { key: "state", title: "State", wide: 12, text: true, sort: (m) => m.condition, show: (m) => [m.condition, m.state] },
     { key: "speed", title: "Samples/s", wide: 9.5, sort: (m) => m.samples_per_second, show: (m) => [or(m.samples_per_second, count)] },
     { key: "slowdown", title: "Slowdown", wide: 9.5, sort: (m) => m.slowdown, show: (m) => [or(m.slowdown, (x) => `${groups.slow(m) ? "▲ " : ""}${x >= 10 ? Math.round(x) : x.toFixed(1)}×`), groups.slow(m) ? "slow" : ""] },
     { key: "loss", title: "Loss", wide: 8, sort: (m) => m.loss, show: (m) => [steady(m.loss)] },
     { key: "staleness", title: "Staleness", wide: 9.5, sort: (m) => m.staleness, show: (m) => [or(m.staleness, (x) => x.toFixed(1))] },
     { key: "steps", title: "Steps", wide: 8.5, sort: (m) => m.steps, show: (m) => [whole(m.steps)] },
-    { key: "partner", title: "Partner", wide: 9, text: true, sort: (m) => names.get(m.partner) || null, show: (m) => [m.partner ? names.get(m.partner) || m.partner.slice(0, 8) : "–"] },
+    { key: "partner", title: "Partner", wide: 12, text: true, sort: (m) => names.get(m.partner) || null, show: (m) => [m.partner ? names.get(m.partner) || m.partner.slice(0, 8) : "–"] },
     { key: "heard", title: "Last seen", wide: 10.5, sort: (m) => (m.this_peer ? -1 : m.last_heard_seconds), show: (m) => [m.this_peer ? "here" : known(m.last_heard_seconds) ? since(m.last_heard_seconds) : "never"] },
-    { key: "phase", title: "Phase", wide: 9, text: true, sort: (m) => (m.paused ? "paused" : m.phase), show: (m) => [m.paused ? "paused" : m.phase || "–"] },
-    { key: "device", title: "Device", wide: 9, text: true, sort: (m) => m.device, show: (m) => [m.device || "–"] },
+    { key: "device", title: "Device", wide: 11, text: true, sort: (m) => m.device, show: (m) => [m.device || "–"] },
   ];
-  const SETTLED = ["name", "state", "phase", "device"];  // columns whose order rarely changes
+  const SETTLED = ["name", "state", "device"];  // columns whose order rarely changes
   let order = { key: "name", down: false }, sortedAt = 0;
   const rows = new Map();  // id -> { tr, cells, shown }
   const body = document.querySelector("#table tbody");
@@ -310,7 +313,7 @@
   };
   // For rows that are out of sight only the status columns are updated at once; the rest is updated with every fifth redraw or
   // when the row scrolls into view. Laying out thousands of changed numbers per second dominates the browser's work otherwise.
-  const inSight = new Set(), AT_ONCE = ["state", "phase", "device", "slowdown"];
+  const inSight = new Set(), AT_ONCE = ["state", "device", "speed", "slowdown"];
   let drawings = 0;
   const watch = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
@@ -336,7 +339,7 @@
       const [words, kind = ""] = c.show(m), now = words + "\n" + kind;
       if (row.shown[k] === now) return;
       row.shown[k] = now;
-      if (c.key === "state") row.cells[k].innerHTML = `<span class="mark" aria-hidden="true">${MARKS[m.state] || "●"}</span>${escape(words)}`;
+      if (c.key === "state") row.cells[k].innerHTML = `<span class="mark" aria-hidden="true">${MARKS[m.condition] || "●"}</span>${escape(words)}`;
       else if (row.cells[k].firstChild) row.cells[k].firstChild.data = words;
       else row.cells[k].textContent = words;
       row.cells[k].className = (c.text ? "text " : "") + kind;
@@ -358,7 +361,7 @@
     names.clear();
     for (const m of members) names.set(m.id, m.name);
     const group = document.querySelector("input[name=show]:checked").value, words = $("filter").value.trim().toLowerCase();
-    const has = (m) => groups[group](m) && (!words || [m.name, m.address, m.state, m.phase, m.device, m.id].some((t) => (t || "").toLowerCase().includes(words)));
+    const has = (m) => groups[group](m) && (!words || [m.name, m.address, m.condition, m.device, m.id].some((t) => (t || "").toLowerCase().includes(words)));
     const wanted = members.filter(has);
     for (const [id, row] of rows) if (!names.has(id)) { watch.unobserve(row.tr); row.tr.remove(); rows.delete(id); inSight.delete(id); }
     ++drawings;
@@ -383,7 +386,8 @@
       const sort = columns[k].key === order.key ? (order.down ? "descending" : "ascending") : "none";
       if (th.getAttribute("aria-sort") !== sort) th.setAttribute("aria-sort", sort);
     });
-    put($("shown"), wanted.length === members.length ? `${whole(members.length)} ${members.length === 1 ? "member" : "members"}` : `${whole(wanted.length)} of ${whole(members.length)} members`);
+    const folded = earlier > 0 ? `, ${whole(earlier)} earlier ${earlier === 1 ? "life" : "lives"} not shown` : "";
+    put($("shown"), (wanted.length === members.length ? `${whole(members.length)} ${members.length === 1 ? "member" : "members"}` : `${whole(wanted.length)} of ${whole(members.length)} members`) + folded);
     for (const input of document.querySelectorAll("input[name=show]")) {
       const n = members.filter(groups[input.value]).length;
       put(input.nextSibling, input.value === "all" || n === 0 ? input.value : `${input.value} ${whole(n)}`);
@@ -453,7 +457,7 @@
     if (source) source.close();
     source = null;
     if (connected || failures === 0) lose.since = new Date();
-    const lost = () => tell("lost", status.phase === "finished" ? "finished and offline" : members.length ? `disconnected since ${lose.since.toLocaleTimeString("en-GB")}, retrying` : "disconnected, retrying");
+    const lost = () => tell("lost", status.condition === "finished" ? "finished and offline" : members.length ? `disconnected since ${lose.since.toLocaleTimeString("en-GB")}, retrying` : "disconnected, retrying");
     if (connected) lost();
     connected = false;
     drawHead();
@@ -488,11 +492,13 @@
       soon();
     });
     on("state", (it) => {
-      ({ status, members, seconds } = it);
-      const losses = members.map((m) => (m.state === "alive" ? m.loss : null)).filter(known).sort((a, b) => a - b);
+      ({ status, seconds } = it);
+      members = it.members.filter((m) => !m.earlier_life);
+      earlier = it.members.length - members.length;
+      const losses = members.map((m) => (m.condition === "training" ? m.loss : null)).filter(known).sort((a, b) => a - b);
       remember(it.point && { ...it.point, median_loss: losses.length > 1 ? losses[losses.length >> 1] : null });
       graph.setMembers(members);
-      if (!connected) { connected = true; failures = 0; excuse = ""; tell("live", "live"); }
+      if (!connected) { connected = true; failures = 0; excuse = ""; tell("live", "live"); if (!simulated()) Try.connected(); }
       soon();
     });
     source.onerror = lose;
@@ -531,13 +537,14 @@
   });
   $("token-cancel").onclick = () => $("token").close("");
   // Sends a command; returns the reason for a failure, or an empty text.
-  const command = async (what, body) => {
+  const command = async (what, body, take = async () => {}) => {
     try {
       for (let words = token; ;) {
         const headers = { "Content-Type": "application/json", ...(words && { Authorization: `Bearer ${words}` }) };
         const answer = await fetch(`api/v1/${what}`, { method: "POST", headers, body: JSON.stringify(body) });
         if (answer.ok) {
           if (words !== token) keep(words);
+          await take(answer);
           return "";
         }
         if (answer.status !== 401) {
@@ -552,6 +559,12 @@
     } catch {
       return "Not sent: no connection to the peer.";
     }
+  };
+  // What a command returns besides success, for the part of the page that tries the model.
+  const request = async (what, body, read) => {
+    let got = null;
+    const wrong = await command(what, body, async (answer) => { got = await read(answer); });
+    return { got, wrong };
   };
   const ask = async (what) => {
     problem("");
@@ -574,6 +587,7 @@
   };
   $("sure").onclose = () => { if ($("sure").returnValue === "leave") ask("leave"); $("sure").returnValue = ""; };
 
+  Try.begin({ request, put, escape, percent, name: () => status.name || "model" });
   drawKeys();
   drawAll();
   drawnAt = -Infinity;  // draw the first state immediately

@@ -7,14 +7,21 @@ const Net = (() => {
   const LABELED = 40;  // up to this number of members, all names are shown
 
   // The marker of a member.
-  const kindOf = (m) => (m.state !== "alive" ? m.state : m.slowdown >= SLOW ? "slow" : "alive");
+  const kindOf = (m) => {
+    if (m.state !== "alive") return m.state;
+    if (m.condition === "paused") return "paused";
+    if (m.condition !== "training" && m.condition !== "settling") return "resting";
+    return m.slowdown >= SLOW ? "slow" : "alive";
+  };
+  const isMarked = (m) => !["alive", "resting"].includes(kindOf(m));
+  const HOLLOW = ["paused", "resting", "left"];
   const colorOf = (kind, c, m) => {
     if (kind === "failed" || kind === "slow") return c.slow[4];
     if (kind === "suspect" || kind === "quarantined") return c.colors[4];
     if (kind === "left") return c.axis;
     return m && m.slowdown >= 1.25 ? c.slow[m.slowdown >= 1.75 ? 2 : 1] : c.colors[0];
   };
-  // The outline of a marker; filled except for failed and left members.
+  // The outline of a marker; filled except for failed members and those in HOLLOW.
   const trace = (pen, kind, x, y, r) => {
     pen.beginPath();
     if (kind === "failed") {
@@ -27,6 +34,7 @@ const Net = (() => {
       pen.rect(x - r, y - r, 2 * r, 2 * r);
     } else {
       pen.arc(x, y, r, 0, 7);
+      if (kind === "paused") for (const dx of [-0.3 * r, 0.3 * r]) { pen.moveTo(x + dx, y - 0.45 * r); pen.lineTo(x + dx, y + 0.45 * r); }
     }
   };
   const path = {  // the same in SVG, for the legend
@@ -35,12 +43,16 @@ const Net = (() => {
     suspect: '<path d="M9 .5L14.5 6L9 11.5L3.5 6Z" fill="COLOR"/>',
     failed: '<path d="M5 2L13 10M13 2L5 10" stroke="COLOR" stroke-width="2.4"/>',
     quarantined: '<path d="M5 2H13V10H5Z" fill="COLOR"/>',
+    paused: '<circle cx="9" cy="6" r="4.6" fill="none" stroke="COLOR" stroke-width="1.6"/><path d="M7.5 4V8M10.5 4V8" stroke="COLOR" stroke-width="1.4"/>',
+    resting: '<circle cx="9" cy="6" r="4" fill="none" stroke="COLOR" stroke-width="1.8"/>',
+    left: '<circle cx="9" cy="6" r="4" fill="none" stroke="COLOR" stroke-width="1.8"/>',
   };
+  const WORDS = { alive: "training", resting: "joining or finished" };
   const keys = () => {
     const c = theme();
     const key = (shape, words) => `<li><svg viewBox="0 0 18 12" aria-hidden="true">${shape}</svg>${words}</li>`;
     const line = (color, width) => `<path d="M1 6H17" stroke="${color}" stroke-width="${width}"/>`;
-    return ["alive", "slow", "suspect", "failed", "quarantined"].map((k) => key(path[k].replace("COLOR", colorOf(k, c)), k)).join("") +
+    return Object.keys(path).map((k) => key(path[k].replaceAll("COLOR", colorOf(k, c)), WORDS[k] || k)).join("") +
       key(line(c.quiet, 1), "may exchange") + key(line(c.exchanging, 2.4), "new or running exchange");
   };
 
@@ -275,10 +287,10 @@ const Net = (() => {
       this.drawn = this.members.filter((m) => this.places.has(m.id));
       const n = this.drawn.length, r = Math.max(2.6, Math.min(9, (2 * Math.PI * this.reach) / n / 3.2));
       // Marked members are drawn last, on top.
-      const order = [...this.drawn].sort((a, b) => (kindOf(a) !== "alive" || a.this_peer) - (kindOf(b) !== "alive" || b.this_peer));
+      const order = [...this.drawn].sort((a, b) => (isMarked(a) || a.this_peer) - (isMarked(b) || b.this_peer));
       for (const m of order) {
-        const kind = kindOf(m), [x, y] = this.spot(this.places.get(m.id)), own = kind === "alive" ? r : Math.max(r, 5.5);
-        const hollow = kind === "alive" && (m.paused || (m.phase !== "training" && m.phase !== "settling"));
+        const kind = kindOf(m), [x, y] = this.spot(this.places.get(m.id)), own = isMarked(m) ? Math.max(r, 5.5) : r;
+        const hollow = HOLLOW.includes(kind);
         trace(pen, kind, x, y, own);
         pen.fillStyle = hollow ? c.page : colorOf(kind, c, m);
         pen.strokeStyle = kind === "failed" || hollow ? colorOf(kind, c, m) : c.page;
@@ -297,7 +309,7 @@ const Net = (() => {
       pen.textBaseline = "middle";
       pen.lineJoin = "round";
       for (const m of [...order].reverse()) {
-        const marked = kindOf(m) !== "alive";
+        const marked = isMarked(m);
         if (many && !marked && !m.this_peer && m.id !== this.at) continue;
         const at = this.places.get(m.id), [x, y] = this.spot(at), far = Math.hypot(...at) || 1;
         pen.font = `${marked || m.this_peer ? "600 " : ""}${many ? 11.5 : 12.5}px ${FONT}`;
@@ -339,7 +351,7 @@ const Net = (() => {
       if (this.tip.hidden) return;
       const [x] = this.spot(this.places.get(m.id));
       const degree = this.topology.edges.filter(([a, b]) => this.topology.members[a] === m.id || this.topology.members[b] === m.id).length;
-      const words = [[m.state, m.paused ? "paused" : m.phase].filter(Boolean).join(", ")];
+      const words = [m.condition];
       if (m.samples_per_second !== null) words.push(`${count(m.samples_per_second)} samples/s`);
       if (m.slowdown >= 1.25) words.push(`${digits(m.slowdown, 2)}× slower than the median`);
       if (degree > 0) words.push(`${degree} ${degree === 1 ? "link" : "links"}`);

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <optional>
 
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/named_files.h"
 #include "cli/commands/secrets.h"
@@ -23,7 +25,10 @@ namespace starling::cli {
 namespace {
 
 // The text for people; an Error if the answer is not a peer's.
-using Show = Result<std::string> (*)(const std::string& json);
+using Show = std::function<Result<std::string>(const std::string& json)>;
+
+constexpr std::size_t kShownId = 8;  // digits of an id that tell members apart in a table
+constexpr std::size_t kShownName = 80;
 
 std::string not_a_peer(const Address& at) {
   return to_string(at) + " is not a Starling peer's --http address";
@@ -83,18 +88,23 @@ std::vector<Flag> post_flags() {
           kJsonFlag};
 }
 
-int ask(Arguments arguments, const std::string& method, const std::string& path, Show show,
+int ask_at(const Arguments& arguments, const AskedPeer& peer, const std::string& method,
+           const std::string& path, const Show& show, const std::string& body = "") {
+  const auto token = read_token(arguments);
+  if (!token) return refuse(arguments, token.error());
+  const auto answer = body_of(peer, node::http_request(peer.at, method, path, body, *token));
+  if (!answer) return fail(arguments, answer.error());
+  const auto shown = show(*answer);
+  if (!shown) return fail(arguments, not_a_peer(peer.at) + ": " + shown.error().message);
+  return print_out(arguments.has("--json") ? *answer : *shown);
+}
+
+int ask(Arguments arguments, const std::string& method, const std::string& path, const Show& show,
         const std::string& body = "") {
   if (method == "POST") add_environment(arguments, post_flags());
   const auto peer = peer_to_ask(arguments);
   if (!peer) return refuse(arguments, peer.error());
-  const auto token = read_token(arguments);
-  if (!token) return refuse(arguments, token.error());
-  const auto answer = body_of(*peer, node::http_request(peer->at, method, path, body, *token));
-  if (!answer) return fail(arguments, answer.error());
-  const auto shown = show(*answer);
-  if (!shown) return fail(arguments, not_a_peer(peer->at) + ": " + shown.error().message);
-  return print_out(arguments.has("--json") ? *answer : *shown);
+  return ask_at(arguments, *peer, method, path, show, body);
 }
 
 std::string seconds(const std::optional<double>& value) {
@@ -102,18 +112,34 @@ std::string seconds(const std::optional<double>& value) {
   return *value < 0.1 ? fmt::format("{:.3g} ms", *value * 1000) : fmt::format("{:.1f} s", *value);
 }
 
-Result<std::string> members_text(const std::string& json) {
+Result<std::string> members_table(const std::string& json, bool all) {
   const auto members = node::parse_members(json);
   if (!members) return members.error();
   std::vector<std::vector<std::string>> rows = {
-      {"member", "address", "state", "phase", "steps", "samples", "last heard", "round trip"}};
+      {"member", "id", "address", "state", "steps", "samples", "samples/s", "slowdown", "last heard"}};
+  std::size_t hidden = 0;
   for (const node::MemberStatus& member : *members) {
-    rows.push_back({member.name, member.address, member.state, member.phase, std::to_string(member.steps),
-                    std::to_string(member.samples),
-                    member.this_peer ? "itself" : seconds(member.last_heard_seconds),
-                    seconds(member.round_trip_seconds)});
+    if (member.earlier_life && !all) {
+      ++hidden;
+      continue;
+    }
+    const auto slowdown = member.slowdown ? format_factor(*member.slowdown) : "-";
+    rows.push_back({member.name, member.id.substr(0, kShownId), member.address, condition(member),
+                    std::to_string(member.steps), std::to_string(member.samples),
+                    or_dash(member.samples_per_second, "{:.0f}"), slowdown,
+                    member.this_peer ? "itself" : seconds(member.last_heard_seconds)});
   }
-  return aligned(rows, 4);
+  std::string text = aligned(rows, 4);
+  if (hidden > 0)
+    text +=
+        fmt::format("{} earlier {} of these members {} hidden; --all shows {}\n", hidden,
+                    hidden == 1 ? "life" : "lives", hidden == 1 ? "is" : "are", hidden == 1 ? "it" : "them");
+  return text;
+}
+
+int list_members(const Arguments& arguments) {
+  return ask(arguments, "GET", "/api/v1/members",
+             [all = arguments.has("--all")](const std::string& json) { return members_table(json, all); });
 }
 
 Result<std::string> status_text(const std::string& json) {
@@ -121,21 +147,24 @@ Result<std::string> status_text(const std::string& json) {
   if (!status) return status.error();
   std::string text;
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "{} at {}, swarm '{}', starling {}\n", status->name, status->address, status->swarm,
-                 status->version);
-  fmt::format_to(out, "phase      {}", status->phase);
+  fmt::format_to(out, "{} ({}){}, swarm '{}', starling {}\n", status->name, status->id.substr(0, kShownId),
+                 status->address.empty() ? "" : " at " + status->address, status->swarm, status->version);
+  if (!status->situation.empty()) fmt::format_to(out, "{}\n", status->situation);
+  fmt::format_to(out, "state      {}", status->condition.empty() ? status->phase : status->condition);
   if (!status->model.empty()) fmt::format_to(out, ", {} on {}", status->model, status->data);
   if (!status->device.empty()) fmt::format_to(out, ", device {}", status->device);
   if (!status->topology.empty()) fmt::format_to(out, ", topology {}", status->topology);
   fmt::format_to(out, ", up {:.1f} s\n", status->uptime_seconds);
-  fmt::format_to(out, "training   {} steps, {} samples, {:.0f} samples/s, loss {}, learning rate {}\n",
+  fmt::format_to(out, "training   {} steps, {} samples, {:.0f} samples/s, loss {}, accuracy {}\n",
                  status->steps, status->samples, status->samples_per_second.value_or(0),
-                 or_dash(status->loss, "{:.4f}"), or_dash(status->learning_rate, "{:.4g}"));
+                 or_dash(status->loss, "{:.4f}"), status->accuracy ? format_percent(*status->accuracy) : "-");
+  fmt::format_to(out, "rate       learning rate {}\n", or_dash(status->learning_rate, "{:.4g}"));
   if (status->device_spread)
     fmt::format_to(out, "devices    distance of their replicas from the mean: {:.3g}\n",
                    *status->device_spread);
-  fmt::format_to(out, "swarm      {} live members of {} known, {} samples\n", status->members_live,
-                 status->members_known, status->swarm_samples);
+  fmt::format_to(out, "swarm      {} live {} of {} known, {} samples\n", status->members_live,
+                 status->members_live == 1 ? "member" : "members", status->members_known,
+                 status->swarm_samples);
   const auto& exchanges = status->exchanges;
   fmt::format_to(out, "exchanges  {} begun, {} completed, {} aborted, {} rejected; {} answered\n",
                  exchanges.begun, exchanges.completed, exchanges.aborted, exchanges.rejected,
@@ -145,21 +174,66 @@ Result<std::string> status_text(const std::string& json) {
   fmt::format_to(out, "links      {} and {} bulk, {} sent, {} received\n", status->links.open,
                  status->links.bulk_open, format_bytes(status->bytes_sent),
                  format_bytes(status->bytes_received));
-  fmt::format_to(out, "process    {} of memory, timers {:.3g} ms late\n", format_bytes(status->memory_bytes),
-                 status->loop_lag_seconds * 1000);
+  fmt::format_to(out, "process    {} of memory, timers {:.3g} ms late\n",
+                 format_bytes(status->process.memory_bytes), status->process.loop_lag_seconds * 1000);
   return text;
 }
 
-Result<std::string> leave_text(const std::string& json) {
+Result<std::string> leave_text(const std::string& who, const std::string& json) {
   if (!node::is_leaving(json)) return Error{"unexpected answer"};
-  return std::string("the peer leaves its swarm\n");
+  return who + " leaves its swarm\n";
 }
 
-Result<std::string> paused_text(const std::string& json) {
-  if (json == node::paused_json(true))
-    return std::string("the peer is paused; `starling resume` resumes it\n");
-  if (json == node::paused_json(false)) return std::string("the peer resumes training\n");
+Result<std::string> paused_text(const std::string& who, const std::string& json) {
+  if (json == node::paused_json(true)) return who + " is paused; `starling resume` resumes it\n";
+  if (json == node::paused_json(false)) return who + " resumes training\n";
   return Error{"unexpected answer"};
+}
+
+// The --http address of the live member with this name or beginning of an id, as the asked peer knows it.
+Result<AskedPeer> find_member(const AskedPeer& asked, const std::string& name) {
+  const auto body = get(asked, "/api/v1/members");
+  if (!body) return body.error();
+  const auto members = node::parse_members(*body);
+  if (!members) return Error{not_a_peer(asked.at)};
+  std::vector<const node::MemberStatus*> found;
+  std::vector<std::string> others;
+  for (const node::MemberStatus& member : *members) {
+    if (member.state == "failed" || member.state == "left") continue;
+    if (member.name == name || (name.size() >= kShownId && member.id.starts_with(name)))
+      found.push_back(&member);
+    others.push_back(member.name);
+  }
+  const std::string at = to_string(asked.at);
+  if (found.empty())
+    return Error{fmt::format("the peer at {} knows no live member '{}'; it knows {}", at,
+                             name.substr(0, kShownName), one_of(others))};
+  if (found.size() > 1)
+    return Error{fmt::format("{} live members are called '{}'; give the id of one, {} or {}", found.size(),
+                             name, found[0]->id, found[1]->id)};
+  const node::MemberStatus& member = *found.front();
+  if (member.this_peer) return asked;
+  if (const auto page = Address::parse(member.http)) return AskedPeer{*page};
+  return Error{
+      fmt::format("{} serves no HTTP that others can reach; start it with --http ADDR:PORT and "
+                  "--token-file FILE, or send the command on its own machine",
+                  member.name)};
+}
+
+using Tell = Result<std::string> (*)(const std::string& who, const std::string& json);
+
+// An order to the peer at --at, or to the member of its swarm that NAME names.
+int order(Arguments arguments, const std::string& what, Tell tell) {
+  add_environment(arguments, post_flags());
+  auto peer = peer_to_ask(arguments);
+  if (!peer) return refuse(arguments, peer.error());
+  const auto name = arguments.get("NAME");
+  if (name) {
+    peer = find_member(*peer, *name);
+    if (!peer) return fail(arguments, peer.error());
+  }
+  return ask_at(arguments, *peer, "POST", "/api/v1/" + what,
+                [&](const std::string& json) { return tell(name.value_or("the peer"), json); });
 }
 
 Result<std::string> topology_text(const std::string& json) {
@@ -187,16 +261,21 @@ int set_log_level(const Arguments& arguments) {
   return ask(arguments, "POST", "/api/v1/log-level", log_level_text, body);
 }
 
-Command ask_command(const std::string& name, const char* summary, const std::string& method, Show show) {
-  return {name,
-          summary,
-          {},
-          method == "GET" ? std::vector<Flag>{at_flag(), kJsonFlag} : post_flags(),
-          [=](const Arguments& arguments) { return ask(arguments, method, "/api/v1/" + name, show); },
-          "starling " + name + " --at " + kDefaultAt};
+Command order_command(const std::string& name, const char* summary, Tell tell) {
+  return {
+      name,
+      summary,
+      {{"NAME", "another member of its swarm, by name or id; needs that member's --http and token", false}},
+      post_flags(),
+      [=](const Arguments& arguments) { return order(arguments, name, tell); },
+      "starling " + name + "\nstarling " + name + " north --at 10.0.0.7:7180 --token-file token"};
 }
 
 }  // namespace
+
+std::string condition(const node::MemberStatus& member) {
+  return member.condition.empty() ? node::condition_of(member) : member.condition;
+}
 
 Flag at_flag() {
   return {.name = "--at",
@@ -246,21 +325,31 @@ Command topology_set_command() {
 }
 
 std::vector<Command> query_commands() {
-  return {ask_command("members", "list the swarm's members as a running peer sees them", "GET", members_text),
-          ask_command("status", "print the state of a running peer", "GET", status_text)};
+  return {{"members",
+           "list the swarm's members as a running peer sees them",
+           {},
+           {at_flag(), {"--all", "", "also earlier lives of members that came back"}, kJsonFlag},
+           list_members,
+           std::string("starling members --at ") + kDefaultAt},
+          {"status",
+           "print the state of a running peer",
+           {},
+           {at_flag(), kJsonFlag},
+           [](const Arguments& arguments) { return ask(arguments, "GET", "/api/v1/status", status_text); },
+           std::string("starling status --at ") + kDefaultAt}};
 }
 
 std::vector<Command> order_commands() {
-  return {ask_command("leave", "tell a running peer to leave its swarm in order", "POST", leave_text),
-          ask_command("pause", "pause a running peer: it makes no steps but answers exchanges", "POST",
-                      paused_text),
-          ask_command("resume", "resume a paused peer", "POST", paused_text),
-          {"log-level",
-           "change the log level of a running peer",
-           {{"LEVEL", "trace, debug, info, warning or error"}},
-           post_flags(),
-           set_log_level,
-           "starling log-level debug --at 127.0.0.1:7180"}};
+  return {
+      order_command("leave", "tell a running peer to leave its swarm in order", leave_text),
+      order_command("pause", "pause a running peer: it makes no steps but answers exchanges", paused_text),
+      order_command("resume", "resume a paused peer", paused_text),
+      {"log-level",
+       "change the log level of a running peer",
+       {{"LEVEL", "trace, debug, info, warning or error"}},
+       post_flags(),
+       set_log_level,
+       "starling log-level debug --at 127.0.0.1:7180"}};
 }
 
 }  // namespace starling::cli

@@ -7,6 +7,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "cli/shell/arguments.h"
+#include "node/front/status.h"
 
 namespace starling::cli {
 
@@ -21,6 +22,9 @@ struct AskedPeer {
 Result<AskedPeer> peer_to_ask(Arguments& arguments);
 // The body of a GET; an Error is for fail().
 Result<std::string> get(const AskedPeer& peer, const std::string& path);
+
+// The member's state in one word, also where an older peer lists it.
+std::string condition(const node::MemberStatus& member);
 
 // --at, with kDefaultAt.
 Flag at_flag();

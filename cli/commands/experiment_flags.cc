@@ -6,6 +6,7 @@
 
 #include "cli/commands/idle_settings.h"
 #include "cli/commands/named_files.h"
+#include "cli/shell/on_end.h"
 #include "cli/shell/output.h"
 #include "datasets/partition.h"
 #include "gossip/rules.h"
@@ -203,6 +204,7 @@ Command run_command(std::string path, std::string summary, const std::vector<Fla
     command.flags.push_back(
         {.name = name, .placeholder = placeholder, .help = help, .section = "Results", .common = true});
   }
+  command.flags.push_back(on_end_flag("Results"));
   command.flags.insert(command.flags.end(), flags.begin(), flags.end());
   command.run = [run = std::move(run)](const Arguments& arguments) {
     training::Experiment experiment;
@@ -211,7 +213,7 @@ Command run_command(std::string path, std::string summary, const std::vector<Fla
     if (arguments.has("--print-config")) return print_out(training::to_toml(experiment));
     warn_of_idle_settings(arguments, experiment, arguments.get("EXPERIMENT"));
     set_default_end(experiment);
-    return run(arguments, experiment);
+    return on_end(arguments, {.exit_code = run(arguments, experiment), .name = experiment.name});
   };
   command.example = std::move(example);
   return command;

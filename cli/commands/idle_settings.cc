@@ -38,4 +38,22 @@ void warn_of_idle_settings(const Arguments& arguments, const Experiment& experim
   }
 }
 
+void warn_of_idle_settings(const Arguments& arguments, const training::Sweep& sweep,
+                           const std::string& file) {
+  if (sweep.points.empty()) return;
+  const Experiment& first = sweep.points.front().experiment;
+  for (const Setting& setting : training::settings()) {
+    const std::string lack = training::lack_of_effect(setting, first);
+    const auto is_idle = [&](const training::SweepPoint& point) {
+      return !training::lack_of_effect(setting, point.experiment).empty();
+    };
+    if (lack.empty() || !std::ranges::all_of(sweep.points, is_idle)) continue;
+    const bool has_list =
+        std::ranges::any_of(sweep.axes, [&](const auto& axis) { return axis.key == setting.key; });
+    const std::string source =
+        has_list ? file + ": the list of " + setting.key : source_of(setting, arguments, first, file);
+    if (!source.empty()) warn(source + " " + lack);
+  }
+}
+
 }  // namespace starling::cli

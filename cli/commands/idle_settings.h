@@ -6,6 +6,7 @@
 
 #include "cli/shell/arguments.h"
 #include "training/experiment/experiment.h"
+#include "training/experiment/sweep.h"
 
 namespace starling::cli {
 
@@ -14,5 +15,8 @@ namespace starling::cli {
 // these sources.
 void warn_of_idle_settings(const Arguments& arguments, const training::Experiment& experiment,
                            const std::optional<std::string>& file);
+
+// The same for settings of a sweep that have no effect in any of its experiments.
+void warn_of_idle_settings(const Arguments& arguments, const training::Sweep& sweep, const std::string& file);
 
 }  // namespace starling::cli

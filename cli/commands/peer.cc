@@ -15,6 +15,7 @@
 #include "cli/commands/secrets.h"
 #include "cli/commands/sources.h"
 #include "cli/shell/log.h"
+#include "cli/shell/on_end.h"
 #include "node/all_reduce/all_reduce.h"
 #include "node/all_reduce/collective.h"
 #include "node/daemon.h"
@@ -64,6 +65,7 @@ std::vector<Flag> own_flags() {
       {"--export", "FILE", "the file for the model at the end, or none (default NAME.safetensors here)"},
   };
   name_sources(flags);
+  flags.push_back(on_end_flag());  // after name_sources(): a file must not name a command to run
   for (Flag& flag : flags) {
     flag.section = "Peer";
     flag.common = std::ranges::find(kCommonFlags, flag.name) != kCommonFlags.end();
@@ -387,9 +389,11 @@ int run_peer_command(Arguments arguments) {
       return refuse(arguments, checked.error());
   }
   const node::PeerOutcome outcome = all_reduce ? run_all_reduce(arguments, options) : node::run_peer(options);
-  if (outcome.exit_code == kExitBadInput) return refuse(arguments, explain_join(options, outcome.error));
-  if (outcome.exit_code != kExitDone) fail(arguments, outcome.error);
-  return outcome.exit_code;
+  if (outcome.exit_code == kExitBadInput)
+    refuse(arguments, explain_join(options, outcome.error));
+  else if (outcome.exit_code != kExitDone)
+    fail(arguments, outcome.error);
+  return on_end(arguments, {outcome.exit_code, outcome.left ? "left" : "", options.name});
 }
 
 }  // namespace

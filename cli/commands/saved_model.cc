@@ -76,9 +76,8 @@ int evaluate(const Arguments& arguments) {
                                         {"accuracy", score.accuracy},
                                         {"loss", score.loss}}));
   }
-  return print_out(fmt::format("{} on {}: accuracy {:.2f} %, loss {:.4f} over {} test samples\n",
-                               saved->model.name, saved->data.name, score.accuracy * 100, score.loss,
-                               samples));
+  return print_out(fmt::format("{} on {}: accuracy {}, loss {:.4f} over {} test samples\n", saved->model.name,
+                               saved->data.name, format_percent(score.accuracy), score.loss, samples));
 }
 
 int predict(const Arguments& arguments) {

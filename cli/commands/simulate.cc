@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -12,6 +13,7 @@
 #include "cli/commands/experiment_flags.h"
 #include "cli/commands/flag_values.h"
 #include "cli/commands/run_place.h"
+#include "cli/commands/simulated_page.h"
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
 #include "lab/simulate/incidents.h"
@@ -32,33 +34,49 @@ Result<Duration> read_checkpoint_interval(const Arguments& arguments) {
   return *every;
 }
 
-int run_simulate(const Arguments& arguments, const training::Experiment& experiment) {
-  lab::SimulateOptions options;
-  options.data_root = data_root();
-  if (Status read = read_threads(arguments, options.threads); !read) return refuse(arguments, read.error());
-  if (const Result<Materials> materials = gather_materials(experiment); !materials)
-    return refuse(arguments, materials.error());
-  const Result<Duration> checkpoint_every = read_checkpoint_interval(arguments);
-  if (!checkpoint_every) return refuse(arguments, checkpoint_every.error());
-  options.resume = arguments.has("--resume");
-  const auto place = place_of_run(experiment, arguments, "simulate", lab::kSimulationFile);
-  if (!place) return refuse(arguments, place.error());
-  if (place->done) return print_done(arguments, *place->done, place->path);
+// Serves the page of --http; null without it.
+Result<std::unique_ptr<SimulatedPage>> open_page(const Arguments& arguments,
+                                                 const training::Experiment& experiment,
+                                                 const std::string& data, std::uint64_t epoch_samples) {
+  const auto text = arguments.get("--http");
+  if (!text) return std::unique_ptr<SimulatedPage>();
+  if (traits(experiment.gossip.rule).all_at_once())
+    return Error{"--http: a simulated all-reduce has no page, as all its peers are equal"};
+  const auto at = Address::parse(*text);
+  if (!at) return Error{"--http: " + at.error().message};
+  auto page = SimulatedPage::open(*at, experiment, data, epoch_samples);
+  if (!page) return Error{"--http: " + page.error().message};
+  tell(Told::progress, "page: http://" + to_string((*page)->address()) + "/");
+  return page;
+}
 
-  warn(training::warning_of_workers(experiment));
-  warn(lab::warning_for_simulation(experiment));
-  mallopt(M_ARENA_MAX, 1);  // several heaps take a quarter more memory and save no time
-  const lab::Interrupts interrupts;
+constexpr Duration kFirstCheckpointAfter = std::chrono::seconds(30);
+
+// Asks for a checkpoint whenever `every` of real time has passed, and for the first one after 30 s; never if
+// `every` is 0.
+std::function<bool()> checkpoints_every(Duration every) {
+  if (every.count() <= 0) return {};
+  return [every, wait = std::min(every, kFirstCheckpointAfter),
+          written_at = std::chrono::steady_clock::now()]() mutable {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - written_at < wait) return false;
+    written_at = now;
+    wait = every;
+    return true;
+  };
+}
+
+// The name of the data and the size of the training set, after all checks of the experiment.
+Result<std::pair<std::string, std::uint64_t>> check_materials(const training::Experiment& experiment) {
+  const Result<Materials> materials = gather_materials(experiment);
+  if (!materials) return materials.error();
+  return std::pair(materials->data.name, static_cast<std::uint64_t>(materials->data.train.size()));
+}
+
+// Runs it and prints the results. `options` has what the flags say.
+int run_in_place(const Arguments& arguments, const training::Experiment& experiment,
+                 const lab::Interrupts& interrupts, lab::SimulateOptions& options, const RunPlace& place) {
   options.interrupted = [&interrupts] { return interrupts.requested(); };
-  auto written_at = std::chrono::steady_clock::now();
-  if (checkpoint_every->count() > 0) {
-    options.checkpoint_due = [&written_at, every = *checkpoint_every] {
-      const auto now = std::chrono::steady_clock::now();
-      if (now - written_at < every) return false;
-      written_at = now;
-      return true;
-    };
-  }
   options.notice = warn;
   ProgressLine progress;
   options.progress = [&progress, time_left = TimeLeft()](double seconds, double fraction) mutable {
@@ -66,14 +84,41 @@ int run_simulate(const Arguments& arguments, const training::Experiment& experim
     progress.show(fmt::format("{:3.0f} %, {:.1f} s of virtual time{}", std::floor(fraction * 100), seconds,
                               left ? ", " + format_time_left(*left) : ""));
   };
-  const Result<training::Summary> summary = lab::simulate(experiment, options, *place->folder);
+  const Result<training::Summary> summary = lab::simulate(experiment, options, *place.folder);
   progress.clear();
   if (!summary) {
     fail(arguments, summary.error());
     return interrupts.requested() ? kExitInterrupted : kExitRunFailed;
   }
-  return print_results(arguments, *summary, place->path,
+  return print_results(arguments, *summary, place.path,
                        options.checkpoint_due ? "the same command with --resume continues it" : "");
+}
+
+int run_simulate(const Arguments& arguments, const training::Experiment& experiment) {
+  lab::SimulateOptions options;
+  options.data_root = data_root();
+  if (Status read = read_threads(arguments, options.threads); !read) return refuse(arguments, read.error());
+  const auto data = check_materials(experiment);
+  if (!data) return refuse(arguments, data.error());
+  const Result<Duration> checkpoint_every = read_checkpoint_interval(arguments);
+  if (!checkpoint_every) return refuse(arguments, checkpoint_every.error());
+  options.checkpoint_due = checkpoints_every(*checkpoint_every);
+  options.resume = arguments.has("--resume");
+  const auto place = place_of_run(experiment, arguments, "simulate", lab::kSimulationFile);
+  if (!place) return refuse(arguments, place.error());
+  if (place->done) return print_done(arguments, *place->done, place->path);
+  const lab::Interrupts interrupts;  // before there are threads, which inherit the blocked signals
+  const auto page = open_page(arguments, experiment, data->first, data->second);
+  if (!page) return refuse(arguments, page.error());
+  if (*page) {
+    options.picture_due = [&page] { return (*page)->is_due(); };
+    options.picture = [&page](const lab::SwarmPicture& picture) { (*page)->show(picture); };
+  }
+
+  warn(training::warning_of_workers(experiment));
+  warn(lab::warning_for_simulation(experiment));
+  mallopt(M_ARENA_MAX, 1);  // several heaps take a quarter more memory and save no time
+  return run_in_place(arguments, experiment, interrupts, options, *place);
 }
 
 }  // namespace
@@ -82,6 +127,10 @@ Command simulate_command() {
   return run_command(
       "simulate", "run an experiment in virtual time: deterministic, on any number of threads",
       {threads_flag("threads that compute", "Run"),
+       {.name = "--http",
+        .placeholder = "ADDR:PORT",
+        .help = "serve the live page of the simulated swarm here",
+        .section = "Run"},
        {.name = "--checkpoint-every",
         .placeholder = "TIME",
         .help = "real time between checkpoints in the folder of the results; 0s: never (default 5m)",

@@ -24,6 +24,19 @@ std::string own_program() {
   return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "starling";
 }
 
+// Where the first peer serves its page; unset without --http.
+Result<std::optional<Address>> read_page(const Arguments& arguments, const training::Experiment& experiment) {
+  const auto text = arguments.get("--http");
+  if (!text) return std::optional<Address>();
+  if (traits(experiment.gossip.rule).all_at_once())
+    return Error{"--http: the peers of an all-reduce serve no page"};
+  const auto at = Address::parse(*text);
+  if (!at) return Error{"--http: " + at.error().message};
+  if (at->port == 0) return Error{"--http: give the page a port, such as " + at->host + ":7180"};
+  tell(Told::progress, "page: http://" + to_string(*at) + "/");
+  return std::optional(*at);
+}
+
 int run_swarm(const Arguments& arguments, const training::Experiment& experiment) {
   if (Status possible = lab::check_for_processes(experiment); !possible)
     return refuse(arguments, possible.error());
@@ -33,6 +46,8 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
     if (!key_file(arguments).empty()) return refuse(arguments, kKeylessRule);
     if (Status there = node::check_collectives(); !there) return refuse(arguments, there.error());
   }
+  const auto page = read_page(arguments, experiment);
+  if (!page) return refuse(arguments, page.error());
   const Result<Materials> materials = gather_materials(experiment);
   if (!materials) return refuse(arguments, materials.error());
   const auto place = place_of_run(experiment, arguments, "swarm", "");
@@ -44,6 +59,7 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   lab::SwarmOptions options;
   options.program = own_program();
   options.key = key_file(arguments);
+  options.http = *page;
   if (log_is_json()) options.tell = [](const std::string& line) { tell(Told::progress, line); };
   const lab::SwarmOutcome outcome =
       lab::run_swarm(experiment, materials->plan, materials->data, options, *place->folder);
@@ -61,8 +77,12 @@ Command swarm_command() {
   Flag key = key_flag();
   key.section = "Run";
   key.common = true;
-  return run_command("swarm", "train N peers as processes on this machine, and evaluate the result", {key},
-                     run_swarm,
+  const Flag page{.name = "--http",
+                  .placeholder = "ADDR:PORT",
+                  .help = "serve the live page of the first peer here, with links to those of the others",
+                  .section = "Run"};
+  return run_command("swarm", "train N peers as processes on this machine, and evaluate the result",
+                     {key, page}, run_swarm,
                      "starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n"
                      "starling swarm experiments/one-straggler.toml --seed 2 --json");
 }

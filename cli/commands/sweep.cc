@@ -12,6 +12,8 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
 #include "cli/commands/flag_values.h"
+#include "cli/commands/idle_settings.h"
+#include "cli/shell/on_end.h"
 #include "cli/shell/output.h"
 #include "datasets/partition.h"
 #include "lab/interrupts.h"
@@ -22,8 +24,6 @@
 
 namespace starling::cli {
 namespace {
-
-constexpr int kExitStopped = 130;  // as of a program that Ctrl-C stops
 
 // What decides whether data, network and devices of an experiment can be had.
 using MaterialsKey = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string,
@@ -143,7 +143,7 @@ int print_outcome(const Arguments& arguments, const lab::SweepOutcome& outcome, 
   }
   if (outcome.interrupted) {
     tell(Told::progress, "starling sweep: interrupted; repeat the command to continue");
-    return kExitStopped;
+    return kExitInterrupted;
   }
   return outcome.failures.empty() ? kExitDone : kExitRunFailed;
 }
@@ -155,6 +155,7 @@ int run_sweep(const Arguments& arguments) {
   Result<training::Sweep> sweep = training::read_sweep(file, std::getenv, *sets);
   if (!sweep) return refuse(arguments, sweep.error());
   if (Status sound = prepare(*sweep); !sound) return refuse(arguments, sound.error());
+  warn_of_idle_settings(arguments, *sweep, file);
 
   lab::SweepOptions options;
   options.data_root = data_root();
@@ -179,8 +180,10 @@ int run_sweep(const Arguments& arguments) {
       tell(Told::progress, fmt::format("failed: {}: {}", point.name, reason));
     };
   const Result<lab::SweepOutcome> outcome = lab::run_sweep(*sweep, options);
-  if (!outcome) return fail(arguments, outcome.error());
-  return print_outcome(arguments, *outcome, options.out);
+  if (!outcome)
+    return on_end(arguments, {fail(arguments, outcome.error()), "", sweep->points.front().experiment.name});
+  return on_end(arguments, {.exit_code = print_outcome(arguments, *outcome, options.out),
+                            .name = sweep->points.front().experiment.name});
 }
 
 }  // namespace
@@ -196,6 +199,7 @@ Command sweep_command() {
            {"--keep-going", "", "continue after a run that fails; the exit code is 1 at the end"},
            threads_flag("threads for all runs together"),
            {"--force", "", "repeat complete runs"},
+           on_end_flag(),
            {"--json", "", "print results.json"}},
           run_sweep,
           "starling sweep stragglers.toml --out runs/stragglers"};

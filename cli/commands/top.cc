@@ -9,31 +9,26 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "cli/commands/ask.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/flag_values.h"
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
 #include "node/front/answers.h"
+#include "node/front/situation.h"
 
 namespace starling::cli {
 namespace {
 
-constexpr double kStraggles = 2;  // slowdown of a straggler, relative to the median
 constexpr unsigned kMostFrames = 1'000'000'000;
 
 // The order of the rows: failing members first, then stragglers.
 int concern(const node::MemberStatus& member) {
   if (member.state == "failed") return 0;
   if (member.state == "suspect" || member.state == "quarantined") return 1;
-  if (member.slowdown.value_or(1) >= kStraggles) return 2;
+  if (member.slowdown.value_or(1) >= node::kStraggles) return 2;
   return member.state == "left" ? 4 : 3;
-}
-
-std::string state_of(const node::MemberStatus& member) {
-  if (member.state != "alive") return member.state;
-  if (member.paused) return "paused";
-  return member.phase;
 }
 
 std::string table(const node::PeerStatus& status, std::vector<node::MemberStatus> members, std::size_t rows) {
@@ -41,18 +36,20 @@ std::string table(const node::PeerStatus& status, std::vector<node::MemberStatus
     if (concern(a) != concern(b)) return concern(a) < concern(b);
     return concern(a) == 2 && a.slowdown > b.slowdown;
   });
+  std::erase_if(members, [](const auto& member) { return member.earlier_life; });
   double speed = 0;
   for (const auto& member : members)
     if (member.state == "alive") speed += member.samples_per_second.value_or(0);
   std::string text = fmt::format(
       "{} at {}, swarm '{}': {} on {}, {}\n{} of {} members live, {:.0f} samples/s, {:.2f} epochs, loss {}, "
-      "accuracy {}, consensus distance {}\n\n",
+      "accuracy {}, distance to partners {}\n{}\n\n",
       status.name, status.address, status.swarm, status.model, status.data, status.topology,
       status.members_live, status.members_known, speed,
       status.epoch_samples > 0
           ? static_cast<double>(status.swarm_samples) / static_cast<double>(status.epoch_samples)
           : 0.0,
-      or_dash(status.loss, "{:.4f}"), or_dash(status.accuracy, "{:.4f}"), or_dash(status.distance, "{:.3g}"));
+      or_dash(status.loss, "{:.4f}"), status.accuracy ? format_percent(*status.accuracy) : "-",
+      or_dash(status.distance, "{:.3g}"), status.situation);
   std::size_t width = 6;
   for (const auto& member : members) width = std::max(width, member.name.size());
   text += fmt::format("{:<{}}  {:<11}  {:<10}  {:>10}  {:>9}  {:>8}  {:>8}  {:>10}\n", "member", width,
@@ -63,19 +60,20 @@ std::string table(const node::PeerStatus& status, std::vector<node::MemberStatus
       text += fmt::format("... and {} more\n", members.size() - rows);
       break;
     }
-    const bool straggles = member.slowdown.value_or(1) >= kStraggles;
-    text += fmt::format(
-        "{:<{}}  {:<11}  {:<10}  {:>10}  {:>9}  {:>8}  {:>8}  {:>10}\n", member.name, width, state_of(member),
-        member.device.substr(0, 10), member.steps, or_dash(member.samples_per_second, "{:.0f}"),
-        or_dash(member.slowdown, "{:.1f}x") + (straggles ? " !" : ""), or_dash(member.loss, "{:.4f}"),
-        member.this_peer ? "itself" : or_dash(member.last_heard_seconds, "{:.1f} s"));
+    const bool straggles = member.slowdown.value_or(1) >= node::kStraggles;
+    text += fmt::format("{:<{}}  {:<11}  {:<10}  {:>10}  {:>9}  {:>8}  {:>8}  {:>10}\n", member.name, width,
+                        condition(member), member.device.substr(0, 10), member.steps,
+                        or_dash(member.samples_per_second, "{:.0f}"),
+                        (member.slowdown ? format_factor(*member.slowdown) : "-") + (straggles ? " !" : ""),
+                        or_dash(member.loss, "{:.4f}"),
+                        member.this_peer ? "itself" : or_dash(member.last_heard_seconds, "{:.1f} s"));
   }
   return text;
 }
 
 // The rows that fit the terminal; all if standard output is not a terminal.
 std::size_t rows_for_members(bool terminal) {
-  constexpr std::size_t kOthers = 6;
+  constexpr std::size_t kOthers = 8;
   winsize size{};
   if (!terminal || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row <= kOthers) return SIZE_MAX;
   return size.ws_row - kOthers;

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -55,12 +56,28 @@ class JsonFormatter final : public spdlog::formatter {
   std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
 };
 
+// "NAME: " if the logger has the name of its peer.
+class PeerFlag final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    if (message.logger_name.size() == 0) return;
+    out.append(message.logger_name.data(), message.logger_name.data() + message.logger_name.size());
+    const std::string_view separator = ": ";
+    out.append(separator.data(), separator.data() + separator.size());
+  }
+  std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<PeerFlag>();
+  }
+};
+
 void set_format(bool json) {
   g_json = json;
   if (json) {
     spdlog::set_formatter(std::make_unique<JsonFormatter>());
   } else {
-    spdlog::set_pattern("%H:%M:%S.%e %^%l%$ %v");
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<PeerFlag>('*').set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %*%v");
+    spdlog::set_formatter(std::move(formatter));
   }
 }
 

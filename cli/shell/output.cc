@@ -1,4 +1,5 @@
 #include "cli/shell/output.h"
+#include "base/text.h"
 
 #include <spdlog/spdlog.h>
 
@@ -11,7 +12,7 @@ namespace starling::cli {
 namespace {
 
 std::string percent(const std::optional<double>& fraction) {
-  return fraction ? fmt::format("{:.2f} %", *fraction * 100) : "-";
+  return fraction ? format_percent(*fraction) : "-";
 }
 
 }  // namespace

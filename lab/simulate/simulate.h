@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "lab/simulate/picture.h"
 #include "training/experiment/experiment.h"
 #include "training/records/record.h"
 
@@ -24,6 +25,9 @@ struct SimulateOptions {
   std::function<bool()> checkpoint_due;
   // Resumes from the folder's checkpoint; the results equal those of a run that was never stopped.
   bool resume = false;
+  // `picture_due`: called between steps; true asks for a call of `picture` with the present state.
+  std::function<bool()> picture_due;
+  std::function<void(const SwarmPicture& picture)> picture;
   // Called with a sentence that the user should read.
   std::function<void(const std::string& sentence)> notice;
 };

@@ -200,6 +200,7 @@ void VirtualRun::write_waiting() {
     waiting_->mean.loss = score.loss;
   }
   metrics_ << waiting_->lines << training::to_json(waiting_->mean) << '\n';
+  latest_ = waiting_->mean;
   waiting_.reset();
 }
 

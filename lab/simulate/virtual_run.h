@@ -78,6 +78,8 @@ class VirtualRun {
   };
   // Writes the lines of all evaluations so far, and returns the size of metrics.jsonl.
   Result<std::uint64_t> settle_metrics();
+  // The line of the latest evaluation whose score is known; null before the first.
+  const training::MetricsLine* latest() const { return latest_ ? &*latest_ : nullptr; }
   bool target_reached() const { return seconds_to_target_.has_value(); }
 
   // Evaluates the model off the clock, on the first 1,000 test images, and on all of them if the accuracy on
@@ -131,6 +133,7 @@ class VirtualRun {
     std::future<training::Evaluator::Score> score;
   };
   std::optional<Waiting> waiting_;
+  std::optional<training::MetricsLine> latest_;
   // Shared by the peers of a kind; null if each has its own.
   using Kind = std::pair<std::string, bool>;  // precision, and whether activations are recomputed
   std::map<Kind, std::shared_ptr<training::Engines>> engines_;

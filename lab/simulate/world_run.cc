@@ -1,4 +1,5 @@
 // simulate(): the rules with gossip or servers, in a world of virtual machines.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -38,6 +39,29 @@ constexpr Duration kCheckEvery = std::chrono::minutes(1);
 
 // The states of summary.json, by MachineState: a machine that waits counts as running.
 constexpr std::array kStateNames = {"running", "running", "finished", "left", "crashed", "crashed"};
+
+constexpr std::array kPhaseNames = {"joining", "training", "settling", "finished"};  // by wire::Phase
+
+// As the page of a real peer has it.
+std::string condition_of(const World::MachineView& machine, std::span<const Interval> pauses, Instant now) {
+  switch (machine.state) {
+    case MachineState::waiting:
+      return "joining";
+    case MachineState::finished:
+      return "finished";
+    case MachineState::left:
+      return "left";
+    case MachineState::failed:
+    case MachineState::crashed:
+      return "failed";
+    case MachineState::running:
+      break;
+  }
+  const bool paused = std::any_of(pauses.begin(), pauses.end(), [now](const Interval& pause) {
+    return !(now < pause.from) && now < pause.to;
+  });
+  return paused ? "paused" : kPhaseNames.at(static_cast<std::size_t>(machine.phase));
+}
 
 bool has_parameters(const World::MachineView& machine) {
   return machine.state == MachineState::running && machine.has_parameters;
@@ -230,6 +254,36 @@ class WorldRun {
     if (rehearsing_) return;
     run_->stepped(last_step_, samples_, world_.options().rules->end.swarm_samples.value_or(0));
     if (evaluation_is_due) evaluate();
+    if (options_.picture && options_.picture_due()) options_.picture(picture());
+  }
+
+  SwarmPicture picture() const {
+    SwarmPicture picture;
+    picture.now = world_.now();
+    picture.topology = experiment_.gossip.topology;
+    picture.samples = samples_;
+    if (const auto goal = world_.options().rules->end.swarm_samples)
+      picture.fraction = std::min(1.0, static_cast<double>(samples_) / static_cast<double>(*goal));
+    if (const training::MetricsLine* line = run_->latest()) {
+      picture.accuracy = line->accuracy;
+      picture.disagreement = line->consensus_distance;
+    }
+    for (std::uint32_t i = 0; i < world_.machines(); ++i) {
+      const auto machine = world_.machine(i);
+      PicturedPeer& peer = picture.peers.emplace_back();
+      peer.name = machine.name;
+      peer.id = PeerId{i + 1};  // an instance's own id changes when it starts again
+      peer.condition = condition_of(machine, world_.pauses(i), world_.now());
+      peer.steps = machine.steps;
+      peer.samples = machine.samples;
+      peer.exchanges = exchanges_of(machine);
+      peer.bytes_sent = machine.bytes_sent;
+      if (machine.steps > 0) peer.loss = machine.loss;
+      peer.learning_rate = machine.learning_rate;
+      peer.serves = i >= experiment_.peers;
+      if (machine.topology != nullptr) picture.topology = machine.topology->name();
+    }
+    return picture;
   }
 
   void end() {
@@ -280,6 +334,7 @@ class WorldRun {
     if (!written && options_.notice) options_.notice("no checkpoint is written: " + written.error().message);
   }
   Result<Summary> finish() {
+    if (options_.picture) options_.picture(picture());
     std::string timeline;
     for (std::uint32_t i = 0; i < world_.machines(); ++i)
       timeline += training::to_json_lines(world_.machine(i).name, watch_.timeline(i));

@@ -74,12 +74,19 @@ std::vector<std::string> Launcher::arguments_by_all_reduce(PeerPlace place) cons
   return beginner_arguments(training::of_peer(told_, place.number), place);
 }
 
+std::string Launcher::page_of(const Member& member) const {
+  const auto& http = run_.options.http;
+  if (!http) return "";
+  return to_string(Address{http->host, member.number == 0 ? http->port : std::uint16_t{0}});
+}
+
 Result<std::vector<std::string>> Launcher::arguments_of(const Member& member) const {
   const PeerPlace place{.number = member.number,
                         .out = run_.folder.path(),
                         .control_fd = ChildProcess::kControlFd,
                         .snapshots = snapshots_[member.number],
                         .key = run_.options.key,
+                        .http = page_of(member),
                         .late = from_seconds(run_.seconds().value_or(0))};
   if (run_.by_all_reduce()) return arguments_by_all_reduce(place);
   const training::Experiment told = training::of_peer(told_, member.number);

@@ -48,6 +48,7 @@ class Launcher {
  private:
   std::string rendezvous() const { return run_.folder.file("rendezvous"); }
   std::vector<std::string> arguments_by_all_reduce(PeerPlace place) const;
+  std::string page_of(const Member& member) const;
   Result<std::vector<std::string>> arguments_of(const Member& member) const;
 
   SwarmRun& run_;

@@ -1,4 +1,5 @@
 #include "lab/swarm/live_table.h"
+#include "base/text.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -31,8 +32,8 @@ double total_rate(const std::vector<LiveRow>& rows) {
 
 std::string tail(const LiveTotal& total) {
   std::string text;
-  if (total.accuracy) text += fmt::format(", accuracy {:.2f} %", *total.accuracy * 100);
-  if (total.seconds_left) text += fmt::format(", about {:.0f} s left", *total.seconds_left);
+  if (total.accuracy) text += ", accuracy " + format_percent(*total.accuracy);
+  if (total.seconds_left) text += ", " + format_time_left(*total.seconds_left);
   return text;
 }
 

@@ -27,6 +27,7 @@ std::vector<std::string> place_arguments(const Experiment& experiment, const Pee
   if (place.snapshots > 0)
     arguments.insert(arguments.end(), {"--snapshots", std::to_string(place.snapshots)});
   if (!place.key.empty()) arguments.insert(arguments.end(), {"--key", place.key});
+  if (!place.http.empty()) arguments.insert(arguments.end(), {"--http", place.http});
   if (!place.rendezvous.empty()) {
     arguments.insert(arguments.end(),
                      {"--rendezvous", place.rendezvous, "--patience", format_duration(place.patience)});

@@ -22,6 +22,7 @@ struct PeerPlace {
   int control_fd;
   std::uint32_t snapshots = 0;  // that it writes per epoch of the swarm
   std::string key{};            // path of the swarm's key file; empty: no key
+  std::string http{};           // where it serves its page; empty: nowhere
   std::string rendezvous{};     // with all-reduce: the folder in which peers find each other
   Duration patience{0};         // with all-reduce: how long a peer waits for another
   Duration late{

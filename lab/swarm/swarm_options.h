@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/ids.h"
 #include "training/records/record.h"
 
 namespace starling::lab {
@@ -12,6 +13,8 @@ namespace starling::lab {
 struct SwarmOptions {
   std::string program;  // the executable to start as `PROGRAM peer ...`
   std::string key{};    // path of the swarm's key file; empty: no key
+  // Where the first peer serves its page; the others serve theirs at any port of this host. Unset: no pages.
+  std::optional<Address> http{};
   // Receives a line of progress every few seconds. Without it, progress is drawn on standard error.
   std::function<void(const std::string& line)> tell = {};
 };

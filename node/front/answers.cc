@@ -31,6 +31,8 @@ void fields(Visitor& visit, Status& status) {
   visit_figures(visit, status, figure::device);
   visit("device_spread", status.device_spread);
   visit("phase", status.phase);
+  visit("condition", status.condition);
+  visit("situation", status.situation);
   visit_figures(visit, status, figure::paused, figure::steps, figure::samples, figure::swarm_samples);
   visit("epoch_samples", status.epoch_samples);
   visit_figures(visit, status, figure::samples_per_second, figure::loss, figure::learning_rate,
@@ -65,8 +67,8 @@ void fields(Visitor& visit, Status& status) {
     inner("refused", status.links.relay.refused);
     inner("bytes", status.links.relay.bytes);
   });
-  visit("memory_bytes", status.memory_bytes);
-  visit("loop_lag_seconds", status.loop_lag_seconds);
+  visit("memory_bytes", status.process.memory_bytes);
+  visit("loop_lag_seconds", status.process.loop_lag_seconds);
 }
 
 template <class Visitor, class Member>
@@ -76,6 +78,8 @@ void member_fields(Visitor& visit, Member& member) {
   visit("address", member.address);
   visit("state", member.state);
   visit("phase", member.phase);
+  visit("condition", member.condition);
+  visit("earlier_life", member.earlier_life);
   visit("incarnation", member.incarnation);
   visit_figures(visit, member, figure::samples, figure::steps);
   visit("last_heard_seconds", member.last_heard_seconds);

@@ -18,8 +18,8 @@ Result<std::unique_ptr<Board>> Board::open(const std::string& folder) {
 
 bool Board::is_due() const { return is_open() && Clock::now() - shown_ >= kInterval; }
 
-void Board::show(const PeerStatus& its, double speed, const std::optional<SelfJudge::Seen>& seen,
-                 Background& disk, std::function<void(const std::string&)> failed) {
+void Board::show(const PeerStatus& its, const std::optional<SelfJudge::Seen>& seen, Background& disk,
+                 std::function<void(const std::string&)> failed) {
   shown_ = Clock::now();
   if (!is_open() || its.steps == 0) return;
   std::vector<std::pair<std::string, double>> scalars;
@@ -30,7 +30,7 @@ void Board::show(const PeerStatus& its, double speed, const std::optional<SelfJu
   draw("learning_rate", its.learning_rate);
   draw("distance", its.distance);
   draw("staleness", its.staleness);
-  draw("samples_per_second", speed);
+  draw("samples_per_second", its.samples_per_second);
   draw("exchanges", static_cast<double>(its.exchanges.completed + its.exchanges.answered));
   if (its.epoch_samples > 0)
     draw("swarm/epochs", static_cast<double>(its.swarm_samples) / static_cast<double>(its.epoch_samples));

@@ -25,10 +25,9 @@ class Board {
   // False from the first failed write on.
   bool is_open() const { return file_ != nullptr; }
   bool is_due() const;
-  // Adds a point to each curve on the disk's thread, which ends before the board. `speed`: recent samples per
-  // second; `seen`: the latest evaluation of the replica, shown once. Calls `failed` with a sentence if the
-  // write fails.
-  void show(const PeerStatus& its, double speed, const std::optional<SelfJudge::Seen>& seen, Background& disk,
+  // Adds a point to each curve on the disk's thread, which ends before the board. `seen`: the latest
+  // evaluation of the replica, shown once. Calls `failed` with a sentence if the write fails.
+  void show(const PeerStatus& its, const std::optional<SelfJudge::Seen>& seen, Background& disk,
             std::function<void(const std::string&)> failed);
 
  private:

@@ -156,6 +156,7 @@ struct HttpServer::State {
       : routes(std::move(r)),
         post(std::move(p)),
         patience(o.patience),
+        long_patience(o.long_patience),
         request_time(o.request_time),
         bound_host(std::move(host)),
         guard(std::move(o.token), o.token_always) {}
@@ -179,7 +180,7 @@ struct HttpServer::State {
   Address address;
   const std::vector<HttpRoute> routes;
   const Post post;
-  const Duration patience, request_time;
+  const Duration patience, long_patience, request_time;
   const std::string bound_host;
   TokenGuard guard;
   std::shared_ptr<HttpDoor> door = std::make_shared<HttpDoor>();
@@ -325,12 +326,7 @@ asio::awaitable<HttpAnswer> HttpServer::State::ask(HttpCallerPtr caller, const H
   if (ending) co_return http_refusal(503, "the peer is ending");
   caller->stage = HttpCaller::Stage::asking;
   caller->limit.cancel();
-  post([to = door, from = std::weak_ptr(caller), call = route.answer, body = std::move(caller->input)] {
-    {
-      const std::lock_guard lock(to->mutex);
-      if (to->inside == nullptr) return;
-    }
-    HttpAnswer answer = call(body);
+  const HttpReply reply = [to = door, from = std::weak_ptr(caller)](HttpAnswer answer) {
     const std::lock_guard lock(to->mutex);
     if (to->inside == nullptr) return;
     asio::post(*to->inside, [from, answer = std::move(answer)]() mutable {
@@ -339,8 +335,16 @@ asio::awaitable<HttpAnswer> HttpServer::State::ask(HttpCallerPtr caller, const H
       asked->answer = std::move(answer);
       asked->news.raise();
     });
+  };
+  post([to = door, reply, call = route.answer, later = route.later, body = std::move(caller->input)] {
+    {
+      const std::lock_guard lock(to->mutex);
+      if (to->inside == nullptr) return;
+    }
+    if (later) return later(body, reply);
+    reply(call(body));
   });
-  const auto deadline = HttpClock::now() + patience;
+  const auto deadline = HttpClock::now() + (route.later ? long_patience : patience);
   while (!caller->answer && !ending && HttpClock::now() < deadline)
     co_await caller->news.wait_until(deadline);
   caller->stage = HttpCaller::Stage::sending;

@@ -24,7 +24,8 @@ struct HttpOptions {
   std::string token{};                          // for a POST from another machine; empty: none is accepted
   bool token_always = false;                    // a POST from this machine needs the token too
   Duration patience = std::chrono::seconds(2);  // an answer that takes longer becomes a 503
-  Duration request_time = std::chrono::seconds(5);  // in which the whole request must arrive
+  Duration long_patience = std::chrono::seconds(30);  // the same where the route replies later
+  Duration request_time = std::chrono::seconds(5);    // in which the whole request must arrive
 };
 
 // Queues a function for the thread that owns the peer.

@@ -17,13 +17,18 @@
 
 namespace starling::node {
 
+using HttpReply = std::function<void(HttpAnswer)>;
+
 struct HttpRoute {
   std::string method;  // GET or POST
   std::string path;    // matched as a whole; letters, digits, '/' and '-'
   // Called by `Post`, never on the server's thread.
-  std::function<HttpAnswer(const std::string& body)> answer;
+  std::function<HttpAnswer(const std::string& body)> answer = {};
   // A GET that does not end: the answer comes first, then everything that is published.
   bool streams = false;
+  // Instead of `answer`: replies later, once, from any thread; without a reply the client gets a 503 after
+  // HttpOptions::long_patience.
+  std::function<void(const std::string& body, HttpReply reply)> later = {};
 };
 
 // The longest body of a request.

@@ -152,9 +152,9 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
   for (const MemberStatus& member : members) ++states[member.state];
   for (const char* state : {"alive", "suspect", "failed", "left", "quarantined"})
     page.gauge("starling_members", "Known members, including this peer.", states[state], {{"state", state}});
-  page.gauge("process_resident_memory_bytes", "Resident memory.", status.memory_bytes);
+  page.gauge("process_resident_memory_bytes", "Resident memory.", status.process.memory_bytes);
   page.gauge("starling_loop_lag_seconds", "Delay of the latest timer of the peer's thread.",
-             status.loop_lag_seconds);
+             status.process.loop_lag_seconds);
   return page.text();
 }
 

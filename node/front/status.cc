@@ -35,12 +35,32 @@ void add_vitals(MemberStatus& status, const std::optional<wire::Vitals>& vitals)
   if (vitals->partner) status.partner = to_string(vitals->partner);
 }
 
-// Relative to the median of the members that train and have sent their speed.
+bool trains(const MemberStatus& member) {
+  return member.phase == "training" && !member.paused &&
+         (member.state == "alive" || member.state == "quarantined");
+}
+
+bool is_gone(const MemberStatus& member) { return member.state == "failed" || member.state == "left"; }
+
+// REQUIRES: sorted by name. The latest of several lives is one that lives, else the one that began last.
+void mark_earlier_lives(std::vector<MemberStatus>& members) {
+  for (auto first = members.begin(); first != members.end();) {
+    const auto last =
+        std::find_if(first, members.end(), [&](const MemberStatus& m) { return m.name != first->name; });
+    std::stable_sort(first, last, [](const MemberStatus& a, const MemberStatus& b) {
+      return is_gone(a) != is_gone(b) ? is_gone(b) : a.incarnation > b.incarnation;
+    });
+    for (auto later = first + 1; later < last; ++later) later->earlier_life = is_gone(*later);
+    first = last;
+  }
+}
+
+}  // namespace
+
 void compare_speeds(std::vector<MemberStatus>& members) {
   std::vector<double> speeds;
   const auto counts = [](const MemberStatus& m) {
-    return m.phase == "training" && !m.paused && (m.state == "alive" || m.state == "quarantined") &&
-           m.samples_per_second && *m.samples_per_second > 0;
+    return trains(m) && m.samples_per_second && *m.samples_per_second > 0;
   };
   for (const MemberStatus& member : members)
     if (counts(member)) speeds.push_back(*member.samples_per_second);
@@ -51,7 +71,11 @@ void compare_speeds(std::vector<MemberStatus>& members) {
     if (counts(member)) member.slowdown = *middle / *member.samples_per_second;
 }
 
-}  // namespace
+std::string condition_of(const MemberStatus& member) {
+  if (member.state == "left" && member.phase == "finished") return member.phase;
+  if (member.state != "alive") return member.state;
+  return member.paused && member.phase != "finished" ? "paused" : member.phase;
+}
 
 const char* phase_name(wire::Phase phase) { return kPhaseNames.at(static_cast<std::size_t>(phase)); }
 
@@ -69,7 +93,13 @@ std::vector<MemberStatus> list_members(const gossip::Membership& membership, Ins
     status.exchanging = std::ranges::count(exchanging, record.member.id) > 0;
   }
   compare_speeds(members);
+  for (MemberStatus& member : members) {
+    member.condition = condition_of(member);
+    if (!trains(member) && member.state != "suspect" && member.samples_per_second)
+      member.samples_per_second = 0;
+  }
   std::ranges::stable_sort(members, {}, &MemberStatus::name);
+  mark_earlier_lives(members);
   return members;
 }
 

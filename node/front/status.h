@@ -19,14 +19,16 @@
 namespace starling::node {
 
 struct PeerStatus : training::PeerFigures {
-  PeerStatus() { samples_per_second = 0; }  // since its first step
+  PeerStatus() { samples_per_second = 0; }  // in the last seconds; 0 unless it trains
 
   std::string name, id, swarm, version;
   std::string address;                               // at which others dial it; empty: they cannot
   std::string model, data, topology, rule, payload;  // empty while it joins
   // With several devices: the distance of their replicas from the mean (L2) at the last average.
   std::optional<double> device_spread;
-  std::string phase;                 // joining, training, settling, finished
+  std::string phase;      // joining, training, settling, finished
+  std::string condition;  // what it does now: its phase, paused or leaving
+  std::string situation;  // one sentence about the run: progress, who is behind and why, when it ends
   std::uint64_t epoch_samples = 0;   // 0 while it joins
   std::uint64_t accuracy_steps = 0;  // of the evaluated replica; `accuracy` is on the first test samples
   std::optional<double> staleness;   // in its own steps, mean over its exchanges
@@ -51,8 +53,10 @@ struct PeerStatus : training::PeerFigures {
       std::uint64_t circuits_open = 0, circuits = 0, refused = 0, bytes = 0;
     } relay;
   } links;
-  std::uint64_t memory_bytes = 0;  // resident
-  double loop_lag_seconds = 0;     // the delay of its thread's last timer
+  struct Process {
+    std::uint64_t memory_bytes = 0;  // resident
+    double loop_lag_seconds = 0;     // the delay of its thread's last timer
+  } process;
 };
 
 // The figures are the latest that the member sent (wire::Vitals).
@@ -60,6 +64,8 @@ struct MemberStatus : training::PeerFigures {
   std::string name, id, address;
   std::string state;  // alive, suspect, failed, left, quarantined (alive, but gets no exchanges)
   std::string phase;
+  std::string condition;      // both in one word, and whether it is paused: condition_of()
+  bool earlier_life = false;  // it is gone, and another member has taken its name since
   std::uint32_t incarnation = 0;
   std::optional<double> last_heard_seconds;  // since its last direct message; nullopt: there was none
   std::optional<double> round_trip_seconds;  // of probes; nullopt: none was answered yet
@@ -73,10 +79,18 @@ struct MemberStatus : training::PeerFigures {
 
 const char* phase_name(wire::Phase phase);
 
+// The word for a member in tables, on the page and in the log: its state if that is not alive, "finished" if
+// it left after the run's end, else "paused" or its phase.
+std::string condition_of(const MemberStatus& member);
+
 // "refused 2, timed out 1", for the log.
 std::string counts_text(const std::map<std::string, std::uint64_t>& counts);
 
-// All members that this peer knows, including itself, by name. `exchanging`: its current partners.
+// Sets the slowdown of the members that train and have told their speed, relative to their median.
+void compare_speeds(std::vector<MemberStatus>& members);
+
+// All members that this peer knows, including itself, by name; earlier lives follow the latest one.
+// A member's speed is 0 unless it trains. `exchanging`: its current partners.
 std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now,
                                        const std::vector<PeerId>& exchanging = {});
 

@@ -263,11 +263,13 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const CheckpointOptions
 bool Checkpointer::is_due(std::uint64_t steps) const {
   if (under_way_) return false;
   if (options_.every.kind == Pace::Kind::steps) return steps >= last_steps_ + options_.every.steps;
-  return Clock::now() - last_ >= options_.every.time;
+  const Duration every = first_ ? std::min(options_.every.time, kFirstAfter) : options_.every.time;
+  return Clock::now() - last_ >= every;
 }
 
 void Checkpointer::begins(std::uint64_t steps) {
   under_way_ = true;
+  first_ = false;
   last_steps_ = steps;
   last_ = Clock::now();
 }

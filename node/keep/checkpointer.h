@@ -85,7 +85,7 @@ class Checkpointer {
   Checkpointer& operator=(const Checkpointer&) = delete;
 
   // Whether the next checkpoint is due: none is under way, and enough steps or time have passed since the
-  // last.
+  // last. The first one is due after kFirstAfter at most.
   bool is_due(std::uint64_t steps) const;
   void begins(std::uint64_t steps);
   void ends() { under_way_ = false; }
@@ -101,12 +101,14 @@ class Checkpointer {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr Duration kFirstAfter = std::chrono::seconds(30);
   Checkpointer(CheckpointOptions options, std::string name, int lock);
 
   CheckpointOptions options_;
   std::string name_;
   int lock_;
   bool under_way_ = false;
+  bool first_ = true;  // none has begun in this life
   std::uint64_t last_steps_ = 0;
   Clock::time_point last_;
   std::vector<std::uint64_t> kept_;  // steps of the existing files, ascending

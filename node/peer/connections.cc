@@ -141,7 +141,7 @@ Status Connections::listen() {
   self.name = name.empty() ? host_name() + "-" + suffix : name;
   parts_.links->set_hello(self);
   key_watch_.begin();
-  spdlog::set_default_logger(spdlog::default_logger()->clone(self.name));  // the peer's name in JSON logs
+  spdlog::set_default_logger(spdlog::default_logger()->clone(self.name));  // the peer's name in the log
   return Done{};
 }
 

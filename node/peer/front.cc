@@ -7,6 +7,7 @@
 
 #include "gossip/partner.h"
 #include "node/front/answers.h"
+#include "node/front/situation.h"
 #include "node/front/web_files.h"
 #include "topologies/topology.h"
 
@@ -26,6 +27,7 @@ Status Front::open() {
   if (!options.http) return Done{};
   auto routes = queries();
   for (HttpRoute& command : commands()) routes.push_back(std::move(command));
+  for (HttpRoute& route : trial_.routes()) routes.push_back(std::move(route));
   auto server =
       HttpServer::start(*options.http, std::move(routes),
                         [&io = parts_.io](std::function<void()> work) { asio::post(io, std::move(work)); },
@@ -65,7 +67,7 @@ std::vector<HttpRoute> Front::queries() {
         return HttpAnswer{200, metrics_text(teller_.status(), teller_.members()), kMetricsType};
       }));
   get("/api/v1/status", when_begun([this](const std::string&) {
-        return HttpAnswer{200, to_json(teller_.status())};
+        return HttpAnswer{200, to_json(status(teller_.members()))};
       }));
   get("/api/v1/members", when_begun([this](const std::string&) {
         return HttpAnswer{200, to_json(teller_.members())};
@@ -116,6 +118,12 @@ std::vector<HttpRoute> Front::commands() {
 }
 
 // ---- queries and commands ----
+
+PeerStatus Front::status(const std::vector<MemberStatus>& members) const {
+  PeerStatus status = teller_.status();
+  status.situation = situation_of(status, members, teller_.progress(), history_.points());
+  return status;
+}
 
 std::string Front::unready() const {
   if (!parts_.core) return "the peer is still loading its data";
@@ -212,8 +220,8 @@ std::string Front::take_events() {
 // All that a page needs to show the present state.
 HttpAnswer Front::begin_stream() {
   update_graph();
-  const PeerStatus status = teller_.status();
   const auto members = teller_.members();
+  const PeerStatus status = this->status(members);
   return {200,
           server_sent("history", history_json(history_.points())) +
               server_sent("topology", graph_json(graph_)) +
@@ -226,10 +234,11 @@ void Front::tick() {
   if (!server_ || !parts_.core) return;
   const bool watched = server_->streams() > 0;
   if (watched) update_graph();
-  const PeerStatus status = teller_.status();
-  if (recorded_ && status.uptime_seconds < *recorded_ + kPointInterval - kEarly) return;
-  recorded_ = status.uptime_seconds;
+  const double uptime = to_seconds(parts_.now().since_start);
+  if (recorded_ && uptime < *recorded_ + kPointInterval - kEarly) return;
+  recorded_ = uptime;
   const auto members = teller_.members();
+  const PeerStatus status = this->status(members);
   const HistoryPoint point = point_of(status, members);
   history_.add(point);
   if (!watched) {

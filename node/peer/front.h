@@ -15,6 +15,7 @@
 #include "node/front/live.h"
 #include "node/peer/parts.h"
 #include "node/peer/teller.h"
+#include "node/peer/trial.h"
 
 namespace starling::node {
 
@@ -22,7 +23,7 @@ class Front {
  public:
   // `leave` ends the peer.
   Front(PeerParts& parts, Teller& teller, std::function<void()> leave)
-      : parts_(parts), teller_(teller), leave_(std::move(leave)) {}
+      : parts_(parts), teller_(teller), leave_(std::move(leave)), trial_(parts) {}
 
   // Listens, if the options say where.
   Status open();
@@ -35,6 +36,7 @@ class Front {
   std::vector<HttpRoute> queries();
   std::vector<HttpRoute> commands();
 
+  PeerStatus status(const std::vector<MemberStatus>& members) const;
   std::string unready() const;
   Status pause(bool paused);
   HttpAnswer introduce(const Address& address);
@@ -53,6 +55,7 @@ class Front {
   LinkGraph graph_;
   std::optional<std::uint64_t> graph_version_;  // of the membership that graph_ shows
   bool graph_sent_ = false, analyzing_ = false;
+  Trial trial_;
   std::unique_ptr<HttpServer> server_;  // last: its threads end first
 };
 

@@ -7,6 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/text.h"
 #include "training/replica/evaluator.h"
 #include "transport/coroutines.h"
 
@@ -37,6 +38,7 @@ void Shutdown::begin(gossip::Finish::How how, const std::string& why) {
   if (parts_.life == PeerLife::leaving) hurry();
   parts_.advance(PeerLife::ending);
   parts_.finish = how;
+  outcome_.left = how == gossip::Finish::How::left;
   if (how == gossip::Finish::How::failed) outcome_ = {parts_.restart_may_help ? 1 : 2, why};
   teller_.manager().stopping();
   if (parts_.trainer) parts_.trainer->stop();
@@ -50,7 +52,7 @@ std::string export_path(const PeerOptions& options, const std::string& name) {
 
 // Whether there are final parameters.
 bool Shutdown::has_result() const {
-  return teller_.has_trained() && parts_.finish != gossip::Finish::How::failed;
+  return teller_.has_trained() && parts_.finish != gossip::Finish::How::failed && outcome_.exit_code == 0;
 }
 
 // Queues all writes for the disk's thread, in this order.
@@ -113,13 +115,14 @@ void Shutdown::judge_final_replica() const {
   replica.arena.wait();
   const auto score =
       training::Evaluator(replica.plan, replica.backend(), replica.data.test).evaluate(replica.arena.data());
-  spdlog::info("accuracy {:.4f}, loss {:.4f} on {} test samples of {}", score.accuracy, score.loss,
-               replica.data.test.size(), replica.data.name);
+  spdlog::info("accuracy {}, loss {:.4f} on {} test samples of {}", format_percent(score.accuracy),
+               score.loss, replica.data.test.size(), replica.data.name);
 }
 
-void Shutdown::end_process_soon() const {
-  std::thread([outcome = outcome_] {
+void Shutdown::end_process_soon(std::shared_ptr<const std::atomic<bool>> over) const {
+  std::thread([outcome = outcome_, over = std::move(over)] {
     std::this_thread::sleep_for(kThreadLimit);
+    if (*over) return;
     if (!outcome.error.empty()) spdlog::error("{}", outcome.error);
     std::_Exit(outcome.exit_code);
   }).detach();

@@ -2,7 +2,9 @@
 // thread only.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <string>
 
 #include <asio/awaitable.hpp>
@@ -28,12 +30,14 @@ class Shutdown {
   void save_before_settling();
   // The peer was asked to leave: limits the time to write files from now on.
   void hurry();
+  // The peer will leave with exit code 2 and this sentence, and keep no result.
+  void refuse(const std::string& why) { outcome_ = {2, why}; }
   // Saves, flushes the links and stops the io_context. `why`: one sentence if the run failed.
   void begin(gossip::Finish::How how, const std::string& why = "");
 
   const PeerOutcome& outcome() const { return outcome_; }
-  // Ends the process with the outcome if its threads have not ended after a moment.
-  void end_process_soon() const;
+  // Ends the process with the outcome unless its threads have ended, and `over` is true, after a moment.
+  void end_process_soon(std::shared_ptr<const std::atomic<bool>> over) const;
 
  private:
   using Clock = std::chrono::steady_clock;

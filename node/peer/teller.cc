@@ -72,6 +72,25 @@ std::string Teller::state() const {
   return *parts_.finish == How::finished ? "finished" : *parts_.finish == How::left ? "left" : "failed";
 }
 
+// As the members' tables have it (condition_of()), and "leaving".
+std::string Teller::condition() const {
+  if (parts_.finish) return state();
+  if (parts_.life == PeerLife::leaving) return "leaving";
+  return is_paused() ? "paused" : state();
+}
+
+double Teller::speed(const training::PeerReport& its) const {
+  if (condition() != phase_name(wire::Phase::training)) return 0;
+  return recent_samples_per_second_.value_or(its.samples_per_second.value_or(0));
+}
+
+std::string Teller::progress() const {
+  if (!has_begun()) return "";
+  const auto its = report(training::PeerReport::Kind::status);
+  return progress_.text(parts_.experiment.end, parts_.replica->data.train.size(),
+                        {Clock::now(), its.swarm_samples, its.steps});
+}
+
 training::PeerReport Teller::report(training::PeerReport::Kind kind) const {
   training::PeerReport report;
   report.kind = kind;
@@ -133,8 +152,10 @@ PeerStatus Teller::status() const {
   }
   if (parts_.trainer) {
     status.device_spread = parts_.trainer->spread();
-    status.paused = parts_.trainer->is_paused(PausedBy::owner);
+    status.paused = is_paused();
   }
+  status.condition = condition();
+  status.samples_per_second = speed(its);
   if (view.topology != nullptr) status.topology = view.topology->name();
   if (const auto& judged = self_judge_.latest()) {
     status.accuracy = judged->accuracy;
@@ -156,8 +177,8 @@ PeerStatus Teller::status() const {
                         links.relay.bytes};
   status.links.open = parts_.links->links();
   status.links.bulk_open = parts_.exchanger->idle() + parts_.exchanger->servers();
-  status.memory_bytes = resident_bytes();
-  status.loop_lag_seconds = to_seconds(parts_.process.lag());
+  status.process.memory_bytes = resident_bytes();
+  status.process.loop_lag_seconds = to_seconds(parts_.process.lag());
   return status;
 }
 
@@ -181,10 +202,10 @@ gossip::VitalsMeasured Teller::measure_vitals() {
   measured_samples_ = its.samples;
   wire::Vitals vitals;
   static_cast<RecentFigures&>(vitals) = its;
-  vitals.samples_per_second = recent_samples_per_second_;
+  vitals.samples_per_second = is_paused() ? 0 : *recent_samples_per_second_;
   vitals.staleness = its.staleness.mean();
   vitals.partner = latest_partner_;
-  vitals.paused = parts_.trainer && parts_.trainer->is_paused(PausedBy::owner);
+  vitals.paused = is_paused();
   return {vitals};
 }
 
@@ -200,13 +221,9 @@ void Teller::tick() {
   manager_.alive(its.state);
   if (has_begun() && parts_.process.is_time_to_log()) {
     const auto& exchanges = parts_.core->view().exchanges;
-    spdlog::info(
-        "{}: {}, {} steps, {:.0f} samples/s, loss {:.4f}, {} members, {} exchanges begun and {} answered",
-        its.state,
-        progress_.text(parts_.experiment.end, parts_.replica->data.train.size(),
-                       {Clock::now(), its.swarm_samples, its.steps}),
-        its.steps, its.samples_per_second.value_or(0), its.loss.value_or(0), its.members, exchanges.completed,
-        exchanges.answered);
+    spdlog::info("{}: {}, {} steps, {:.0f} samples/s, loss {:.4f}, {} {}, {} exchanges begun and {} answered",
+                 condition(), progress(), its.steps, speed(its), its.loss.value_or(0), its.members,
+                 its.members == 1 ? "member" : "members", exchanges.completed, exchanges.answered);
   }
 }
 
@@ -220,11 +237,10 @@ void Teller::judge_own_replica() {
 
 void Teller::draw_board() {
   if (!board_ || !has_begun() || !board_->is_due()) return;
-  board_->show(status(), recent_samples_per_second_, self_judge_.latest(), parts_.disk,
-               [this](const std::string& problem) {
-                 parts_.events.say(spdlog::level::warn, "refused",
-                                   problem + "; no more figures are written for TensorBoard");
-               });
+  board_->show(status(), self_judge_.latest(), parts_.disk, [this](const std::string& problem) {
+    parts_.events.say(spdlog::level::warn, "refused",
+                      problem + "; no more figures are written for TensorBoard");
+  });
 }
 
 void Teller::log_faults() const {

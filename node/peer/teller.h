@@ -97,12 +97,18 @@ class Teller {
   // REQUIRES: the core has begun, for both.
   PeerStatus status() const;
   std::vector<MemberStatus> members() const;
+  // How far the run is and how long it still takes; empty before training begins.
+  std::string progress() const;
   // Logs the connections that were rejected or broke, and the chunks that were not mixed, by reason.
   void log_faults() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   std::string state() const;
+  std::string condition() const;
+  bool is_paused() const { return parts_.trainer && parts_.trainer->is_paused(PausedBy::owner); }
+  // In the last seconds; 0 unless the peer trains.
+  double speed(const training::PeerReport& its) const;
   void judge_own_replica();
   void draw_board();
 
@@ -116,7 +122,7 @@ class Teller {
   // For the speed since the last measurement.
   Clock::time_point measured_at_ = Clock::now();
   std::uint64_t measured_samples_ = 0;
-  double recent_samples_per_second_ = 0;
+  std::optional<double> recent_samples_per_second_;
   SelfJudge self_judge_;
   RunProgress progress_;
 };

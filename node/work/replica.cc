@@ -132,14 +132,19 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
   }
 }
 
+std::map<std::string, std::string> replica_metadata(const Replica& replica,
+                                                    const training::Experiment& experiment) {
+  auto metadata = training::model_metadata({experiment.model.name, experiment.model.layers});
+  metadata.insert({{"data", replica.data.name}, {"seed", std::to_string(experiment.seed)}});
+  return metadata;
+}
+
 Status write_replica(const std::string& path, const Replica& replica, const training::Experiment& experiment,
                      std::span<const float> parameters) {
   std::error_code ignored;  // the write below fails if this does
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  std::map<std::string, std::string> metadata =
-      training::model_metadata({experiment.model.name, experiment.model.layers});
-  metadata.insert({{"data", replica.data.name}, {"seed", std::to_string(experiment.seed)}});
-  return training::write_safetensors(path, replica.plan.layout, parameters, metadata);
+  return training::write_safetensors(path, replica.plan.layout, parameters,
+                                     replica_metadata(replica, experiment));
 }
 
 }  // namespace starling::node

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,8 +53,11 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order, const PlanCheck& check = {});
 
-// Writes these parameters of the replica with its model, data and seed as metadata. Creates the folder if it
-// is missing.
+// The model, data and seed of the replica, for the metadata of its file.
+std::map<std::string, std::string> replica_metadata(const Replica& replica,
+                                                    const training::Experiment& experiment);
+
+// Writes these parameters of the replica with replica_metadata(). Creates the folder if it is missing.
 Status write_replica(const std::string& path, const Replica& replica, const training::Experiment& experiment,
                      std::span<const float> parameters);
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 
 #include "base/ids.h"
@@ -67,6 +68,8 @@ TEST_CASE("a running peer answers status and members, and leaves on request") {
   CHECK(status.at("model") == "softmax");
   CHECK(status.at("data") == "glyphs");
   CHECK(status.at("phase") == "training");
+  CHECK(status.at("condition") == "training");
+  CHECK(status.at("situation").get<std::string>().starts_with("This peer trains: "));
   CHECK(status.at("members_live") == 2);
   CHECK(status.at("members_known") == 2);
   CHECK(status.at("memory_bytes").get<std::uint64_t>() > 1'000'000);
@@ -102,7 +105,8 @@ TEST_CASE("a running peer answers status and members, and leaves on request") {
   CHECK(table.out.find("itself") != std::string::npos);
   const Outcome lines = run({"status", "--at", second.http});
   REQUIRE(lines.exit_code == 0);
-  CHECK(lines.out.starts_with("second at " + second.address));
+  const std::string id = status.at("id").get<std::string>().substr(0, 8);
+  CHECK(lines.out.starts_with("second (" + id + ") at " + second.address));
   CHECK(lines.out.find("softmax on glyphs") != std::string::npos);
 
   CHECK(second.ask("leave").at("leaving") == true);
@@ -148,6 +152,66 @@ TEST_CASE("a running peer pauses and resumes, and other peers report it") {
   check_fails({"log-level", "loud", "--at", first.http}, 2,
               {"'loud'", "trace, debug, info, warning or error"});
   check_fails({"pause", "--at", first.http, "--token-file", "/nowhere"}, 2, {"--token-file", "/nowhere"});
+}
+
+TEST_CASE("a command with a name goes to that member of the swarm") {
+  Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms"});
+  Asked second({"--join", first.address, "--name", "second", "--pace", "5ms"});
+  CHECK(eventually([&] { return first.ask("members").at("members").size() == 2; }));
+  CHECK(run({"pause", "second", "--at", first.http}).out ==
+        "second is paused; `starling resume` resumes it\n");
+  const json paused = second.ask("status");
+  CHECK(paused.at("condition") == "paused");
+  CHECK(paused.at("samples_per_second") == 0);
+  CHECK(first.ask("status").at("condition") == "training");
+  const std::string id = paused.at("id");
+  CHECK(run({"resume", id, "--at", first.http}).out == id + " resumes training\n");
+  CHECK(second.ask("status").at("condition") == "training");
+
+  check_fails({"pause", "third", "--at", first.http}, 1, {"no live member 'third'", "first or second"});
+  Program silent({"peer", "--listen", "127.0.0.1:0", "--join", first.address, "--name", "silent", "--data",
+                  "glyphs", "--pace", "5ms"});
+  CHECK(eventually([&] { return first.ask("members").at("members").size() == 3; }));
+  check_fails({"leave", "silent", "--at", first.http}, 1, {"silent serves no HTTP", "--http ADDR:PORT"});
+  CHECK(run({"leave", "second", "--at", first.http}).exit_code == 0);
+  CHECK(second.program.finish().exit_code == 0);
+}
+
+TEST_CASE("a joiner with the name of a live member ends, and a dead member's name is free") {
+  Asked first({"--model", "softmax", "--name", "north", "--pace", "5ms"});
+  const Words join = {"peer",   "--listen", "127.0.0.1:0", "--join", first.address,
+                      "--data", "glyphs",   "--pace",      "5ms",    "--name"};
+  const auto named = [&](const char* name) {
+    Words words = join;
+    words.emplace_back(name);
+    return words;
+  };
+  const Outcome twin = run(named("north"));
+  INFO(twin.err);
+  CHECK(twin.exit_code == 2);
+  CHECK(twin.err.find("the name 'north' belongs to another live member at " + first.address) !=
+        std::string::npos);
+  CHECK(twin.err.find("--name north-2") != std::string::npos);
+  CHECK(first.ask("status").at("condition") == "training");
+
+  Program south(named("south"));
+  const auto rows_of = [&](const char* name) {
+    std::vector<std::string> conditions;
+    const json members = first.ask("members");
+    for (const json& member : members.at("members"))
+      if (member.at("name") == name) conditions.push_back(member.at("condition"));
+    return conditions;
+  };
+  using Conditions = std::vector<std::string>;
+  CHECK(eventually([&] { return rows_of("south") == Conditions{"training"}; }));
+  south.signal(SIGKILL);
+  south.finish();
+  Program again(named("south"));
+  CHECK(eventually([&] { return rows_of("south") == Conditions{"training", "failed"}; }));
+  const Outcome table = run({"members", "--at", first.http});
+  CHECK(table.out.find("failed") == std::string::npos);
+  CHECK(table.out.find("2 earlier lives of these members are hidden; --all shows them") != std::string::npos);
+  CHECK(run({"members", "--all", "--at", first.http}).out.find("failed") != std::string::npos);
 }
 
 TEST_CASE("a peer serves health checks, metrics and a page over HTTP") {
@@ -209,7 +273,7 @@ TEST_CASE("--at accepts a URL and a port, and STARLING_AT replaces it") {
   for (const std::string& at : {"http://" + asked.http, "http://" + asked.http + "/",
                                 "http://" + asked.http + "/api/v1/status?x=1", port, ":" + port}) {
     CAPTURE(at);
-    CHECK(run({"status", "--at", at}).out.starts_with("asked at "));
+    CHECK(run({"status", "--at", at}).out.starts_with("asked ("));
     CHECK(run({"members"}, {{"STARLING_AT", at}}).exit_code == 0);
   }
   CHECK(run({"top", "--at", asked.http}, {{"STARLING_AT", "127.0.0.1:1"}}).exit_code == 0);

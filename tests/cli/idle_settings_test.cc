@@ -52,6 +52,21 @@ TEST_CASE("a setting with an effect gives no warning") {
     CHECK(simulate(folder, flags).err.empty());
 }
 
+TEST_CASE("a sweep warns of settings that have no effect in any of its experiments") {
+  const TemporaryFolder folder;
+  const auto dry_run = [&](const std::string& rules) {
+    folder.write("sweep.toml",
+                 "peers = 2\n[model]\nname = \"softmax\"\n[training]\nsteps = 2\n"
+                 "[gossip]\nclip = 0.1\n[sweep]\n\"gossip.rule\" = [" +
+                     rules + "]\n\"gossip.staleness\" = [1, 2]\n");
+    return run({"sweep", folder.file("sweep.toml"), "--dry-run", "--out", folder.file("runs")}).err;
+  };
+  const std::string idle = dry_run("\"pairwise\", \"none\"");
+  CHECK(contains(idle, "sweep.toml: gossip.clip has no effect"));
+  CHECK(contains(idle, "sweep.toml: the list of gossip.staleness has no effect"));
+  CHECK_FALSE(contains(dry_run("\"pairwise\", \"clipped\""), "gossip.clip"));
+}
+
 TEST_CASE("variables and files are sources of settings without an effect, and a repeated run is none") {
   const TemporaryFolder folder;
   CHECK(contains(simulate(folder, {}, {{"STARLING_CLIP", "0.1"}}).err,

@@ -27,13 +27,15 @@ const std::map<std::string, std::string>& flags_alone() {
       {"--force", "is for a single run"},
       {"--json", "is about the output of a single run"},
       {"--threads", "changes no result"},
+      {"--on-end", "runs a command, which neither a file nor a variable may name"},
   };
   return kFlags;
 }
 
 // Options about the results of a single run.
 bool is_about_this_run(const std::string& command, const std::string& flag) {
-  return command != "peer" && (flag == "--out" || flag == "--checkpoint-every" || flag == "--resume");
+  return command != "peer" &&
+         (flag == "--out" || flag == "--checkpoint-every" || flag == "--resume" || flag == "--http");
 }
 
 // Options with a variable and no key: about the command, or the path of the file itself.

@@ -92,6 +92,10 @@ struct HttpFixture {
                         return HttpAnswer{200, body};
                       }});
     routes.push_back({"GET", "/follow", [](const std::string&) { return HttpAnswer{200, "begin;"}; }, true});
+    routes.push_back({.method = "GET", .path = "/later"});
+    routes.back().later = [this](const std::string&, HttpReply reply) {
+      replies.push_back(std::move(reply));
+    };
     auto started = HttpServer::start({"127.0.0.1", 0}, std::move(routes), owner.post(), std::move(options));
     REQUIRE(started.ok());
     server = std::move(*started);
@@ -99,6 +103,7 @@ struct HttpFixture {
   }
 
   HttpOwner owner;
+  std::vector<HttpReply> replies;  // of /later, on the owner's thread
   std::atomic<int> reads{0}, writes{0};
   std::atomic<bool> on_owner{false};
   std::unique_ptr<HttpServer> server;

@@ -123,6 +123,31 @@ TEST_CASE("a busy peer is reported so, in bounded time, and answers the next req
   }
 }
 
+TEST_CASE("an answer may come later, from any thread, and only the first one counts") {
+  HttpFixture http({.patience = std::chrono::milliseconds(50)});
+  Result<HttpAnswer, NoAnswer> answer = HttpAnswer{};
+  std::thread client([&] { answer = http_request(http.at, "GET", "/later"); });
+  HttpReply reply;
+  while (!reply) {
+    std::atomic<bool> looked{false};
+    http.owner.post()([&] {
+      if (!http.replies.empty()) reply = http.replies.front();
+      looked = true;
+      looked.notify_all();
+    });
+    looked.wait(false);
+  }
+  // Others are answered meanwhile.
+  CHECK(http_request(http.at, "GET", "/read")->status == 200);
+  reply({200, "late"});
+  reply({200, "twice"});
+  client.join();
+  REQUIRE(answer.ok());
+  CHECK(answer->body == "late");
+  http.server.reset();
+  reply({200, "after the end"});
+}
+
 TEST_CASE("a server that ends answers the waiting clients, and calls no handler afterwards") {
   HttpFixture http({.patience = std::chrono::hours(1)});
   http.owner.hold(true);

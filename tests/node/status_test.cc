@@ -1,6 +1,7 @@
 #include "node/front/status.h"
 
 #include "node/front/answers.h"
+#include "node/peer/namesake.h"
 
 #include "tests/catch.h"
 #include "tests/node/introduced.h"
@@ -127,6 +128,82 @@ TEST_CASE("members are listed by name with their last known state, and a quarant
   CHECK(members[2].last_heard_seconds == 3.0);
   members = list_members(membership, Instant{std::chrono::hours(3)});
   CHECK(members[2].state == "alive");
+}
+
+TEST_CASE("one word says what a member does") {
+  const auto word = [](const char* state, const char* phase, bool paused = false) {
+    MemberStatus member;
+    member.state = state;
+    member.phase = phase;
+    member.paused = paused;
+    return condition_of(member);
+  };
+  for (const char* phase : {"joining", "training", "settling", "finished"})
+    CHECK(word("alive", phase) == phase);
+  CHECK(word("alive", "training", true) == "paused");
+  CHECK(word("alive", "settling", true) == "paused");
+  CHECK(word("alive", "finished", true) == "finished");
+  for (const char* state : {"suspect", "failed", "quarantined"}) {
+    CHECK(word(state, "training", true) == state);
+    CHECK(word(state, "finished") == state);
+  }
+  CHECK(word("left", "training", true) == "left");
+  CHECK(word("left", "finished") == "finished");
+}
+
+TEST_CASE("a member that is gone is an earlier life if another one has its name") {
+  const auto member = [](std::uint64_t id, const char* name, std::uint32_t incarnation) {
+    wire::Member made;
+    made.id = PeerId{id};
+    made.name = name;
+    made.address = {"127.0.0.1", static_cast<std::uint16_t>(7100 + id)};
+    made.incarnation = incarnation;
+    made.phase = wire::Phase::training;
+    return made;
+  };
+  gossip::Membership membership(gossip::identity_of(1), gossip::by_itself(member(1, "b", 50)), {}, Random(1));
+  std::vector<gossip::Action> actions;
+  membership.start(Instant{});
+  introduce(membership, std::vector{member(2, "a", 70), member(3, "a", 60), member(4, "c", 10)}, actions);
+  for (const std::uint64_t id : {2, 4}) {
+    wire::Member gone = membership.find(PeerId{id})->member;
+    gone.liveness = wire::Liveness::left;
+    const wire::Member goodbye = gossip::by_itself(gone);
+    membership.merge(Instant{}, PeerId{id}, {&goodbye, 1}, actions);
+  }
+  const auto members = list_members(membership, Instant{});
+  REQUIRE(members.size() == 4);
+  CHECK(members[0].id == to_string(PeerId{3}));  // it lives, so it comes before the one that began later
+  CHECK(members[0].condition == "training");
+  CHECK_FALSE(members[0].earlier_life);
+  CHECK(members[1].condition == "left");
+  CHECK(members[1].earlier_life);
+  CHECK_FALSE(members[2].earlier_life);
+  CHECK(members[3].condition == "left");  // nobody has its name
+  CHECK_FALSE(members[3].earlier_life);
+}
+
+TEST_CASE("a namesake is a live member that has answered, and the later one knows that it is later") {
+  const auto member = [](std::uint64_t id, std::uint32_t incarnation) {
+    wire::Member made;
+    made.id = PeerId{id};
+    made.name = "north";
+    made.address = {"127.0.0.1", static_cast<std::uint16_t>(7100 + id)};
+    made.incarnation = incarnation;
+    return made;
+  };
+  gossip::Membership membership(gossip::identity_of(1), gossip::by_itself(member(1, 50)), {}, Random(1));
+  std::vector<gossip::Action> actions;
+  membership.start(Instant{});
+  CHECK_FALSE(find_namesake(membership).has_value());
+  introduce(membership, std::vector{member(2, 40)}, actions);
+  membership.heard(Instant{}, PeerId{2}, {"127.0.0.1", 7102}, actions);
+  const auto namesake = find_namesake(membership);
+  REQUIRE(namesake.has_value());
+  CHECK(namesake->id == PeerId{2});
+  CHECK(namesake->began_before);
+  CHECK(namesake->sentence.find("at 127.0.0.1:7102") != std::string::npos);
+  CHECK(namesake->sentence.find("--name north-2") != std::string::npos);
 }
 
 TEST_CASE("an answer that does not come from a peer is an error and not an exception") {

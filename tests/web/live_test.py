@@ -11,9 +11,11 @@ import json
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 import time
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import suite  # noqa: E402
@@ -42,6 +44,9 @@ NAMELESS = ("return [...document.querySelectorAll('button, input, select, [tabin
             " || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.closest('label'))).map(e => e.outerHTML)")
 SHIFTED = ("return new Promise(done => { new PerformanceObserver(l => done(l.getEntries().filter(e => !e.hadRecentInput)"
            ".reduce((s, e) => s + e.value, 0))).observe({type: 'layout-shift', buffered: true}); setTimeout(() => done(0), 300); })")
+
+SHIFTS = ("return new Promise(done => { new PerformanceObserver(l => done(l.getEntries().flatMap(e => e.sources.map(s => (s.node && (s.node.id || s.node.className"
+          " || s.node.nodeName)) + ' ' + s.previousRect.y + '->' + s.currentRect.y)))).observe({type: 'layout-shift', buffered: true}); setTimeout(() => done([]), 300); })")
 
 
 def free_port():
@@ -140,16 +145,31 @@ class LivePages(suite.Suite):
         require(across[0] <= across[1], f"the page is wider than the screen: {across}")
         shade = browser.run("return getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
         require((sum(shade) < 200) == dark, f"the page's color is {shade}")
-        asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name).filter(n => !n.endsWith('/api/v1/live'))")
+        asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name).filter(n => !/\\/api\\/v1\\/(live|input)$/.test(n))")
         require(not asked, f"unexpected requests: {asked}")
         require(not (nameless := browser.run(NAMELESS)), f"elements without an accessible name: {nameless}")
         shifted = browser.run(SHIFTED)
-        require(shifted < 0.02, f"the layout shifts by {shifted}")
+        require(shifted < 0.02, f"the layout shifts by {shifted}: {browser.run(SHIFTS)}")
+        if name == "small":
+            self.is_accessible()
         if self.pictures:
             what = f"live-{name}-{'phone' if size == PHONE else 'laptop'}-{'dark' if dark else 'light'}.png"
             with open(os.path.join(self.pictures, what), "wb") as file:
                 file.write(base64.b64decode(browser.picture()))
         self.quiet()
+
+    def is_accessible(self):
+        """No violation of WCAG 2 at level A or AA, contrast included, as axe-core finds them."""
+        axe = os.path.join(os.path.dirname(os.path.abspath(self.program)), "..", "python", "axe_playwright_python", "axe.min.js")
+        if not os.path.exists(axe):
+            print("   skipped: axe-core is not there (scripts/test installs it)")
+            return
+        with open(axe, encoding="utf-8") as file:
+            self.browser.run(file.read())
+        found = self.browser.run("return axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'], resultTypes: ['violations']})"
+                                 ".then(r => [r.passes.length, r.violations.map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join('; '))])")
+        require(found[0] > 10, f"axe-core checked only {found[0]} rules")
+        require(not found[1], f"accessibility: {found[1]}")
 
     def first_picture_is_quick(self):
         took = []
@@ -297,7 +317,7 @@ class LivePages(suite.Suite):
 
     def loading_is_told(self):
         browser, player, pill = self.browser, self.player, "const p = document.getElementById('connection'); return [p.dataset.is, p.textContent.trim()]"
-        phase = ("return [...document.querySelectorAll('#facts div')].find(d => d.querySelector('dt').textContent === 'Phase').querySelector('dd').textContent")
+        phase = ("return [...document.querySelectorAll('#facts div')].find(d => d.querySelector('dt').textContent === 'State').querySelector('dd').textContent")
         told = pill + ".join() === 'waiting,the peer is still loading its data'"
         disabled = "return document.getElementById('pause').disabled && document.getElementById('leave').disabled"
         player.show(self.recordings["small"], 30)
@@ -511,14 +531,72 @@ class LivePages(suite.Suite):
             time.sleep(0.05)
         raise AssertionError(f"no process listens at {port}: " + open(os.path.join(self.folder, "peer0.log")).read())
 
-    def answer(self, address, path="/"):
-        connection = http.client.HTTPConnection(address, timeout=10)
+    def answer(self, address, path="/", body=None):
+        connection = http.client.HTTPConnection(address, timeout=30)
         try:
-            connection.request("GET", path)
+            if body is None:
+                connection.request("GET", path)
+            else:
+                connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
             answer = connection.getresponse()
             return answer.status, answer.getheader("Content-Type") or "", answer.read()
         finally:
             connection.close()
+
+    def shown_as(self, name, condition, seconds):
+        """The only row of the member shows this condition within this time."""
+        one = ("const rows = [...document.querySelectorAll(`#table tbody tr[data-name='${arguments[0]}']`)];"
+               "return rows.length === 1 && rows[0].cells[1].textContent.replace(/^[^a-z]/, '') === arguments[1]")
+        begun = time.monotonic()
+        self.until(one, f"{name} is not shown once, as {condition}", seconds, name, condition)
+        print(f"   real peers: {name} was shown as {condition} after {time.monotonic() - begun:.1f} s")
+
+    def names_are_taken_once(self, processes, address):
+        """A live name is refused; the name of the dead p6 is free, and its earlier life is not listed beside the new one."""
+        join = [self.program, "peer", "--listen", "127.0.0.1:0", "--join", json.loads(self.answer(address, "/api/v1/status")[2])["address"],
+                "--data", "glyphs", "--pace", "20ms", "--export", "none"]
+        twin = subprocess.run([*join, "--name", "p2"], capture_output=True, text=True, timeout=60, check=False)
+        require(twin.returncode == 2 and "'p2' belongs to another live member" in twin.stderr and "--name p2-2" in twin.stderr,
+                f"a second p2: {twin.returncode}, {twin.stderr[-500:]}")
+        self.shown_as("p2", "training", 2)
+        with open(os.path.join(self.folder, "peer6-again.log"), "w") as log:
+            processes[6] = subprocess.Popen([*join, "--name", "p6"], stdout=log, stderr=log)
+        self.shown_as("p6", "training", 60)
+        require("2 earlier lives not shown" in self.browser.run("return document.getElementById('shown').textContent"), "earlier lives are not mentioned")
+
+    def a_dropped_picture_is_predicted(self, address):
+        """The page shows the class that the peer gives for the same pixels, asked for directly."""
+        pixels = [255 - 8 * abs(x - 14) if 4 < y < 24 and abs(x - 14) < 4 else 0 for y in range(28) for x in range(28)]
+        rows = b"".join(b"\0" + bytes(pixels[28 * y:28 * y + 28]) for y in range(28))
+        chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+        self.until("return !document.getElementById('model').hidden", "the page does not offer to try the model")
+        drop = ("const bytes = Uint8Array.from(atob(arguments[0]), (c) => c.charCodeAt(0)), files = new DataTransfer();"
+                "files.items.add(new File([bytes], 'one.png', {type: 'image/png'}));"
+                "document.getElementById('drop').dispatchEvent(new DragEvent('drop', {dataTransfer: files, bubbles: true, cancelable: true}));")
+        likeliest = "[...document.querySelectorAll('#guess li:first-child span')].map(e => e.textContent)"
+        def equal():  # some steps lie between the two answers
+            self.browser.run("document.getElementById('guess').replaceChildren()")
+            self.browser.run(drop, base64.b64encode(png).decode())
+            name, share = self.until(f"const words = {likeliest}; return words.length ? words : null", "no prediction is shown", 30)
+            status, _, body = self.answer(address, "/api/v1/predict", {"values": pixels})
+            direct = json.loads(body)
+            require(status == 200 and len(direct["probabilities"]) == 10 and abs(sum(direct["probabilities"]) - 1) < 1e-6, f"{status}: {body}")
+            require(direct["class"] == max(range(10), key=lambda k: direct["probabilities"][k]), f"{direct}")
+            return name == f"class {direct['class']}" and abs(float(share.split()[0].rstrip("%")) - 100 * direct["probability"]) < 3
+        self.until_true(equal, "the page shows another prediction than the peer gives", 60)
+        require(len(self.browser.run("return [...document.querySelectorAll('#guess li')].map(e => e.textContent)")) == 5, "not the five likeliest classes")
+        self.browser.run(drop, base64.b64encode(b"no picture").decode())
+        self.until("return document.getElementById('try-wrong').textContent.includes('one.png is not a picture')", "a file that is no picture is not refused")
+        for values, words in (([1.0] * 783, "784 values"), ([256.0] * 784, "between 0 and 255"), ("x", "values")):
+            status, _, body = self.answer(address, "/api/v1/predict", {"values": values})
+            require(status == 400 and words in json.loads(body)["error"], f"{status}: {body}")
+        status, kind, body = self.answer(address, "/api/v1/model", {})
+        length = struct.unpack("<Q", body[:8])[0]
+        header = json.loads(body[8:8 + length])
+        end = max(tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__")
+        require(status == 200 and header["__metadata__"]["model"] == "softmax" and len(body) == 8 + length + end, f"the model: {status}, {header}")
+        self.quiet()
 
     def real_peers(self, processes, address):
         browser = self.browser
@@ -541,6 +619,8 @@ class LivePages(suite.Suite):
         require(all(links[f"p{k}"]["link"] for k in range(1, 8)), f"without a link: {links}")
         processes[6].kill()
         begun = time.monotonic()
+        self.until("return document.querySelector('#table tr[data-name=p6]').cells[1].textContent.match(/suspect|failed/)", "a dead peer looks healthy", 2)
+        print(f"   real peers: the dead peer was not shown as training after {time.monotonic() - begun:.1f} s")
         self.until("return document.querySelector('#table tr[data-name=p6][data-state=failed]')", "the death is not shown", DEATH_PATIENCE)
         print(f"   real peers: the death was shown after {time.monotonic() - begun:.1f} s")
         self.until("return document.getElementById('events').textContent.includes('p6')", "the death is not an event")
@@ -548,6 +628,8 @@ class LivePages(suite.Suite):
             with open(os.path.join(self.pictures, "live-real-laptop-light.png"), "wb") as file:
                 file.write(base64.b64decode(browser.picture()))
         self.quiet()
+        self.a_dropped_picture_is_predicted(address)
+        self.names_are_taken_once(processes, address)
         self.go(links["p1"]["link"])
         require(browser.run("return document.getElementById('name').textContent") == "p1", "p1's link leads elsewhere")
         button = "return document.getElementById('pause').textContent === arguments[0] && document.getElementById('facts').textContent.includes(arguments[1])"
@@ -555,6 +637,15 @@ class LivePages(suite.Suite):
         self.until(button, "it does not pause", PATIENCE, "Resume", "paused")
         browser.click("#pause")
         self.until(button, "it does not resume", PATIENCE, "Pause", "training")
+        self.go(f"http://{address}/")
+        self.shown_as("p1", "training", 60)
+        for command, condition in (("pause", "paused"), ("resume", "training")):
+            ordered = subprocess.run([self.program, command, "p1", "--at", address], capture_output=True, text=True, check=False)
+            require(ordered.returncode == 0 and ordered.stdout.startswith("p1 "), f"{command}: {ordered}")
+            self.shown_as("p1", condition, 2)
+            speed = self.rows()["p1"]["cells"][2]
+            require(speed == "0" or condition == "training", f"p1 is paused at {speed} samples/s")
+        self.go(links["p1"]["link"])
         label = "return document.getElementById('net').getAttribute('aria-label').startsWith(arguments[0])"
         require(not browser.run(label, "ring:"), "the swarm is a ring already")
         browser.click("#rewire")

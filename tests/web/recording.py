@@ -124,6 +124,7 @@ class Recording:
             members.append({
                 "name": name, "id": self.ids[name], "address": f"127.0.0.1:{20000 + number}", "incarnation": 0,
                 "http": self.http if number % 2 == 0 else None, "state": states[name], "phase": "training",
+                "condition": "training" if states[name] == "alive" else states[name], "earlier_life": False,
                 "device": "cpu" if number % 5 else "cuda:0", "samples": round(self.between(looks, silent, "samples")),
                 "steps": round(self.between(looks, silent, "steps")), "samples_per_second": speeds[name],
                 "slowdown": median / speeds[name] if median and speeds[name] else None,
@@ -143,7 +144,7 @@ class Recording:
             "name": "p0", "id": self.ids["p0"], "swarm": self.summary["name"], "address": own["address"], "version": "0.2.0",
             "model": self.summary["model"], "data": self.summary["data"], "topology": self.summary["topology"],
             "device": own["device"], "rule": self.summary["rule"], "payload": self.summary["payload"], "phase": "training",
-            "paused": False, "steps": own["steps"], "samples": own["samples"], "swarm_samples": swarm_samples,
+            "condition": "training", "situation": "This peer trains. All members keep up.", "paused": False, "steps": own["steps"], "samples": own["samples"], "swarm_samples": swarm_samples,
             "epoch_samples": self.epoch_samples, "samples_per_second": own["samples_per_second"], "loss": own["loss"],
             "learning_rate": 0.05, "accuracy": accuracy, "accuracy_steps": own["steps"], "distance": own["distance"],
             "staleness": own["staleness"], "device_spread": None, "uptime_seconds": second, "incarnation": 0,
@@ -199,6 +200,8 @@ class Player:
                 elif self.path == "/api/v1/live" and player.loading:
                     player.refused += 1
                     self.answer(503, "application/json", b'{"error": "the peer is still loading its data"}')
+                elif self.path == "/api/v1/input":
+                    self.answer(200, "application/json", b'{"shape": [1, 28, 28], "pixels": true, "classes": 10}')
                 elif self.path == "/api/v1/live":
                     self.send_response(200)
                     self.send_header("Content-Type", "text/event-stream")

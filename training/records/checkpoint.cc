@@ -7,14 +7,31 @@ bool is_parameter(const Facts& metadata, const std::string& tensor) {
          !(tensor.starts_with("optimizer.") || tensor.starts_with("sampler."));
 }
 
-Status write_safetensors(const std::string& path, const models::Layout& layout, std::span<const float> arena,
-                         const Facts& metadata) {
+namespace {
+
+std::vector<TensorToWrite> tensors_of(const models::Layout& layout, std::span<const float> arena) {
   STARLING_CHECK(arena.size() == layout.arena_size());
   std::vector<TensorToWrite> tensors;
   for (const auto& tensor : layout.tensors())
     tensors.push_back(
         {tensor.name, "F32", tensor.shape, std::as_bytes(arena.subspan(tensor.offset, tensor.size))});
-  return write_tensors(path, tensors, metadata);
+  return tensors;
+}
+
+}  // namespace
+
+Status write_safetensors(const std::string& path, const models::Layout& layout, std::span<const float> arena,
+                         const Facts& metadata) {
+  return write_tensors(path, tensors_of(layout, arena), metadata);
+}
+
+std::string to_safetensors(const models::Layout& layout, std::span<const float> arena,
+                           const Facts& metadata) {
+  const auto tensors = tensors_of(layout, arena);
+  std::string text = tensors_head(tensors, metadata);
+  for (const TensorToWrite& tensor : tensors)
+    text.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  return text;
 }
 
 Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout) {

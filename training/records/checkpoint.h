@@ -19,6 +19,9 @@ namespace starling::training {
 Status write_safetensors(const std::string& path, const models::Layout& layout, std::span<const float> arena,
                          const Facts& metadata);
 
+// The content of such a file.
+std::string to_safetensors(const models::Layout& layout, std::span<const float> arena, const Facts& metadata);
+
 struct Checkpoint {
   std::vector<float> arena;  // as `layout` says
   Facts metadata;

@@ -225,13 +225,7 @@ Status SafetensorsFile::check_data() const {
                told->second.substr(0, 8)};
 }
 
-Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors, Facts metadata,
-                     Durability durability, const FileCheck& check) {
-  if (durability == Durability::checked) {
-    Crc crc;
-    for (const TensorToWrite& tensor : tensors) crc.add(tensor.bytes);
-    metadata[SafetensorsFile::kCrc] = crc.text();
-  }
+std::string tensors_head(std::span<const TensorToWrite> tensors, const Facts& metadata) {
   Json header = Json::object();
   header[kMetadata] = metadata;
   std::size_t end = 0;
@@ -245,7 +239,18 @@ Status write_tensors(const std::string& path, std::span<const TensorToWrite> ten
                   sizeof(std::uint64_t),
               ' ');
   const std::uint64_t length = text.size();
-  std::vector<Bytes> parts = {std::as_bytes(std::span(&length, 1)), std::as_bytes(std::span(text))};
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+}
+
+Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors, Facts metadata,
+                     Durability durability, const FileCheck& check) {
+  if (durability == Durability::checked) {
+    Crc crc;
+    for (const TensorToWrite& tensor : tensors) crc.add(tensor.bytes);
+    metadata[SafetensorsFile::kCrc] = crc.text();
+  }
+  const std::string head = tensors_head(tensors, metadata);
+  std::vector<Bytes> parts = {std::as_bytes(std::span(head))};
   for (const TensorToWrite& tensor : tensors) parts.push_back(tensor.bytes);
   if (Status written = write_atomically(path, parts, check); !written || durability == Durability::plain)
     return written;

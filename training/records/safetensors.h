@@ -62,6 +62,9 @@ struct TensorToWrite {
   std::vector<std::int64_t> shape;
   Bytes bytes;
 };
+// What comes before the tensors' bytes in a file: the length and the header.
+std::string tensors_head(std::span<const TensorToWrite> tensors, const Facts& metadata);
+
 enum class Durability : std::uint8_t {
   plain,    // on the disk when the call returns,
   checked,  // and so is its name, which a power failure does not take back; with the data's CRC-32 in the

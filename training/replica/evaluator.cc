@@ -85,4 +85,20 @@ void predict(const models::Plan& plan, const kernels::Backend& backend, const da
               });
 }
 
+std::vector<double> class_probabilities(const models::Plan& plan, const kernels::Backend& backend,
+                                        const datasets::Dataset& data, const float* parameters) {
+  STARLING_CHECK(plan.spec.input.size() == data.shape.size() && data.size() > 0);
+  models::Network network(plan, backend, 1, models::Purpose::evaluate);
+  Feed feed(backend, data, nullptr, 1);
+  std::vector<float> scores(static_cast<std::size_t>(plan.classes));
+  for_batches(data, 1, 1, feed, network.queue(),
+              [&](std::span<const std::uint32_t>) { network.score(parameters, feed.inputs(), 1, scores); });
+  const double best = *std::max_element(scores.begin(), scores.end());
+  std::vector<double> probabilities;
+  double sum = 0;
+  for (const float score : scores) sum += probabilities.emplace_back(std::exp(score - best));
+  for (double& probability : probabilities) probability /= sum;
+  return probabilities;
+}
+
 }  // namespace starling::training

@@ -52,4 +52,9 @@ struct Prediction {
 void predict(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
              const float* parameters, std::size_t limit, const std::function<void(const Prediction&)>& tell);
 
+// The softmax of the model's scores for the first sample, one value per class. REQUIRES: as predict(); there
+// is a sample.
+std::vector<double> class_probabilities(const models::Plan& plan, const kernels::Backend& backend,
+                                        const datasets::Dataset& data, const float* parameters);
+
 }  // namespace starling::training

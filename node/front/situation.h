@@ -1,0 +1,19 @@
+// "What is going on", in one or two sentences for the page, `starling top` and `starling status`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "node/front/live.h"
+#include "node/front/status.h"
+
+namespace starling::node {
+
+inline constexpr double kStraggles = 2;  // the slowdown from which a member counts as a straggler
+
+// What the peer does, how far the run is, whether its loss still falls, and which members are behind or
+// gone, and why. `progress`: RunProgress::text(). `history`: of this peer, oldest first; may be empty.
+std::string situation_of(const PeerStatus& status, const std::vector<MemberStatus>& members,
+                         const std::string& progress, const std::vector<HistoryPoint>& history);
+
+}  // namespace starling::node

@@ -1,0 +1,132 @@
+#include "node/peer/trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "kernels/backends.h"
+#include "node/work/processors.h"
+#include "training/records/checkpoint.h"
+#include "training/records/json.h"
+#include "training/replica/evaluator.h"
+
+namespace starling::node {
+namespace {
+
+using training::Json;
+
+constexpr const char* kModelType = "application/octet-stream";
+constexpr double kPixelMax = 255;
+
+Result<std::vector<double>> parse_values(const std::string& text, std::size_t count) {
+  const Json object = Json::parse(text, nullptr, false);
+  const auto values = object.is_object() ? object.find("values") : object.end();
+  if (values == object.end() || !values->is_array())
+    return Error{"the body must be {\"values\": [NUMBER, ...]}"};
+  if (values->size() != count)
+    return Error{fmt::format("a sample has {} values, and {} were sent", count, values->size())};
+  std::vector<double> numbers;
+  for (const Json& value : *values) {
+    if (!value.is_number() || !std::isfinite(value.get<double>()))
+      return Error{fmt::format("value {} is not a finite number", numbers.size() + 1)};
+    numbers.push_back(value.get<double>());
+  }
+  return numbers;
+}
+
+}  // namespace
+
+Result<datasets::Dataset> parse_sample(const std::string& text, const datasets::Dataset& like) {
+  const auto values = parse_values(text, static_cast<std::size_t>(like.shape.size()));
+  if (!values) return values.error();
+  datasets::Dataset sample;
+  sample.shape = like.shape;
+  sample.classes = like.classes;
+  sample.normalization = like.normalization;
+  sample.labels = {0};
+  for (const double value : *values) {
+    if (like.has_floats()) {
+      sample.features.push_back(static_cast<float>(value));
+    } else if (value >= 0 && value <= kPixelMax) {
+      sample.images.push_back(static_cast<std::uint8_t>(std::lround(value)));
+    } else {
+      return Error{fmt::format("the pixel {} is not between 0 and {}", value, kPixelMax)};
+    }
+  }
+  return sample;
+}
+
+std::string input_json(const datasets::Dataset& data) {
+  return training::to_line({{"shape", {data.shape.channels, data.shape.height, data.shape.width}},
+                            {"pixels", !data.has_floats()},
+                            {"classes", data.classes}});
+}
+
+std::vector<HttpRoute> Trial::routes() {
+  HttpRoute input{"GET", "/api/v1/input", [this](const std::string&) {
+                    if (!parts_.replica) return http_refusal(503, "the peer has no model yet");
+                    return HttpAnswer{200, input_json(parts_.replica->data.train)};
+                  }};
+  HttpRoute model{.method = "POST", .path = "/api/v1/model"};
+  model.later = [this](const std::string&, const HttpReply& reply) {
+    with_parameters(reply, [this](const std::vector<float>& parameters) {
+      return HttpAnswer{200,
+                        training::to_safetensors(parts_.replica->plan.layout, parameters,
+                                                 replica_metadata(*parts_.replica, parts_.experiment)),
+                        kModelType};
+    });
+  };
+  HttpRoute predict{.method = "POST", .path = "/api/v1/predict"};
+  predict.later = [this](const std::string& body, const HttpReply& reply) {
+    if (!parts_.replica) return reply(http_refusal(503, "the peer has no model yet"));
+    auto sample = parse_sample(body, parts_.replica->data.train);
+    if (!sample) return reply(http_refusal(400, sample.error().message));
+    with_parameters(reply, [this, sample = std::move(*sample),
+                            steps = parts_.trainer->steps()](const std::vector<float>& parameters) {
+      return this->predict(sample, parameters, steps);
+    });
+  };
+  return {std::move(input), std::move(model), std::move(predict)};
+}
+
+void Trial::with_parameters(const HttpReply& reply,
+                            std::function<HttpAnswer(const std::vector<float>& parameters)> work) {
+  // Before that the builder may be writing the replica.
+  if (parts_.life == PeerLife::starting || parts_.life == PeerLife::ending)
+    return reply(http_refusal(503, "the peer has no model yet, or is ending"));
+  if (waiting_ >= kWaitingMax) return reply(http_refusal(503, "enough requests for the model wait already"));
+  if (parts_.replica->arena.size() * sizeof(float) > kModelBytesMax)
+    return reply(http_refusal(413, "the model is larger than 1 GiB; --export and --checkpoints write it"));
+  ++waiting_;
+  std::vector<float> parameters(parts_.replica->arena.size());
+  parts_.replica->arena.read(0, parameters);
+  thread_.run(
+      [work = std::move(work), parameters = std::move(parameters)] {
+        if (!lower_priority()) return http_refusal(503, "the priority of the thread cannot be lowered");
+        return work(parameters);
+      },
+      [this, reply](HttpAnswer answer) {
+        --waiting_;
+        reply(std::move(answer));
+      });
+}
+
+HttpAnswer Trial::predict(const datasets::Dataset& sample, const std::vector<float>& parameters,
+                          std::uint64_t steps) {
+  if (!backend_) {
+    auto backend = kernels::make_backend("cpu");
+    if (!backend) return http_refusal(503, backend.error().message);
+    backend_ = std::move(*backend);
+  }
+  const auto probabilities =
+      training::class_probabilities(parts_.replica->plan, *backend_, sample, parameters.data());
+  const auto best = std::max_element(probabilities.begin(), probabilities.end());
+  return {200, training::to_line({{"class", best - probabilities.begin()},
+                                  {"probability", *best},
+                                  {"probabilities", probabilities},
+                                  {"steps", steps}})};
+}
+
+}  // namespace starling::node

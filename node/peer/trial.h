@@ -1,0 +1,49 @@
+// Trying the model of a running peer from its page: its parameters as a file, and the prediction for a
+// sample. Both need the right to send commands, as they cost memory and time. They use a thread of their own,
+// at low priority. Used by the daemon's thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "datasets/dataset.h"
+#include "kernels/backend.h"
+#include "node/front/http_rules.h"
+#include "node/peer/parts.h"
+#include "node/work/background.h"
+
+namespace starling::node {
+
+// {"values": [...]}: one sample of this shape in the order [channels, height, width]; pixels from 0 to 255 if
+// the data set has images as bytes, else finite numbers. As a data set of that sample, with the
+// normalization of `like`.
+Result<datasets::Dataset> parse_sample(const std::string& text, const datasets::Dataset& like);
+// {"shape": [channels, height, width], "pixels": whether values are bytes, "classes": N}
+std::string input_json(const datasets::Dataset& data);
+
+class Trial {
+ public:
+  explicit Trial(PeerParts& parts) : parts_(parts), thread_(parts.io.get_executor()) {}
+
+  // GET /api/v1/input, POST /api/v1/model and POST /api/v1/predict.
+  std::vector<HttpRoute> routes();
+
+ private:
+  static constexpr std::size_t kWaitingMax = 8;            // requests that the thread has not answered yet
+  static constexpr std::size_t kModelBytesMax = 1U << 30;  // that are sent over HTTP
+
+  // Replies with the outcome of work(parameters) on the thread, or with the reason for which there is none.
+  void with_parameters(const HttpReply& reply,
+                       std::function<HttpAnswer(const std::vector<float>& parameters)> work);
+  HttpAnswer predict(const datasets::Dataset& sample, const std::vector<float>& parameters,
+                     std::uint64_t steps);
+
+  PeerParts& parts_;
+  std::unique_ptr<kernels::Backend> backend_;  // the CPU's, for every training device
+  std::size_t waiting_ = 0;
+  Background thread_;  // last: it ends first
+};
+
+}  // namespace starling::node
