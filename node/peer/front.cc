@@ -233,14 +233,22 @@ HttpAnswer Front::begin_stream() {
 void Front::tick() {
   if (!server_ || !parts_.core) return;
   const bool watched = server_->streams() > 0;
-  if (watched) update_graph();
   const double uptime = to_seconds(parts_.now().since_start);
-  if (recorded_ && uptime < *recorded_ + kPointInterval - kEarly) return;
-  recorded_ = uptime;
+  const bool due = !recorded_ || uptime >= *recorded_ + kPointInterval - kEarly;
+  if (!due && !watched) return;
   const auto members = teller_.members();
+  std::vector<std::string> conditions;
+  for (const MemberStatus& member : members) conditions.push_back(member.condition);
+  // A page learns at once that a member has paused or failed.
+  if (!due && conditions == conditions_sent_) return;
+  conditions_sent_ = std::move(conditions);
+  if (watched) update_graph();
   const PeerStatus status = this->status(members);
   const HistoryPoint point = point_of(status, members);
-  history_.add(point);
+  if (due) {
+    recorded_ = uptime;
+    history_.add(point);
+  }
   if (!watched) {
     events_sent_ = parts_.events.latest();
     graph_sent_ = false;

@@ -27,7 +27,8 @@ class Front {
 
   // Listens, if the options say where.
   Status open();
-  // To be called several times a second. Once a second the history grows and open pages get the new point.
+  // To be called several times a second. Once a second the history grows and open pages get the new point;
+  // they also get the state when the condition of a member changes.
   void tick();
 
  private:
@@ -50,8 +51,9 @@ class Front {
   Teller& teller_;
   std::function<void()> leave_;
   History history_;
-  std::optional<double> recorded_;  // when the history last grew
-  std::uint64_t events_sent_ = 0;   // the latest event that was sent to pages
+  std::optional<double> recorded_;            // when the history last grew
+  std::vector<std::string> conditions_sent_;  // of the members, at the last look
+  std::uint64_t events_sent_ = 0;             // the latest event that was sent to pages
   LinkGraph graph_;
   std::optional<std::uint64_t> graph_version_;  // of the membership that graph_ shows
   bool graph_sent_ = false, analyzing_ = false;
