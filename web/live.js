@@ -112,7 +112,7 @@
       failed.length && `<b>× failed:</b> ${names(failed)}`,
       suspect.length && `<b class="warn">◆ suspect:</b> ${names(suspect)}`,
       shut.length && `<b class="warn">■ quarantined:</b> ${names(shut)}`,
-      paused.length && `<b>‖ paused:</b> ${names(paused)}`,
+      paused.length && `<b class="calm">‖ paused:</b> ${names(paused)}`,
     ].filter(Boolean).join(" &nbsp; ") || (members.length ? "all members are healthy" : "");
     if (drawMarked.last !== words) $("marked").innerHTML = drawMarked.last = words;
     // Text for screen readers: names only, because figures change every second.
