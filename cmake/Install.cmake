@@ -62,6 +62,7 @@ set(CPACK_COMPONENTS_ALL program)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME starling)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS ca-certificates)  # of `starling data fetch`
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS avahi-daemon)  # of `starling peer --discover`
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION
 "Every peer trains its own copy of a model and now and then averages its
 parameters with one neighbor: no master, no parameter server, no barrier.")

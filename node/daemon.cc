@@ -17,6 +17,7 @@
 
 #include "node/launch/process.h"
 #include "node/peer/connections.h"
+#include "node/peer/discovery.h"
 #include "node/peer/entropy.h"
 #include "node/peer/front.h"
 #include "node/peer/keeper.h"
@@ -39,8 +40,9 @@ constexpr Duration kNewcomer = std::chrono::seconds(30);
 class Daemon {
  public:
   explicit Daemon(const PeerOptions& options)
-      : process_(io_, options.process, disk_),
-        parts_{options, io_, process_, builder_, disk_, [this](gossip::Event e) { drive(std::move(e)); }},
+      : options_(options),
+        process_(io_, options_.process, disk_),
+        parts_{options_, io_, process_, builder_, disk_, [this](gossip::Event e) { drive(std::move(e)); }},
         builder_(io_.get_executor()),
         disk_(io_.get_executor()) {}
 
@@ -51,6 +53,8 @@ class Daemon {
   // ---- setting up ----
   Status set_up();
   void obey(const std::string& command);
+  void discover();
+  void join_or_begin();
   void begin_run();
   void start_core(std::optional<wire::Manifest> begun);
   void advise() const;
@@ -87,9 +91,14 @@ class Daemon {
   void act(const gossip::AbortExchange& abort);
   void act(const gossip::AnswerOffer& answer);
   void act(const gossip::Rewired& rewired);
-  void act(const gossip::Finish& finish) { shutdown_.begin(finish.how, finish.why); }
+  void act(const gossip::Finish& finish) {
+    discovery_.withdraw();
+    shutdown_.begin(finish.how, finish.why);
+  }
   void act(const gossip::Notice& notice) { parts_.events.tell(notice); }
 
+  PeerOptions options_;  // `join` grows by peers that are discovered
+  bool discovered_ = false;
   asio::io_context io_{1};
   Process process_;
   PeerParts parts_;
@@ -99,6 +108,7 @@ class Daemon {
   Preparation preparation_{parts_};
   Shutdown shutdown_{parts_, teller_, keeper_};
   Connections connections_{parts_, teller_, preparation_};
+  Discovery discovery_{parts_, connections_};
   Front front_{parts_, teller_, [this] { leave(); }};
   std::deque<gossip::Event> events_;
   bool driving_ = false;  // take_events() is on the stack
@@ -129,6 +139,32 @@ Status Daemon::set_up() {
 void Daemon::obey(const std::string& command) {
   if (command == training::kEndCommand) return drive(gossip::EndRequested{});
   if (training::is_link_order(command)) connections_.obey(command);
+}
+
+// The core begins once it is known whom to join.
+void Daemon::discover() {
+  discovery_.open([this](const Result<std::vector<Address>>& found) {
+    if (parts_.life >= PeerLife::leaving) return;
+    if (!found) return shutdown_.begin(gossip::Finish::How::failed, found.error().message);
+    if (!found->empty()) {
+      std::string list;
+      for (const Address& address : *found) list += (list.empty() ? "" : ", ") + to_string(address);
+      parts_.events.say(spdlog::level::info, "discovered",
+                        fmt::format("discovered swarm '{}' at {}", options_.swarm, list));
+      options_.join = *found;
+      discovered_ = true;
+    } else if (options_.join.empty()) {
+      spdlog::info("no peer of swarm '{}' answers on this network{}", options_.swarm,
+                   keeper_.remembers_swarm() ? "" : "; a new run begins");
+    }
+    join_or_begin();
+  });
+}
+
+void Daemon::join_or_begin() {
+  if (options_.join.empty() && !keeper_.remembers_swarm()) return begin_run();
+  preparation_.load_own_data();
+  asio::post(io_, [this] { start_core(std::nullopt); });
 }
 
 // The core needs the manifest, and the manifest needs the data and the model.
@@ -193,6 +229,11 @@ void Daemon::advise() const {
 
 void Daemon::act(const gossip::Prepare& prepare) {
   parts_.manifest = prepare.manifest;
+  if (discovered_) {
+    const std::string ignored = ignored_settings(options_.given, options_.experiment, prepare.manifest);
+    if (!ignored.empty())
+      spdlog::warn("the run that was discovered has its own settings; ignored: {}", ignored);
+  }
   if (parts_.replica) return asio::post(io_, [this] { prepared(); });
   spdlog::info("the swarm trains {} on {}", prepare.manifest.model, prepare.manifest.data);
   preparation_.build(prepare.manifest, [this](const Status& built) {
@@ -218,11 +259,10 @@ PeerOutcome Daemon::run(std::shared_ptr<const std::atomic<bool>> over) {
                   .command = [this](const std::string& command) { obey(command); },
                   .tick = [this] { tick(); }});
   keeper_.keep_cache();
-  if (parts_.options.join.empty() && !keeper_.remembers_swarm()) {
-    begin_run();
+  if (options_.discover) {
+    discover();
   } else {
-    preparation_.load_own_data();
-    asio::post(io_, [this] { start_core(std::nullopt); });
+    join_or_begin();
   }
   run_io();
   shutdown_.end_process_soon(std::move(over));
@@ -285,6 +325,7 @@ void Daemon::tick() {
   if (parts_.is_running()) look_for_namesake();
   teller_.tick();
   front_.tick();
+  discovery_.tick();
   keeper_.checkpoint_if_due();
 }
 
@@ -317,6 +358,7 @@ void Daemon::leave() {
   if (parts_.life == PeerLife::leaving) return;
   if (parts_.life == PeerLife::ending) return shutdown_.hurry();
   parts_.advance(PeerLife::leaving);
+  discovery_.withdraw();
   parts_.events.say(spdlog::level::info, "leaving", "leaving the swarm");
   if (parts_.core) return drive(gossip::LeaveRequested{});
   shutdown_.begin(gossip::Finish::How::left);
@@ -325,6 +367,7 @@ void Daemon::leave() {
 // ---- actions ----
 
 void Daemon::act(const gossip::StartTraining& start) {
+  discovery_.take_part();
   preparation_.initialize();
   preparation_.follow_schedule();
   const std::size_t parameters = parts_.replica->plan.layout.parameter_count();

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "base/id_text.h"
+
 namespace starling::transport {
 namespace {
 
-constexpr std::size_t kIdDigits = 16;
 constexpr std::string_view kBlanks = " \t\r";
 
 // Removes the first word and the blanks around it.
@@ -23,13 +23,6 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-std::optional<PeerId> parse_id(std::string_view word) {
-  PeerId id;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id.value, 16);
-  const bool whole = word.size() == kIdDigits && error == std::errc{} && end == word.data() + word.size();
-  return whole && id ? std::optional(id) : std::nullopt;
-}
-
 std::string quoted(std::string_view word) { return "'" + std::string(word.substr(0, 80)) + "'"; }
 
 // nullopt: the line names no peer. The Error continues a sentence that names the line.
@@ -38,7 +31,7 @@ Result<std::optional<std::pair<PeerId, AllowList::Role>>> parse_line(std::string
   using Entry = std::optional<std::pair<PeerId, Role>>;
   const std::string_view first = take_word(line);
   if (first.empty() || first.starts_with('#')) return Entry{};
-  const auto id = parse_id(first);
+  const auto id = parse_peer_id(first);
   if (!id) return Error{quoted(first) + " is not the id of a peer, which has 16 hexadecimal digits"};
   const std::string_view second = take_word(line);
   if (second == "observer") return Entry{{*id, Role::observer}};

@@ -25,6 +25,7 @@
 #include "datasets/catalogue.h"
 #include "datasets/dataset.h"
 #include "datasets/published.h"
+#include "node/discovery/avahi.h"
 #include "node/front/answers.h"
 #include "node/front/http_rules.h"
 #include "node/greeting.h"
@@ -249,6 +250,14 @@ void check_reach(Checks& checks) {
                           "port to it",
                           fmt::join(site, " and ")),
               remedy);
+}
+
+void check_mdns(Checks& checks) {
+  if (const Status found = node::find_avahi(); !found) {
+    return checks.note("mdns", found.error().message,
+                       "only --discover needs it; peers with --join find their swarm without it");
+  }
+  checks.good("mdns", "an Avahi daemon answers: peers find each other on this network with --discover");
 }
 
 void check_clock(Checks& checks) {

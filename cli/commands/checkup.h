@@ -17,7 +17,7 @@ struct Check {
     note,  // worth knowing, but no obstacle
     bad,   // what the user asked for would not work
   };
-  std::string topic;  // port, reach, clock, names, data, space, peer, key
+  std::string topic;  // port, reach, mdns, clock, names, data, space, peer, key
   Outcome outcome = Outcome::good;
   std::string what;    // a sentence
   std::string remedy;  // what to do about it; may be empty
@@ -42,6 +42,9 @@ void check_port(const Address& listen, bool given, Checks& checks);
 
 // Which addresses of this machine others can dial, as far as it can know.
 void check_reach(Checks& checks);
+
+// Whether peers can discover each other with this machine's Avahi daemon.
+void check_mdns(Checks& checks);
 
 // Whether the wall clock runs like the steady one and is synchronized.
 void check_clock(Checks& checks);

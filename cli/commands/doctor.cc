@@ -195,6 +195,7 @@ Status check_all(Arguments& arguments, Checks& checks) {
 
   check_port(listen, arguments.has("--listen"), checks);
   check_reach(checks);
+  check_mdns(checks);
   check_clock(checks);
   check_names(arguments.all("--resolve"), checks);
   check_data(data_root(), checks);

@@ -21,6 +21,7 @@
 #include "node/daemon.h"
 #include "node/front/answers.h"
 #include "node/front/http_client.h"
+#include "node/front/http_rules.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
 #include "training/records/files.h"
@@ -45,6 +46,7 @@ std::vector<Flag> own_flags() {
       {"--listen", "ADDR:PORT|none",
        std::string("address for other peers (default ") + kDefaultListen + "); none: dial only"},
       {"--join", "ADDR:PORT", "a peer of the run to join, which sends model, rule and rates", true},
+      {"--discover", "", "find the swarm on this network by mDNS, or begin a run; be found there"},
       {"--advertise", "HOST:PORT", "address that others dial (default: the --listen address)", true},
       {"--relay", "RATE", "pass on up to this much, such as 10Mbit/s, between peers that cannot be dialed"},
       {"--name", "NAME", "this peer's name (default: host name and port)"},
@@ -237,14 +239,20 @@ Status read_checkpoint_pace(const Arguments& arguments, node::PeerOptions& optio
   return read_number<std::uint32_t>(arguments, "--keep", 1, kKeepMax, options.checkpoints.keep);
 }
 
+// Variables and files give a switch a value.
+Status read_switch(const Arguments& arguments, const std::string& flag, bool& on) {
+  const std::string value = arguments.get(flag).value_or("false");
+  if (value != "true" && value != "false")
+    return Error{flag + ": '" + value.substr(0, 80) + "' is neither true nor false"};
+  on = value == "true";
+  return Done{};
+}
+
 Status read_command_token(const Arguments& arguments, node::PeerOptions& options) {
   auto token = read_token(arguments);
   if (!token) return token.error();
   options.token = std::move(*token);
-  const std::string always = arguments.get("--token-always").value_or("false");
-  if (always != "true" && always != "false")
-    return Error{"--token-always: '" + always.substr(0, 80) + "' is neither true nor false"};
-  options.token_always = always == "true";
+  if (Status read = read_switch(arguments, "--token-always", options.token_always); !read) return read;
   if (options.token_always && options.token.empty())
     return Error{"--token-always has no effect without --token-file FILE"};
   return Done{};
@@ -259,6 +267,7 @@ Status read_own_flags(const Arguments& arguments, node::PeerOptions& options) {
   if (!tls) return tls.error();
   options.tls = std::move(*tls);
   options.key_file = key_file(arguments);
+  if (Status read = read_switch(arguments, "--discover", options.discover); !read) return read;
   if (Status read = read_number(arguments, "--control-fd", 3, INT_MAX, options.process.control_fd); !read)
     return read;
   if (Status read =
@@ -336,8 +345,22 @@ Status read_options(const Arguments& arguments, node::PeerOptions& options) {
   return Done{};
 }
 
+// Peers that are discovered dial each other over the network.
+Status check_discover(const node::PeerOptions& options) {
+  if (!options.discover) return Done{};
+  const Address& listen = options.reach.listen;
+  if (listen && node::is_loopback(listen.host)) {
+    return Error{"--discover: other machines cannot dial " + to_string(listen) +
+                 "; listen on an address of this network, for example --listen 0.0.0.0:7100"};
+  }
+  if (traits(options.experiment.gossip.rule).all_at_once())
+    return Error{"--discover cannot be combined with gossip.rule all-reduce"};
+  return Done{};
+}
+
 // Checks what depends on several flags.
 Status check_options(const Arguments& arguments, node::PeerOptions& options) {
+  if (Status possible = check_discover(options); !possible) return possible;
   // A fault names its peer by slot, so a peer that knows its slot also knows the number of peers.
   if (options.slot) options.experiment.peers = options.slot->second;
   if (options.join.empty()) {

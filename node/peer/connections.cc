@@ -132,7 +132,8 @@ Status Connections::listen() {
   if (options.reach.listen) {
     const auto listening = parts_.links->listen(options.reach.listen);
     if (!listening) return listening.error();
-    self.address = options.reach.advertise.empty() ? *listening : options.reach.advertise.front();
+    listening_ = *listening;
+    self.address = options.reach.advertise.empty() ? listening_ : options.reach.advertise.front();
   }
   const std::string name = options.name.empty() && parts_.resumed ? parts_.resumed->name : options.name;
   // Without a port the id tells the peers of one machine apart.

@@ -29,6 +29,9 @@ class Connections {
 
   // Finds or makes the identity, makes the links, and listens; then the peer has its id, name and address.
   Status listen();
+  // Where the peer listens, with the actual port; empty: it does not.
+  const Address& listening() const { return listening_; }
+  const std::optional<transport::SwarmKeys>& keys() const { return key_watch_.keys(); }
   void make_exchanger();
   // Ends in DialTried, unless the peer ends first.
   void try_dial(const gossip::TryDial& asked);
@@ -47,6 +50,7 @@ class Connections {
   Preparation& preparation_;
   transport::TcpTransport transport_;
   KeyWatch key_watch_{parts_};
+  Address listening_;
   std::map<Address, int> silent_dials_;  // of the addresses to join
   LogLimiter refusals_{64};              // of inbound connections
 };

@@ -17,6 +17,8 @@ class KeyWatch {
 
   // Looks at the file once a second from now on. No effect for a peer without a key.
   void begin();
+  // As last read; nullopt: there is no key, or its file could never be read.
+  const std::optional<transport::SwarmKeys>& keys() const { return keys_; }
 
  private:
   void look();

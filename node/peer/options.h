@@ -29,7 +29,9 @@ struct PeerOptions {
     std::vector<Address> advertise{};
     std::uint64_t relay = 0;  // bits per second for members that cannot be dialed; 0: none
   } reach;
-  std::vector<Address> join;       // empty: begin a run, or rejoin the one in `state`
+  std::vector<Address> join;  // empty: begin a run, or rejoin the one in `state`
+  // Announce the peer on the local network. Without `join`: first look there for peers to join.
+  bool discover = false;
   std::string name;                // default: the host's name and the port
   std::string swarm = "starling";  // peers of another swarm are rejected
   // From the swarm's keys in `key_file`, which is read again when it changes: peers without a key of them are

@@ -89,6 +89,7 @@ TEST_CASE("an #include that the table does not allow is reported") {
   REQUIRE(arrow("node/daemon.cc", "lab/world/world.h") == 1);
   REQUIRE(arrow("node/front/http.cc", "node/daemon.h") == 1);
   REQUIRE(arrow("node/work/trainer.cc", "transport/link.h") == 1);
+  REQUIRE(arrow("node/discovery/avahi.cc", "node/peer/parts.h") == 1);
   REQUIRE(arrow("lab/world/world.cc", "transport/tcp.h") == 1);
   REQUIRE(arrow("lab/swarm/swarm.cc", "node/daemon.h") == 1);
   REQUIRE(arrow("lab/report/report.cc", "lab/world/world.h") == 1);
@@ -234,6 +235,8 @@ TEST_CASE("a library outside its place is reported") {
       {"pugi::xml_document d;", "topologies/graph_file.cc", "cli/commands/topology_name.cc"},
       {"#include <openssl/ssl.h>", "transport/tls.cc", "transport/tls.h"},
       {"SSL_free(ssl);", "transport/tls.cc", "node/daemon.cc"},
+      {"#include <avahi-client/client.h>", "node/discovery/avahi.cc", "node/peer/discovery.cc"},
+      {"avahi_client_free(client);", "node/discovery/avahi.cc", "node/discovery/avahi.h"},
       {"#include <CLI/App.hpp>", "cli/shell/arguments.cc", "cli/shell/help.cc"},
       {"CLI::App app;", "cli/shell/arguments.cc", "cli/commands/peer.cc"},
   };

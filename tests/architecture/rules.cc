@@ -40,8 +40,10 @@ const std::vector<Row>& program_rows() {
       {"node/keep", "training/experiment, gossip, wire, and below"},
       {"node/launch", "node/work, training/experiment, transport, and below"},
       {"node/front", "node/work, transport, gossip, and below"},
+      {"node/discovery", "base"},
       {"node/all_reduce", "node/work, node/launch, and below"},
-      {"node/peer", "node/exchange, node/work, node/keep, node/launch, node/front, and below"},
+      {"node/peer",
+       "node/exchange, node/work, node/keep, node/launch, node/front, node/discovery, and below"},
       {"node", "node/peer, node/exchange, node/work, node/keep, node/launch, node/front, and below"},
       {"lab", "training/experiment, and below"},
       {"lab/world", "training/exchange, training/experiment, gossip, wire, and below"},
@@ -184,8 +186,9 @@ const std::vector<Library>& libraries() {
       {"OpenSSL",
        std::regex(R"re(include\s*[<"]openssl/|\bSSL_\w+\s*\()re"),
        {"transport/tls.cc", "transport/tls_records.cc", "transport/identity.cc", "transport/ipsec_mb/",
-        "datasets/sha256.cc"}},
+        "transport/discovery_tag.cc", "datasets/sha256.cc"}},
       {"IPsec-MB", std::regex(R"re(include\s*[<"]intel-ipsec|\bIMB_)re"), {"transport/ipsec_mb/"}},
+      {"Avahi", std::regex(R"re(include\s*[<"]avahi-|\bavahi_\w+\s*\()re"), {"node/discovery/avahi.cc"}},
       {"CLI11", std::regex(R"re(include\s*[<"]CLI/|\bCLI::)re"), {"cli/shell/arguments.cc"}},
   };
   return kLibraries;

@@ -74,6 +74,11 @@ class Taken {
   int socket_ = -1, port_ = 0;
 };
 
+TEST_CASE("doctor says whether peers can discover each other") {
+  const Examined without = examine({}, {{"DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/no/such/bus"}});
+  CHECK(without.has("mdns", "note", "no Avahi daemon answers on this machine"));
+}
+
 TEST_CASE("doctor checks whether a peer can listen") {
   const Taken taken;
   const Examined busy = examine({"--listen", taken.address()});

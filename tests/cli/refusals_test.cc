@@ -1,4 +1,4 @@
-// What a peer says if it is given the address of something else than a peer.
+// What a peer says if it is given the address of something else than a peer, or cannot discover others.
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 
@@ -67,6 +67,30 @@ TEST_CASE("a peer of another swarm is told which name to join with") {
   const Outcome outcome = run({"peer", "--listen", "127.0.0.1:0", "--join", host.address});
   CHECK(outcome.exit_code == 2);
   CHECK(contains(outcome.err, "this peer belongs to swarm 'geese'; join it with --swarm geese"));
+}
+
+TEST_CASE("--discover needs an address that other machines can dial") {
+  const std::string advice = "; listen on an address of this network, for example --listen 0.0.0.0:7100\n";
+  CHECK(run({"peer", "--discover"}).err ==
+        "starling peer: --discover: other machines cannot dial 127.0.0.1:7100" + advice);
+  const Outcome outcome = run({"peer", "--listen", "[::1]:0"}, {{"STARLING_DISCOVER", "true"}});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err == "starling peer: STARLING_DISCOVER: other machines cannot dial [::1]:0" + advice);
+  CHECK(run({"peer", "--discover", "--listen", "none", "--rule", "all-reduce"}).err ==
+        "starling peer: --discover cannot be combined with gossip.rule all-reduce\n");
+}
+
+TEST_CASE("--discover without an Avahi daemon names what to install") {
+  const Environment no_bus = {{"DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/no/such/bus"}};
+  for (const Words& more : {Words{}, Words{"--join", "127.0.0.1:1"}}) {
+    Words words = {"peer", "--discover", "--listen", "none"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words, no_bus);
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(contains(outcome.err, "starling peer: --discover: no Avahi daemon answers on this machine ("));
+    CHECK(outcome.err.ends_with("; install and start avahi-daemon\n"));
+  }
 }
 
 }  // namespace

@@ -164,7 +164,8 @@ class Packages(suite.Suite):
         depends = fields["Depends"]
         # Every distribution library that the program links has its package in Depends.
         for library, name in (("libc.so", "libc6"), ("libstdc++", "libstdc++6"), ("libdnnl", "libdnnl"), ("libfmt", "libfmt"),
-                              ("libspdlog", "libspdlog"), ("libz.so", "zlib1g"), ("libxxhash", "libxxhash0")):
+                              ("libspdlog", "libspdlog"), ("libz.so", "zlib1g"), ("libxxhash", "libxxhash0"),
+                              ("libavahi-client", "libavahi-client3")):
             if library in call("readelf", "-d", f"{self.build}/starling"):
                 require(re.search(rf"\b{re.escape(name)}", depends), f"{name} is not in Depends: {depends}")
         require("cudnn" not in depends and "cublas" not in depends, "the program depends on CUDA")
