@@ -130,13 +130,13 @@ def joins_what_it_finds(scene):
 
 
 def names_may_be_taken(scene):
-    """Three peers of one name, two of them on one machine, are announced under three names."""
+    """Three peers of one name in three swarms, two of them on one machine, are announced under three names."""
     begins(scene, "north", "--swarm", "birds")
-    for machine, port, name in (("north", "7101", r"north\032\0352"), ("south", "7100", r"north\032\0353")):
+    for machine, port, swarm, name in (("north", "7101", "fish", r"north\032\0352"), ("south", "7100", "bees", r"north\032\0353")):
         there = scene.lan.machines.get(machine) or scene.lan.machine(machine)
         there.services.append(lan.Service(there, os.path.join(scene.folder, port + ".log"), scene.program, "peer",
                                           "--name", "north", "--listen", "0.0.0.0:" + port, "--discover",
-                                          "--swarm", "fish", *RUN))
+                                          "--swarm", swarm, *RUN))
         wait_for(f"it is announced as {name}", lambda name=name: is_shown(scene, "north", name))
 
 
