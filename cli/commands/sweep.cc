@@ -198,7 +198,7 @@ Command sweep_command() {
            {"--force", "", "repeat complete runs"},
            {"--json", "", "print results.json"}},
           run_sweep,
-          "starling sweep stragglers.toml --out runs/stragglers"};
+          "starling sweep experiments/churn.toml --out runs/churn"};
 }
 
 }  // namespace starling::cli
