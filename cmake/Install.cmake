@@ -24,7 +24,7 @@ foreach(folder site-functions vendor-completions)
   install(FILES ${extras}/starling.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder} RENAME _starling COMPONENT program)
 endforeach()
 install(DIRECTORY experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/starling COMPONENT program FILES_MATCHING PATTERN "*.toml")
-install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 # Where Debian looks for a package's license.
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)

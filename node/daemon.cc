@@ -193,12 +193,14 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.seed = entropy();
   if (const auto& allow = parts_.options.allow) peer.membership.observers = allow->observers();
   if (parts_.resumed) peer.earlier = parts_.resumed->earlier;
-  peer.join = peer.contacts = parts_.options.join;
+  peer.contacts = parts_.options.join;
   keeper_.add_contacts(peer);
   if (begun) {
     peer.manifest = std::move(*begun);
   } else if (parts_.options.join.empty()) {
     keeper_.search_swarm(peer);
+  } else {
+    peer.join = peer.contacts;  // members of an earlier life can welcome it, too
   }
   spdlog::info("{} {}, swarm '{}'", self.name, listening_text(), self.swarm);
   if (!process_.is_launched()) advise();

@@ -140,7 +140,7 @@ Command simulate_command() {
         .section = "Results"}},
       run_simulate,
       "starling simulate --peers 16 --topology ring --slow 3=10\n"
-      "starling simulate experiments/one-straggler.toml --rule none");
+      "starling simulate experiments/late-joiners.toml --rule none");
 }
 
 }  // namespace starling::cli

@@ -84,7 +84,7 @@ Command swarm_command() {
   return run_command("swarm", "train N peers as processes on this machine, and evaluate the result",
                      {key, page}, run_swarm,
                      "starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n"
-                     "starling swarm experiments/one-straggler.toml --seed 2 --json");
+                     "starling swarm experiments/late-joiners.toml --seed 2 --json");
 }
 
 }  // namespace starling::cli

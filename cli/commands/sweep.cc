@@ -202,7 +202,7 @@ Command sweep_command() {
            on_end_flag(),
            {"--json", "", "print results.json"}},
           run_sweep,
-          "starling sweep stragglers.toml --out runs/stragglers"};
+          "starling sweep experiments/churn.toml --out runs/churn"};
 }
 
 }  // namespace starling::cli

@@ -1,5 +1,6 @@
 #include "node/peer/keeper.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -78,7 +79,8 @@ Status Keeper::open_checkpoints() {
 }
 
 void Keeper::add_contacts(gossip::PeerOptions& peer) const {
-  for (const CachedPeer& member : remembered_) peer.contacts.push_back(member.address);
+  for (const CachedPeer& member : remembered_)
+    if (std::ranges::count(peer.contacts, member.address) == 0) peer.contacts.push_back(member.address);
 }
 
 void Keeper::search_swarm(gossip::PeerOptions& peer) const {

@@ -88,6 +88,24 @@ TEST_CASE("a killed peer finds its swarm again, repeatedly") {
   }
 }
 
+TEST_CASE("a peer that is restarted with --join returns through another member if that one is gone") {
+  const TemporaryFolder folder;
+  Program founder(beginner(folder.file("founder"), {"--name", "founder"}));
+  const std::string there = founder.wait_for_error_word(" listens at ");
+  REQUIRE(founder.wait_for_error_text("training begins"));
+  Program other(state_peer(folder.file("other"), {"--join", there, "--listen", "127.0.0.1:0"}));
+  const std::string elsewhere = other.wait_for_error_word(" listens at ");
+  REQUIRE(other.wait_for_error_text("training begins"));
+  const Words words = state_peer(folder.file("dies"), {"--join", there, "--listen", "127.0.0.1:0"});
+  Program dies(words);
+  REQUIRE(dies.wait_for_error_text("training begins"));
+  REQUIRE(comes_to_remember(folder.file("dies"), elsewhere));
+  kill_at_once(founder);
+  kill_at_once(dies);
+  Program again(words);
+  CHECK(again.wait_for_error_text("the swarm trains"));
+}
+
 TEST_CASE("a peer that ends stores the live members, not those that left") {
   const TemporaryFolder folder;
   Program stays(beginner(folder.file("stays")));

@@ -82,7 +82,8 @@ class Packages(suite.Suite):
         names = {"bin/starling", "share/man/man1/starling.1", "share/bash-completion/completions/starling",
                  "share/fish/vendor_completions.d/starling.fish", "share/zsh/site-functions/_starling",
                  "share/zsh/vendor-completions/_starling",
-                 "share/doc/starling/README.md", "share/doc/starling/LICENSE", "share/doc/starling/copyright",
+                 "share/doc/starling/README.md", "share/doc/starling/CITATION.cff", "share/doc/starling/LICENSE",
+                 "share/doc/starling/copyright",
                  "lib/systemd/system/starling@.service"}
         names |= {"share/doc/starling/deploy/" + name for name in self.files(f"{SOURCE}/scripts/deploy")}
         names |= {"share/doc/starling/docs/" + name for name in self.files(f"{SOURCE}/docs")}
