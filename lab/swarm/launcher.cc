@@ -75,10 +75,12 @@ std::vector<std::string> Launcher::arguments_by_all_reduce(PeerPlace place) cons
 }
 
 Result<std::vector<std::string>> Launcher::arguments_of(const Member& member) const {
+  const bool begins = !member.started() && !joins_late(run_.experiment, member.number);
   const PeerPlace place{.number = member.number,
                         .out = run_.folder.path(),
                         .control_fd = ChildProcess::kControlFd,
                         .snapshots = snapshots_[member.number],
+                        .expected = begins ? beginning_together(run_.experiment) : 0,
                         .key = run_.options.key,
                         .late = from_seconds(run_.seconds().value_or(0))};
   if (run_.by_all_reduce()) return arguments_by_all_reduce(place);
