@@ -42,6 +42,13 @@ struct FetchState {
 };
 struct AbortFetch {};  // stop copying and keep what is in place; no StateLost for it
 
+// In a run that ends by samples: a step may begin while those that are done, as Stepped counts them, and
+// those under way have fewer samples than this. Before StartTraining, and then each time that it changes.
+// UINT64_MAX: no limit any more.
+struct AllowSamples {
+  std::uint64_t samples = UINT64_MAX;
+};
+
 // Once: the replica is in place. -> Stepped after every step (several may be reported as one)
 struct StartTraining {
   bool steps = true;  // false: this peer serves others' steps and makes none
@@ -128,7 +135,7 @@ struct Notice {
 
 using Action = std::variant<Send, TryDial, AnswerCall, Prepare, FetchState, AbortFetch, StartTraining,
                             StopTraining, PauseTraining, ResumeTraining, BeginRound, BeginExchange,
-                            AbortExchange, AnswerOffer, TrainingEnded, Rewired, Finish, Notice>;
+                            AbortExchange, AnswerOffer, TrainingEnded, Rewired, Finish, Notice, AllowSamples>;
 using Actions = std::vector<Action>;
 
 }  // namespace starling::gossip

@@ -69,8 +69,8 @@ InFlight& LockStep::begin_along(Rounds::Edge& edge, Actions& out) {
   return exchanges_.begin(edge.partner, terms, deadline_, out);
 }
 
-// Dead, finished and quarantined neighbors will not come; those that keep this peer waiting are asked; and no
-// wait lasts beyond the round's deadline.
+// Dead and quarantined neighbors will not come, nor will finished ones, except to exchanges under way; those
+// that keep this peer waiting are asked; and no wait lasts beyond the round's deadline.
 void LockStep::pass_over_the_absent(Actions& out) {
   const Duration doubt = run_.options.exchange_doubt;
   const bool doubting = doubt_ <= run_.now;
@@ -111,8 +111,10 @@ bool LockStep::will_come(const Rounds::Edge& edge, const InFlight* own) const {
   const Record* const record = run_.membership.find(edge.partner);
   if (record == nullptr || !record->responds()) return false;
   const bool met = own != nullptr ? own->advanced : edge.state == State::under_way;
-  return met || (record->member.phase != Phase::finished && record->quarantined_until <= run_.now &&
-                 deadline_ > run_.now);
+  // The news that a neighbor has finished may overtake its replies. It has answered this peer's exchange, or
+  // it rejects it.
+  const bool ends = own != nullptr || record->member.phase != Phase::finished;
+  return met || (ends && record->quarantined_until <= run_.now && deadline_ > run_.now);
 }
 
 // When members come and go, the graph changes under the round. A former neighbor may consider an earlier

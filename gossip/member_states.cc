@@ -162,6 +162,22 @@ void MemberStates::progressed(Instant now, PeerId teller, Record& record, std::u
   rumors_.progressed(record);
 }
 
+void MemberStates::take_figures(Instant now, PeerId from, const wire::Gossip& gossip, Actions& out) {
+  for (const wire::Progress& progress : gossip.progress) {
+    if (Record* const record = view_.members.find(progress.id))
+      progressed(now, from, *record, progress.samples, out);
+  }
+  for (const wire::Vitals& vitals : gossip.vitals) {
+    Record* const record = view_.members.find(vitals.id);
+    if (record == nullptr) continue;
+    // By others, only a sequence that the member can have reached: it must not pin the figures.
+    constexpr std::uint32_t kMissedMost = 1000;
+    const std::uint32_t known = record->vitals ? record->vitals->sequence : 0;
+    const bool is_next = vitals.sequence > known && vitals.sequence - known <= kMissedMost;
+    if (from == vitals.id || is_next) record->vitals = vitals;
+  }
+}
+
 // Others consider this peer suspect or dead, or know an incarnation of an earlier instance. A higher
 // incarnation overrides that, and only this peer can sign one.
 void MemberStates::hear_of_self(Instant now, PeerId teller, const Member& news, Actions& out) {

@@ -264,6 +264,9 @@ struct MembershipOptions {
   Duration quarantine = std::chrono::seconds(60);
   std::size_t members_max = 65536;  // in the table; the longest dead make room
   Guards guards{};
+  // Peers that begin the run together, itself included; 0: not known. In a run that ends by samples this peer
+  // leaves the others their part until they make steps (Allowance).
+  std::uint32_t expected = 0;
   std::vector<PeerId> observers{};  // sorted; this peer exchanges with none of them and copies from none
   struct ReachOptions {
     bool finds_address = false;   // this peer listens, and asks members at which addresses they can dial it

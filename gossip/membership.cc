@@ -142,26 +142,10 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Gossip& gossip,
                     Actions& out) {
   merge(now, from, gossip.members, out);
-  if (view_.members.find(from) != nullptr) take_figures(now, from, gossip, out);
+  if (view_.members.find(from) != nullptr) states_.take_figures(now, from, gossip, out);
   heard(now, from, address, out);
   if (gossip.reply_wanted)
     out.push_back(Send{view_.reply_to(from, address), rumors_.take_gossip(now, from, Rumors::Reply::none)});
-}
-
-void Membership::take_figures(Instant now, PeerId from, const wire::Gossip& gossip, Actions& out) {
-  for (const wire::Progress& progress : gossip.progress) {
-    if (Record* const record = view_.members.find(progress.id))
-      states_.progressed(now, from, *record, progress.samples, out);
-  }
-  for (const wire::Vitals& vitals : gossip.vitals) {
-    Record* const record = view_.members.find(vitals.id);
-    if (record == nullptr) continue;
-    // By others, only a sequence that the member can have reached: it must not pin the figures.
-    constexpr std::uint32_t kMissedMost = 1000;
-    const std::uint32_t known = record->vitals ? record->vitals->sequence : 0;
-    const bool is_next = vitals.sequence > known && vitals.sequence - known <= kMissedMost;
-    if (from == vitals.id || is_next) record->vitals = vitals;
-  }
 }
 
 void Membership::on(Instant now, PeerId from, const Address& address, const wire::Digest& digest,
@@ -211,6 +195,15 @@ void Membership::spread(Instant now, Actions& out) {
   for (const PeerId id : view_.draw_live(kUrgentFanout)) {
     wire::Gossip gossip{rumors_.take_with_self(now, id), false, progress};
     rumors_.add_vitals(gossip);
+    view_.tell(find(id)->member, std::move(gossip), out);
+  }
+}
+
+void Membership::ask_for_samples(Instant now, std::span<const PeerId> ids, Actions& out) {
+  for (const PeerId id : ids) {
+    wire::Gossip gossip = rumors_.take_gossip(now, id, Rumors::Reply::wanted);
+    if (std::ranges::find(gossip.members, view_.self.id, &Member::id) == gossip.members.end())
+      gossip.members.push_back(view_.self);
     view_.tell(find(id)->member, std::move(gossip), out);
   }
 }

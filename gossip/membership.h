@@ -65,6 +65,8 @@ class MemberStates {
   std::uint64_t expected_samples() const { return introductions_.samples(); }
   // A known member consumed at least this number of samples, as `teller` says.
   void progressed(Instant now, PeerId teller, Record& record, std::uint64_t samples, Actions& out);
+  // Samples and vitals of known members, as a member says.
+  void take_figures(Instant now, PeerId from, const wire::Gossip& gossip, Actions& out);
   // This peer consumed this number of samples.
   void progressed(Instant now, std::uint64_t samples) { credit_.own(now, samples); }
 
@@ -225,6 +227,8 @@ class Membership {
   }
   // Sends all known progress to kUrgentFanout live members now.
   void spread(Instant now, Actions& out);
+  // Asks these members for their samples, and tells them what is new, with this peer's own entry.
+  void ask_for_samples(Instant now, std::span<const PeerId> ids, Actions& out);
   // Sends a Leave to kUrgentFanout live members, which spread it.
   void say_goodbye(Actions& out) {
     view_.change_self([](wire::Member& self) { self.liveness = wire::Liveness::left; });
@@ -241,7 +245,6 @@ class Membership {
 
  private:
   void send_gossip(Instant now, Actions& out);
-  void take_figures(Instant now, PeerId from, const wire::Gossip& gossip, Actions& out);
 
   LocalView view_;
   Rumors rumors_{view_};

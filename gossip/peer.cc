@@ -34,6 +34,7 @@ void Peer::step(Instant now, const Event& event, Actions& out) {
     run_.membership.slept(late);
     exchanges_.slept(late);
     copying_.slept(late);
+    allowance_.slept(late);
   }
   std::visit([&](const auto& e) { handle(e, out); }, event);
   if (!run_.over) run_timers(out);
@@ -43,8 +44,9 @@ void Peer::step(Instant now, const Event& event, Actions& out) {
 }
 
 Instant Peer::earliest_deadline() const {
-  const Instant next = std::min({run_.membership.next_deadline(), joining_.next_deadline(),
-                                 copying_.next_deadline(), ending_.next_deadline()});
+  const Instant next =
+      std::min({run_.membership.next_deadline(), joining_.next_deadline(), copying_.next_deadline(),
+                ending_.next_deadline(), allowance_.next_deadline()});
   if (run_.diverged) return std::min(next, recovery_.next_deadline());
   return std::min({next, exchanges_.next_deadline(),
                    std::visit([](const auto& it) { return it.next_deadline(); }, encounters_)});
@@ -60,6 +62,7 @@ void Peer::run_timers(Actions& out) {
   for (const std::uint64_t exchange : exchanges_.lost(out))
     meet([&](auto& it) { it.give_up(exchange, out); });
   maybe_end_training(out);
+  allowance_.tick(out);
   meet([&](auto& it) { it.tick(out); });
   maybe_leave(out);
   if (!run_.over) maybe_finish(out);

@@ -24,6 +24,7 @@
 //   Encounters   when, with whom and on what terms to exchange; one class for each kind of rule
 //   Exchanges    those in flight, and those answered
 //   Ending       the run's end, settling, leaving
+//   Allowance    how many samples to take before the others' counts are known
 #pragma once
 
 #include <optional>
@@ -31,6 +32,7 @@
 #include <utility>
 #include <variant>
 
+#include "gossip/allowance.h"
 #include "gossip/copying.h"
 #include "gossip/encounters.h"
 #include "gossip/joining.h"
@@ -153,7 +155,11 @@ class Peer {
     run_.membership.heard(run_.now, from.from, from.address, out);
     run_.membership.reach().on(run_.now, from.from, report, out);
   }
-  // Messages of the membership. All others are for drivers.
+  void take(const Received& from, const wire::Gossip& gossip, Actions& out) {
+    run_.membership.on(run_.now, from.from, from.address, gossip, out);
+    allowance_.heard(from.from);
+  }
+  // Other messages of the membership. All others are for drivers.
   template <class Message>
   void take(const Received& from, const Message& message, Actions& out) {
     if constexpr (requires { run_.membership.on(run_.now, from.from, from.address, message, out); })
@@ -165,6 +171,7 @@ class Peer {
   void run_timers(Actions& out);
   void start_training(Actions& out) {
     run_.membership.set_phase(wire::Phase::training);
+    allowance_.start(out);
     meet([&](auto& it) { it.start(out); });
   }
   void maybe_end_training(Actions& out);
@@ -178,6 +185,7 @@ class Peer {
   Recovery recovery_{run_, copying_};
   Rewiring rewiring_{run_};
   Ending ending_{run_};
+  Allowance allowance_{run_};
   Exchanges exchanges_{run_};
   std::variant<NoEncounters, Whenever, LockStep, Served> encounters_;
   Instant deadline_ = kNever;  // the last that next_deadline() returned

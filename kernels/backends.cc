@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "kernels/cpu/backend.h"
 #include "kernels/cpu/onednn/version.h"
+#include "kernels/cpu/tiles/tiles.h"
 #include "kernels/cuda_module.h"
 #include "kernels/reference/backend.h"
 
@@ -45,6 +46,8 @@ Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Precision p
   if (name == "reference") return reference::make_backend();
   return Error{"unknown back end \"" + std::string(name) + "\"; accepted are " + one_of(backend_names())};
 }
+
+bool has_matrix_tiles() { return cpu::tiles::available(); }
 
 std::string best_device(std::uint32_t place) {
   if (!may_have_gpu()) return "cpu";

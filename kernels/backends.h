@@ -17,6 +17,10 @@ namespace starling::kernels {
 Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Precision precision = Precision::f32);
 const std::vector<std::string>& backend_names();  // those that run on the host
 
+// Whether this processor has matrix tiles (AMX). Without them bfloat16 takes up to five times as long as
+// float32 where that is computed in lanes (LeNet), and more memory; elsewhere it can be faster.
+bool has_matrix_tiles();
+
 // The usable GPU number `place`, modulo their count: "cuda:1"; "cpu" if there is none.
 std::string best_device(std::uint32_t place);
 

@@ -89,4 +89,10 @@ bool joins_late(const Experiment& experiment, std::uint32_t peer) {
   });
 }
 
+std::uint32_t beginning_together(const Experiment& experiment) {
+  std::uint32_t count = 0;
+  for (std::uint32_t peer = 0; peer < experiment.peers; ++peer) count += joins_late(experiment, peer) ? 0 : 1;
+  return count;
+}
+
 }  // namespace starling::lab

@@ -62,5 +62,7 @@ std::optional<std::uint32_t> spared_by_churn(const training::Experiment& experim
 
 // Whether the peer starts after the run has begun.
 bool joins_late(const training::Experiment& experiment, std::uint32_t peer);
+// The number of peers that do not.
+std::uint32_t beginning_together(const training::Experiment& experiment);
 
 }  // namespace starling::lab

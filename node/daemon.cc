@@ -81,6 +81,7 @@ class Daemon {
   void act(const gossip::Prepare& prepare);
   void act(const gossip::FetchState& fetch) { parts_.exchanger->fetch_state(fetch.donor, fetch.afresh); }
   void act(const gossip::AbortFetch&) { parts_.exchanger->abort_fetch(); }
+  void act(const gossip::AllowSamples& allow) { parts_.trainer->allow_samples(allow.samples); }
   void act(const gossip::StartTraining& start);
   void act(const gossip::StopTraining&);
   void act(const gossip::PauseTraining& pause);
@@ -192,6 +193,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.http = teller_.http_address();
   peer.seed = entropy();
   if (const auto& allow = parts_.options.allow) peer.membership.observers = allow->observers();
+  peer.membership.expected = parts_.options.expected;
   if (parts_.resumed) peer.earlier = parts_.resumed->earlier;
   peer.contacts = parts_.options.join;
   keeper_.add_contacts(peer);
@@ -351,9 +353,9 @@ void Daemon::report_steps() {
   const std::uint64_t steps = trainer.steps();
   drive(gossip::Stepped{steps, trainer.samples()});
   if (trainer.non_finite()) drive(gossip::ReplicaDiverged{});
-  trainer.handled(steps);
   keeper_.leave_snapshot_if_due();
   keeper_.checkpoint_if_due();
+  trainer.handled(steps);
 }
 
 void Daemon::leave() {
@@ -383,8 +385,10 @@ void Daemon::act(const gossip::StartTraining& start) {
                     fmt::format("training begins: {} parameters, {} {}, batches of {}, on {}", parameters,
                                 run.training.workers, run.training.workers == 1 ? "worker" : "workers",
                                 run.training.batch_size, parts_.replica->devices()));
-  if (const std::string warning = training::warning_of_workers(run); !warning.empty())
-    spdlog::warn("{}", warning);
+  for (const std::string& warning :
+       {training::warning_of_workers(run), training::warning_of_precision(run, false)}) {
+    if (!warning.empty()) spdlog::warn("{}", warning);
+  }
   if (!process_.is_launched()) {
     const std::string end = ends_after(run.end);
     spdlog::info(

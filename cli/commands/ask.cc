@@ -153,6 +153,7 @@ Result<std::string> status_text(const std::string& json) {
   fmt::format_to(out, "state      {}", status->condition.empty() ? status->phase : status->condition);
   if (!status->model.empty()) fmt::format_to(out, ", {} on {}", status->model, status->data);
   if (!status->device.empty()) fmt::format_to(out, ", device {}", status->device);
+  if (!status->precision.empty()) fmt::format_to(out, ", precision {}", status->precision);
   if (!status->topology.empty()) fmt::format_to(out, ", topology {}", status->topology);
   fmt::format_to(out, ", up {:.1f} s\n", status->uptime_seconds);
   fmt::format_to(out, "training   {} steps, {} samples, {:.0f} samples/s, loss {}, accuracy {}\n",

@@ -56,6 +56,8 @@ void find_processor(Findings& found) {
   found.instructions = kernels::cpu::instruction_sets();
   if (const auto bf16 = kernels::make_backend("cpu", kernels::Precision::bf16); !bf16)
     found.bf16_problem = bf16.error().message;
+  else if (!kernels::has_matrix_tiles())
+    found.bf16_problem = "bf16 is computed in f32, for lack of matrix tiles (AMX)";
 }
 
 void find_gpus(Findings& found) {

@@ -199,12 +199,14 @@ int show_model(const Arguments& arguments) {
 
   const auto backend = training::make_host_backend(*experiment);
   if (!backend) return fail(arguments, backend.error());
+  warn(training::warning_of_precision(*experiment, true));
   const training::TrainingMemory memory = training::training_memory(*experiment, *plan, **backend);
   const training::PeerMemory peer =
       training::peer_memory(memory, *plan, **backend, subject->data ? &*subject->data : nullptr);
-  return print_out(arguments.has("--json") ? model_json(*plan, memory, peer)
-                                           : model_text(*plan, memory, peer, experiment->training.precision,
-                                                        subject->data ? subject->data->name : ""));
+  return print_out(arguments.has("--json")
+                       ? model_json(*plan, memory, peer)
+                       : model_text(*plan, memory, peer, training::precision_on(*experiment, "cpu"),
+                                    subject->data ? subject->data->name : ""));
 }
 
 }  // namespace

@@ -274,6 +274,8 @@ Status read_own_flags(const Arguments& arguments, node::PeerOptions& options) {
           read_number<std::uint32_t>(arguments, "--snapshots", 0, UINT32_MAX, options.process.snapshots);
       !read)
     return read;
+  if (Status read = read_number<std::uint32_t>(arguments, "--expect", 1, 100'000, options.expected); !read)
+    return read;
   return read_durations(
       arguments, {{"--cache-interval", &options.cache_interval}, {"--begin-after", &options.begin_after}});
 }
@@ -429,6 +431,7 @@ Command peer_command() {
   for (const Flag& flag :
        {Flag{"--slot", "K/N", "the shard of the data"},
         {"--control-fd", "FD", "socket to the launcher"},
+        {"--expect", "N", "number of peers that begin the run together"},
         {"--snapshots", "N", "number of snapshots to write per epoch of the swarm"},
         {"--cache-interval", "TIME", "time between two writes of --state"},
         {"--begin-after", "TIME", "time to wait for a stored swarm before the run is begun again"},

@@ -19,6 +19,7 @@
 #include "lab/simulate/incidents.h"
 #include "lab/simulate/simulation_file.h"
 #include "training/experiment/check.h"
+#include "training/replica/recipe.h"
 
 namespace starling::cli {
 namespace {
@@ -116,6 +117,7 @@ int run_simulate(const Arguments& arguments, const training::Experiment& experim
   }
 
   warn(training::warning_of_workers(experiment));
+  warn(training::warning_of_precision(experiment, true));
   warn(lab::warning_for_simulation(experiment));
   mallopt(M_ARENA_MAX, 1);  // several heaps take a quarter more memory and save no time
   return run_in_place(arguments, experiment, interrupts, options, *place);

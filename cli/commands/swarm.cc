@@ -13,6 +13,7 @@
 #include "lab/swarm/process_faults.h"
 #include "node/all_reduce/collective.h"
 #include "training/experiment/check.h"
+#include "training/replica/recipe.h"
 
 namespace starling::cli {
 namespace {
@@ -55,6 +56,7 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   if (place->done) return print_done(arguments, *place->done, place->path);
 
   warn(training::warning_of_workers(experiment));
+  warn(training::warning_of_precision(experiment, false));
   warn(lab::warning_for_processes(experiment));
   lab::SwarmOptions options;
   options.program = own_program();

@@ -61,6 +61,7 @@ Status check_materials(const training::Experiment& experiment) {
 // Checks all experiments before the first one runs. The Error begins with the name of the combination.
 Status prepare(training::Sweep& sweep) {
   std::set<MaterialsKey> seen;
+  std::set<std::string> warned;
   for (training::SweepPoint& point : sweep.points) {
     training::Experiment& experiment = point.experiment;
     Status sound = resolve_names(experiment);
@@ -71,6 +72,9 @@ Status prepare(training::Sweep& sweep) {
     if (sound && (!experiment.own.empty() || seen.insert(materials_key(experiment)).second))
       sound = check_materials(experiment);
     if (!sound) return Error{point.name + ": " + sound.error().message};
+    if (const std::string text = training::warning_of_precision(experiment, true);
+        !text.empty() && warned.insert(text).second)
+      warn(text);
   }
   return Done{};
 }

@@ -113,7 +113,10 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
       summary.mode == "simulate" ? fmt::format(" of virtual time in {:.1f} s", summary.wall_seconds) : "",
       summary.samples, summary.samples_per_second);
   if (summary.seconds_to_target)
-    fmt::format_to(out, "target    reached after {:.1f} s\n", *summary.seconds_to_target);
+    fmt::format_to(out,
+                   "target    reached after {:.1f} s; steps under way and settling followed, so the final "
+                   "accuracy differs\n",
+                   *summary.seconds_to_target);
   fmt::format_to(out, "gossip    {} exchanges ({} aborted, {} rejected), {} sent\n",
                  summary.exchanges.completed, summary.exchanges.aborted, summary.exchanges.rejected,
                  format_bytes(summary.bytes_sent));

@@ -390,6 +390,7 @@ class AllReduceRun {
     for (std::uint32_t i = 0; i < experiment_.peers; ++i) {
       training::PeerRecord record;
       record.name = "p" + std::to_string(i);
+      record.precision = training::precision_on(training::of_peer(experiment_, i), "cpu");
       record.steps = record.exchanges = ensemble_.steps();
       record.samples = ensemble_.steps() * experiment_.training.batch_size;
       record.slow = training::slowness(experiment_, i);

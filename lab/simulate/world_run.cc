@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gossip/rules.h"
+#include "lab/recurrence.h"
 #include "lab/simulate/incidents.h"
 #include "lab/simulate/run_watch.h"
 #include "lab/simulate/simulate.h"
@@ -123,6 +124,7 @@ Result<WorldOptions> world_of(const VirtualRun& run) {
   options.arena_floats = layout.arena_size();
   add_machines(experiment, options);
   add_faults(experiment, options);
+  options.peer.membership.expected = beginning_together(experiment);
   options.manifest = training::manifest_of<wire::Manifest>(experiment, layout, run.data().name);
   auto rules = gossip::rules_from(options.manifest, run.epoch_samples());
   if (!rules) return rules.error();
@@ -363,6 +365,7 @@ class WorldRun {
     const auto machine = world_.machine(i);
     training::PeerRecord record;
     record.name = machine.name;
+    record.precision = precision_of(i);
     record.steps = machine.steps;
     record.samples = machine.samples;
     record.exchanges = exchanges_of(machine);
@@ -376,6 +379,11 @@ class WorldRun {
     summary.exchanges += {earlier.completed, earlier.aborted, earlier.rejected, 0,
                           training::refused_by_reason(machine.earlier_mixed)};
     summary.bytes_sent += machine.bytes_sent;
+  }
+
+  // Of the products of a peer; servers make none.
+  std::string precision_of(std::uint32_t i) const {
+    return i < experiment_.peers ? training::precision_on(training::of_peer(experiment_, i), "cpu") : "";
   }
 
   // The servers' model, a part from each; empty if the rule has no servers or one of them has no parameters.

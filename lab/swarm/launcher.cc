@@ -81,10 +81,12 @@ std::string Launcher::page_of(const Member& member) const {
 }
 
 Result<std::vector<std::string>> Launcher::arguments_of(const Member& member) const {
+  const bool begins = !member.started() && !joins_late(run_.experiment, member.number);
   const PeerPlace place{.number = member.number,
                         .out = run_.folder.path(),
                         .control_fd = ChildProcess::kControlFd,
                         .snapshots = snapshots_[member.number],
+                        .expected = begins ? beginning_together(run_.experiment) : 0,
                         .key = run_.options.key,
                         .http = page_of(member),
                         .late = from_seconds(run_.seconds().value_or(0))};

@@ -26,6 +26,7 @@ std::vector<std::string> place_arguments(const Experiment& experiment, const Pee
       std::to_string(place.control_fd)};
   if (place.snapshots > 0)
     arguments.insert(arguments.end(), {"--snapshots", std::to_string(place.snapshots)});
+  if (place.expected > 0) arguments.insert(arguments.end(), {"--expect", std::to_string(place.expected)});
   if (!place.key.empty()) arguments.insert(arguments.end(), {"--key", place.key});
   if (!place.http.empty()) arguments.insert(arguments.end(), {"--http", place.http});
   if (!place.rendezvous.empty()) {

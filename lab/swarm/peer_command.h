@@ -21,6 +21,7 @@ struct PeerPlace {
   std::string out;       // folder of its files
   int control_fd;
   std::uint32_t snapshots = 0;  // that it writes per epoch of the swarm
+  std::uint32_t expected = 0;   // peers that begin the run together; 0: it is not one of them
   std::string key{};            // path of the swarm's key file; empty: no key
   std::string http{};           // where it serves its page; empty: nowhere
   std::string rendezvous{};     // with all-reduce: the folder in which peers find each other

@@ -78,6 +78,7 @@ void add_member(const SwarmRun& run, const Member& member, const std::optional<S
   training::PeerRecord record;
   record.name = member.name;
   record.device = member.life.report.device;
+  record.precision = member.life.report.precision;
   record.steps = member.steps();
   record.samples = member.samples();
   if (score) record.accuracy = score->accuracy;

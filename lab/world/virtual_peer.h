@@ -30,6 +30,7 @@ class VirtualTraining {
   void clear(const gossip::Peer& core) {
     core_ = &core;
     running_ = resting_ = false;
+    allowed_ = UINT64_MAX;
     since_.reset();
     earlier_steps_ += std::exchange(steps_, 0);
     earlier_samples_ += std::exchange(samples_, 0);
@@ -44,6 +45,11 @@ class VirtualTraining {
   }
 
   void stop() { running_ = false; }
+  // As Trainer::allow_samples(); of this instance.
+  void allow_samples(std::uint64_t samples) {
+    allowed_ = samples;
+    begin_steps();
+  }
   // `discard`: steps under way are discarded when they end.
   void pause(bool discard) {
     resting_ = true;
@@ -64,8 +70,13 @@ class VirtualTraining {
   void begin_steps() {
     if (!running_ || resting_) return;
     for (std::uint32_t worker = 0; worker < machine_.options().workers; ++worker) {
-      if (!stepping_[worker]) begin_step(worker);
+      if (!stepping_[worker] && may_begin_step()) begin_step(worker);
     }
+  }
+
+  bool may_begin_step() const {
+    const auto under_way = static_cast<std::uint64_t>(std::count(stepping_.begin(), stepping_.end(), true));
+    return samples_ + under_way * batch_ < allowed_;
   }
 
   void begin_step(std::uint32_t worker) {
@@ -91,6 +102,7 @@ class VirtualTraining {
     replica_.learner->swarm_has_consumed(core_->view().swarm_samples);
     const std::uint64_t consumed = replica_.learner->end_step(worker, *replica_.arena);
     ++steps_;
+    batch_ = consumed;
     samples_ += consumed;
     world_.samples += consumed;
     world_.watcher.step_ended(machine_.index());
@@ -107,6 +119,8 @@ class VirtualTraining {
   std::uint64_t era_ = 0;       // number of discards: a step of an earlier era is discarded
   std::vector<bool> stepping_;  // by worker
   std::optional<Instant> since_;
+  std::uint64_t batch_ = 0;                                // samples of the latest step
+  std::uint64_t allowed_ = UINT64_MAX;                     // samples of this instance
   std::uint64_t steps_ = 0, samples_ = 0;                  // of this instance
   std::uint64_t earlier_steps_ = 0, earlier_samples_ = 0;  // of former instances
   std::uint64_t begun_ = 0;                                // steps of all instances
@@ -200,6 +214,7 @@ class VirtualPeer final : public VirtualMachine {
   void act(const gossip::FetchState& fetch) { copies_.fetch(fetch); }
   void act(const gossip::AbortFetch&) { copies_.abort(); }
   void act(const gossip::StartTraining& start);
+  void act(const gossip::AllowSamples& allow) { training_.allow_samples(allow.samples); }
   void act(const gossip::StopTraining&) { training_.stop(); }
   void act(const gossip::PauseTraining& pause);
   void act(const gossip::ResumeTraining& resume);

@@ -222,6 +222,7 @@ training::PeerReport AllReducePeer::make_report(training::PeerReport::Kind kind)
   report.kind = kind;
   report.state = state_;
   report.device = device_;
+  if (replica_) report.precision = replica_->precision;
   report.steps = steps_;
   report.samples = steps_ * experiment_.training.batch_size;
   report.swarm_samples = swarm_samples();

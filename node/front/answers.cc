@@ -28,7 +28,7 @@ void fields(Visitor& visit, Status& status) {
   visit("topology", status.topology);
   visit("rule", status.rule);
   visit("payload", status.payload);
-  visit_figures(visit, status, figure::device);
+  visit_figures(visit, status, figure::device, figure::precision);
   visit("device_spread", status.device_spread);
   visit("phase", status.phase);
   visit("condition", status.condition);

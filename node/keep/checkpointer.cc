@@ -262,7 +262,8 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const CheckpointOptions
 
 bool Checkpointer::is_due(std::uint64_t steps) const {
   if (under_way_) return false;
-  if (options_.every.kind == Pace::Kind::steps) return steps >= last_steps_ + options_.every.steps;
+  if (options_.every.kind == Pace::Kind::steps)
+    return steps / options_.every.steps > last_steps_ / options_.every.steps;
   const Duration every = first_ ? std::min(options_.every.time, kFirstAfter) : options_.every.time;
   return Clock::now() - last_ >= every;
 }

@@ -29,6 +29,11 @@ struct CheckpointOptions {
   std::string folder;                                        // empty: none are written
   Pace every{Pace::Kind::time, 0, std::chrono::minutes(5)};  // steps or time
   std::uint32_t keep = 3;
+
+  // 0: none are written, or after a time.
+  std::uint64_t steps_between() const {
+    return folder.empty() || every.kind != Pace::Kind::steps ? 0 : every.steps;
+  }
 };
 
 // What a checkpoint holds about the run and the peer's place in it, besides the training's state.

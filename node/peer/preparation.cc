@@ -121,7 +121,8 @@ Result<gossip::RunRules> Preparation::make_parts(const wire::Manifest& manifest,
                           .slowdowns = slowdowns_of(options.experiment, number, experiment.seed),
                           .average_every = experiment.training.average_every,
                           .last_step = rules->end.steps.value_or(UINT64_MAX),
-                          .in_turn = traits(rules->rule).lets_wait()};
+                          .in_turn = traits(rules->rule).lets_wait(),
+                          .wait_every = options.checkpoints.steps_between()};
   parts_.trainer = std::make_unique<Trainer>(std::move(replica.workers), replica.arena, std::move(training),
                                              std::move(stepped), replica.group.get());
   if (parts_.resumed) {

@@ -95,7 +95,10 @@ training::PeerReport Teller::report(training::PeerReport::Kind kind) const {
   training::PeerReport report;
   report.kind = kind;
   report.state = state();
-  if (parts_.replica) report.device = parts_.replica->devices();
+  if (parts_.replica) {
+    report.device = parts_.replica->devices();
+    report.precision = parts_.replica->precision;
+  }
   if (const auto& trainer = parts_.trainer) {
     report.steps = trainer->steps();
     report.samples = trainer->samples();

@@ -3,6 +3,7 @@
 // changed within change().
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -103,24 +104,30 @@ class StepBudget {
 
   // Before the first step: those of earlier lives count.
   void begin_at(std::uint64_t steps) { taken_ = steps; }
+  // The number of the last step for now; UINT64_MAX: no limit. Steps that are taken stay so.
+  void allow(std::uint64_t steps) {
+    gate_.change([&] { allowed_ = steps; });
+  }
 
   // False: all steps are done or under way.
   bool take() {
-    if (last_ == UINT64_MAX) return true;
     std::uint64_t taken = taken_;
-    while (taken < last_)
+    while (taken < most())
       if (taken_.compare_exchange_weak(taken, taken + 1)) return true;
     return false;
   }
   // A dropped step is made again.
   void give_back() {
-    if (last_ != UINT64_MAX) gate_.change([this] { --taken_; });
+    gate_.change([this] { --taken_; });
   }
-  bool is_left() const { return taken_ < last_; }
+  bool is_left() const { return taken_ < most(); }
 
  private:
+  std::uint64_t most() const { return std::min<std::uint64_t>(last_, allowed_); }
+
   Gate& gate_;
   const std::uint64_t last_;
+  std::atomic<std::uint64_t> allowed_{UINT64_MAX};
   std::atomic<std::uint64_t> taken_{0};
 };
 

@@ -23,6 +23,7 @@ Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, d
                                        std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                        std::uint64_t own_order) {
   auto replica = std::make_unique<Replica>(std::move(data), std::move(plan), std::move(backends));
+  replica->precision = experiment.training.precision;
   std::vector<const kernels::Backend*> devices;
   for (const auto& backend : replica->backends) {
     auto workers = training::make_workers(experiment, replica->plan, *backend, replica->data.train,
@@ -107,19 +108,21 @@ std::string Replica::devices() const {
   return names;
 }
 
-Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
+Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& wanted,
                                               Result<datasets::DataPair> data,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order, const PlanCheck& check) {
   if (!data) return data.error();
-  const auto plan = training::make_plan(experiment, data->train);
+  const auto plan = training::make_plan(wanted, data->train);
   if (!plan) return plan.error();
   if (check) {
     if (Status accepted = check(*plan, data->name); !accepted) return accepted.error();
   }
   const std::uint32_t place = slot ? slot->first : 0;
-  auto backends = training::make_backends(experiment, place);
+  auto backends = training::make_backends(wanted, place);
   if (!backends) return backends.error();
+  training::Experiment experiment = wanted;
+  experiment.training.precision = training::precision_on(wanted, backends->front()->name());
   try {
     if (Status fits = check_memory(experiment, *plan, *backends->front()); !fits) return fits.error();
     return build(experiment, std::move(*data), *plan, std::move(*backends), slot, own_order);

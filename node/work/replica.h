@@ -29,6 +29,7 @@ struct Replica {
   models::Arena arena;                                      // on the first device; exchanges use it
   std::unique_ptr<training::DeviceGroup> group;             // null with one device
   std::vector<std::unique_ptr<training::Worker>> workers;   // ordered by device
+  std::string precision{};                                  // of its products: "f32", "bf16", "tf32"
 
   // REQUIRES: at least one back end.
   Replica(datasets::DataPair d, models::Plan p, std::vector<std::unique_ptr<kernels::Backend>> b)

@@ -160,6 +160,13 @@ void Trainer::stop() {
   }
 }
 
+void Trainer::allow_samples(std::uint64_t samples) {
+  if (samples == UINT64_MAX || workers_.empty()) return budget_.allow(UINT64_MAX);
+  const std::uint64_t further = samples - std::min(samples, earlier_.samples);
+  const std::uint64_t batch = workers_.front()->batch_size();
+  budget_.allow(earlier_.steps + further / batch + (further % batch > 0 ? 1 : 0));
+}
+
 // Waits for the updates that threads are adding, and for those that a device has queued.
 void Trainer::wait_for_updates() const {
   for (auto busy = applying_.load(); busy > 0; busy = applying_.load()) applying_.wait(busy);
@@ -202,7 +209,7 @@ void Trainer::renew() {
 }
 
 void Trainer::handled(std::uint64_t steps) {
-  if (options_.in_turn) gate_.change([&] { handled_ = steps; });
+  if (options_.in_turn || options_.wait_every > 0) gate_.change([&] { handled_ = steps; });
 }
 
 std::optional<double> Trainer::spread() const {
@@ -216,13 +223,14 @@ std::optional<double> Trainer::loss() const {
   return loss_.load(std::memory_order_relaxed);
 }
 
-// Adds the step's update and counts it, unless the trainer has stopped or the step's era has ended. False:
-// the trainer has stopped.
-bool Trainer::apply(std::size_t number, double loss, std::uint64_t era) {
+// Adds the step's update and counts it, unless the trainer has stopped or the step's era has ended. Returns
+// the number of steps so far, with this one if it was counted; nullopt: the trainer has stopped.
+std::optional<std::uint64_t> Trainer::apply(std::size_t number, double loss, std::uint64_t era) {
   training::Worker& worker = *workers_[number];
   // Before the checks: stop() and discard_steps() change what is checked, and then wait for this.
   const Counted applying(applying_);
   const bool runs = !gate_.is_stopped();
+  std::optional<std::uint64_t> made;
   if (runs && era == gate_.era()) {
     worker.apply(arena_of(number), rate_factor());
     const double before = loss_.load(std::memory_order_relaxed);
@@ -230,13 +238,14 @@ bool Trainer::apply(std::size_t number, double loss, std::uint64_t era) {
     loss_.store(first ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
     if (!std::isfinite(loss)) non_finite_ = true;
     samples_.fetch_add(worker.batch_size(), std::memory_order_relaxed);
-    steps_.fetch_add(1, std::memory_order_relaxed);
+    made = 1 + steps_.fetch_add(1, std::memory_order_relaxed);
     ++seats_[number].steps;
     seats_[number].samples += worker.batch_size();
   } else {
     budget_.give_back();
+    if (runs) made = steps_;
   }
-  return runs;
+  return made;
 }
 
 // Waits for the end of a pause and for a step in the budget, and answers captures meanwhile. Returns the
@@ -303,12 +312,12 @@ void Trainer::work(std::size_t number) {
     gate_.wait_until(step_start + std::chrono::duration_cast<Clock::duration>(due - landing));
 
     const auto landing_start = Clock::now();
-    if (!apply(number, loss, *era)) return;
+    const auto steps = apply(number, loss, *era);
+    if (!steps) return;
     landing = Clock::now() - landing_start;
     if (average_is_due()) gate_.nudge();  // if the averaging thread misses it, the next step's nudge follows
-    const std::uint64_t steps = steps_;
     stepped_();
-    if (options_.in_turn) await_handled(number, steps);
+    if (waits_after(*steps)) await_handled(number, *steps);
   }
 }
 

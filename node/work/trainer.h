@@ -101,6 +101,9 @@ struct TrainerOptions {
   // stop(). The core learns of steps late, and a fast network would make a thousand more in that time.
   std::uint64_t last_step = UINT64_MAX;
   bool in_turn = false;  // after each step a worker waits for handled(), and so for a pause that may follow
+  // The worker that makes each step whose number is a multiple of this waits for handled(), and so for a
+  // capture of that step; 0: none waits.
+  std::uint64_t wait_every = 0;
 };
 
 class Trainer {
@@ -127,6 +130,10 @@ class Trainer {
   // Stops, waits for the steps under way, and frees the workers' memory. The counts stay.
   void give_back();
 
+  // A step may begin while those done and under way, with earlier lives, have fewer samples than this, until
+  // the next call. UINT64_MAX, at first: no limit.
+  void allow_samples(std::uint64_t samples);
+
   // Begins no further step until all have resumed the training. Steps under way land.
   void pause(PausedBy who) { gate_.pause(who); }
   void resume(PausedBy who) { gate_.resume(who); }
@@ -145,7 +152,7 @@ class Trainer {
   // The state of a trainer that has stopped or was never started. Waits for its threads.
   training::PeerState remains();
 
-  // The daemon has processed that many steps: with in_turn, workers wait for this.
+  // The daemon has processed that many steps: with in_turn or wait_every, workers wait for this.
   void handled(std::uint64_t steps);
 
   // The factor on the learning rate of steps that land from now on (training/experiment/schedule.h); 1 at
@@ -177,7 +184,10 @@ class Trainer {
   void work(std::size_t worker);
   std::optional<std::uint64_t> await_step(std::size_t worker);
   void await_handled(std::size_t worker, std::uint64_t steps);
-  bool apply(std::size_t worker, double loss, std::uint64_t era);
+  bool waits_after(std::uint64_t step) const {
+    return options_.in_turn || (options_.wait_every > 0 && step % options_.wait_every == 0);
+  }
+  std::optional<std::uint64_t> apply(std::size_t worker, double loss, std::uint64_t era);
   void wait_for_updates() const;
   models::Arena& arena_of(std::size_t worker);
 

@@ -211,6 +211,34 @@ TEST_CASE("peers make exactly --steps steps, and a resumed peer makes the rest")
   }
 }
 
+// A run that is over before peers that only gossip would hear of one another's samples.
+TEST_CASE("a short run consumes the samples that were asked for, and every peer takes part") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.file("table"));
+  for (const auto& [name, rows] : {std::pair("train", 7000), {"test", 200}}) {
+    std::string text = "label";
+    for (int k = 0; k < 28; ++k) text += ",x" + std::to_string(k);
+    for (int row = 0; row < rows; ++row) {
+      text += "\n" + std::to_string(row % 2);
+      for (int k = 0; k < 28; ++k) text += ',' + std::to_string((row * (k + 7) + row % 2 * k) % 101);
+    }
+    folder.write(std::string("table/") + name + ".csv", text + "\n");
+  }
+  const json summary =
+      summary_of(run({"swarm", "--peers", "4", "--model", "softmax", "--data", folder.file("table"),
+                      "--epochs", "20", "--out", folder.file("run"), "--json"}));
+  INFO(summary.dump());
+  CHECK(summary.at("epochs").get<double>() >= 20);
+  CHECK(summary.at("epochs").get<double>() <= 20 * 1.05);
+  std::uint64_t samples = 0;
+  for (const json& peer : summary.at("per_peer")) {
+    CHECK(peer.at("state") == "finished");
+    CHECK(peer.at("steps") > 0);
+    samples += peer.at("samples").get<std::uint64_t>();
+  }
+  CHECK(summary.at("samples") == samples);
+}
+
 TEST_CASE("Ctrl-C ends a swarm early, and its results are written") {
   const TemporaryFolder folder;
   Program program(small_swarm(folder.file("run"), {"--seconds", "100000", "--pace", "5ms"}));

@@ -42,6 +42,9 @@ struct ActionText {
   std::string operator()(const Prepare& a) const { return "prepare " + a.manifest.model; }
   std::string operator()(const FetchState& a) const { return "fetch state from " + a.donor.address.host; }
   std::string operator()(const AbortFetch&) const { return "abort fetch"; }
+  std::string operator()(const AllowSamples& a) const {
+    return "allow " + std::to_string(a.samples) + " samples";
+  }
   std::string operator()(const StartTraining&) const { return "start training"; }
   std::string operator()(const StopTraining&) const { return "stop training"; }
   std::string operator()(const PauseTraining& a) const {

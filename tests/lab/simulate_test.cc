@@ -15,6 +15,7 @@
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/schedule.h"
 #include "training/experiment/sweep.h"
+#include "training/records/files.h"
 #include "training/records/json.h"
 
 namespace starling::lab {
@@ -66,6 +67,22 @@ TEST_CASE("the same seed gives the same result to the last digit, on any number 
   auto other_seed = small();
   other_seed.seed = 2;
   REQUIRE(run(other_seed).trace_hash != first.trace_hash);
+}
+
+TEST_CASE("a run consumes the samples that were asked for, and at most a batch of each worker more") {
+  for (const auto rule : {Rule::pairwise, Rule::push_sum, Rule::d_psgd, Rule::ssp}) {
+    for (const double slow : {1.0, 10.0}) {
+      auto experiment = small();
+      experiment.gossip.rule = rule;
+      experiment.training.workers = 1;
+      experiment.faults = {{.peer = 1, .factor = slow}};
+      CAPTURE(traits(rule).name, slow);
+      const auto summary = run(experiment);
+      const double most = 4.0 * experiment.training.batch_size / 60'000;
+      CHECK(summary.epochs >= 0.1);
+      CHECK(summary.epochs <= 0.1 + most);
+    }
+  }
 }
 
 TEST_CASE("a learning-rate schedule changes the run, which is the same on any number of threads") {

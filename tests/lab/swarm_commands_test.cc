@@ -76,6 +76,18 @@ TEST_CASE("a joiner gets addresses of peers, the place of its data, and its own 
   }
 }
 
+TEST_CASE("peers that begin together know how many they are") {
+  Experiment experiment;
+  experiment.peers = 8;
+  experiment.faults = {{.peer = 3, .kind = Fault::Kind::join, .from = 5s}};
+  CHECK(beginning_together(experiment) == 7);
+  PeerPlace place{.number = 1, .out = "x", .control_fd = 3, .snapshots = 0};
+  CHECK_FALSE(has(joiner_arguments(experiment, place, {"127.0.0.1:4000"}), "--expect"));
+  place.expected = 7;
+  CHECK(value_of(joiner_arguments(experiment, place, {"127.0.0.1:4000"}), "--expect") == "7");
+  CHECK(value_of(beginner_arguments(experiment, place), "--expect") == "7");
+}
+
 TEST_CASE("every peer of a run by all-reduce gets the whole experiment and the rendezvous") {
   Experiment experiment;
   experiment.gossip.rule = Rule::all_reduce;

@@ -57,6 +57,38 @@ TEST_CASE("when a machine crashes, the others detect it, continue and finish") {
   }
 }
 
+// 4,000 samples, 100 a second on each of four machines: ten seconds undisturbed, twelve with three of them.
+TEST_CASE("a run ends near the number of samples asked for, and no machine holds the others up") {
+  const std::vector<std::vector<Incident>> stories = {
+      {},
+      {Pause{2, at_instant(5s), at_instant(60s)}},
+      {Pause{2, at_instant(9900ms), at_instant(60s)}},
+      {Crash{2, at_instant(9900ms)}},
+      {Crash{2, at_instant(9900ms), true}},
+      {Slow{2, training::Slowness(50), at_instant(0s), at_instant(60s)}},
+      {Cut{1, 2, at_instant(8s), at_instant(60s)}},
+      {Lies{2, at_instant(1s), at_instant(30s), 50ms}},
+  };
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    for (std::size_t k = 0; k < stories.size(); ++k) {
+      CAPTURE(seed, k);
+      Scene scene = scene_of(seed, 4, rules_of("complete", kEveryTwoSteps, {4000, {}, {}}), 10ms);
+      scene.options.network.latency = 1ms;
+      scene.options.network.latency_jitter = 3ms;
+      scene.options.incidents = stories[k];
+      Watched watched(scene);
+      watched.run(at_instant(16s));
+      for (const std::uint32_t i : {0U, 1U, 3U}) {
+        CHECK(watched.world.machine(i).phase > wire::Phase::training);
+        CHECK(watched.world.machine(i).samples > 500);
+      }
+      CHECK(watched.world.samples() < 4000 + 60);
+      if (k < 3) CHECK(watched.world.samples() >= 4000);
+      if (k == 0) CHECK(watched.world.samples() <= 4000 + 4);
+    }
+  }
+}
+
 TEST_CASE("a crash half-applies at most a window of chunks per broken exchange") {
   std::uint64_t half_applied = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {

@@ -52,6 +52,7 @@ struct TrainerBench {
     };
     trainer = std::make_unique<Trainer>(std::move(all), *arena, std::move(options), stepped, group.get());
     if (restored != nullptr) lost = trainer->restore(*restored);
+    trainer->allow_samples(allowed);
     trainer->start();
   }
   void pause_and_discard() {
@@ -91,6 +92,7 @@ struct TrainerBench {
   std::condition_variable changed;
   std::uint64_t reported = 0;
   const training::PeerState* restored = nullptr;  // the state to resume from
+  std::uint64_t allowed = UINT64_MAX;             // samples, from the start
   std::vector<std::string> lost;                  // parts of the state that were lost
   std::unique_ptr<training::DeviceGroup> group;
   std::unique_ptr<Trainer> trainer;

@@ -33,6 +33,19 @@ TEST_CASE("a capture of a running trainer is of one moment: resumed, it repeats 
   CHECK(whole.trainer->remains().workers == state->workers);
 }
 
+TEST_CASE("with wait_every a capture can be of exactly the steps that are its multiples") {
+  TrainerBench bench;
+  CaptureTaker captures;
+  TrainerOptions options;
+  options.wait_every = 10;
+  bench.start(options);
+  for (const std::uint64_t steps : {10, 20, 30}) {
+    REQUIRE(bench.await(steps));
+    CHECK(captures.take(*bench.trainer)->steps == steps);
+    bench.trainer->handled(steps);
+  }
+}
+
 TEST_CASE("several workers are captured one by one while the others train, each with its own counts") {
   for (const std::uint32_t devices : {1, 2}) {
     TrainerBench bench(3);

@@ -239,6 +239,42 @@ TEST_CASE("any number of workers makes exactly the configured number of steps") 
   }
 }
 
+TEST_CASE("workers begin no step beyond the samples that they are allowed, and go on when these are raised") {
+  for (const std::uint32_t workers : {1, 3}) {
+    CAPTURE(workers);
+    TrainerBench limited(workers);
+    limited.allowed = 16 * 10 + 1;
+    limited.start({});
+    REQUIRE(limited.await(11));
+    CaptureTaker captures;  // workers that wait are captured too
+    CHECK(captures.take(*limited.trainer)->steps == 11);
+    limited.trainer->allow_samples(5);  // less than what is done: no further step
+    limited.trainer->allow_samples(16 * 40);
+    REQUIRE(limited.await(40));
+    CHECK(captures.take(*limited.trainer)->steps == 40);
+    limited.trainer->allow_samples(UINT64_MAX);
+    REQUIRE(limited.await(60));
+    limited.trainer->stop();
+  }
+}
+
+TEST_CASE("samples of earlier processes count towards those that are allowed") {
+  TrainerBench earlier, later;
+  TrainerOptions ten;
+  ten.last_step = 10;
+  earlier.start(ten);
+  REQUIRE(earlier.await(10));
+  earlier.trainer->stop();
+  const training::PeerState state = earlier.trainer->remains();
+  later.restored = &state;
+  later.allowed = 16 * 15;
+  later.start({});
+  REQUIRE(later.await(5));
+  CaptureTaker captures;
+  CHECK(captures.take(*later.trainer)->steps == 15);
+  later.trainer->stop();
+}
+
 TEST_CASE("steps of earlier processes count towards the last step") {
   TrainerBench earlier, later;
   TrainerOptions ten, fifteen;

@@ -22,6 +22,7 @@ TEST_CASE("a rule is predicted by its exchange, round or push, and not at all wi
   CHECK(of("choco").by == By::exchange);
   CHECK(of("choco", [](Experiment& e) { e.gossip.payload = Payload::int8; }).by == By::exchange);
   CHECK(of("choco", [](Experiment& e) { e.gossip.payload = Payload::top_k; }).by == By::unknown);
+  CHECK(of("pairwise", [](Experiment& e) { e.gossip.payload = Payload::top_k; }).by == By::unknown);
   CHECK(of("choco", [](Experiment& e) { e.gossip.consensus_rate = 0.5; }).by == By::unknown);
   CHECK(of("pairwise", [](Experiment& e) { e.gossip.weights = Shares::work; }).by == By::unknown);
   const ConsensusModel rounds = of("d-psgd", [](Experiment& e) { e.gossip.every = Pace{.steps = 4}; });

@@ -29,6 +29,11 @@ std::string obstacle(const Experiment& experiment) {
   if (rule.copies && !traits(gossip.payload).dense)
     return std::string(rule.name) + " with " + std::string(traits(gossip.payload).name) +
            " mixes copies that lag behind the replicas, which the analysis does not cover";
+  if (!traits(gossip.payload).dense) {
+    return std::string(rule.name) + " with " + std::string(traits(gossip.payload).name) +
+           " mixes only the values that learning has changed most since they were last mixed, so the other "
+           "differences stay";
+  }
   if (rule.copies && gossip.consensus_rate && *gossip.consensus_rate != 1)
     return "the analysis assumes plain means, but gossip.consensus_rate is " +
            format_number(*gossip.consensus_rate);

@@ -16,8 +16,8 @@ template <class Visitor, class Report>
 void fields(Visitor& visit, Report& report) {
   visit.if_any("address", report.address);
   visit.if_any("state", report.state);
-  visit_figures(visit, report, figure::device, figure::steps, figure::samples, figure::swarm_samples,
-                figure::bytes_sent);
+  visit_figures(visit, report, figure::device, figure::precision, figure::steps, figure::samples,
+                figure::swarm_samples, figure::bytes_sent);
   visit("members", report.members);
   visit("seconds", report.seconds);
   visit_figures(visit, report, figure::samples_per_second, figure::loss, figure::learning_rate,

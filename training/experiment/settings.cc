@@ -157,8 +157,8 @@ Settings device_settings() {
              "steps on each of --devices between two averages of their replicas", per_peer, with_devices()},
             in(&E::training, &TrainingSettings::average_every), 1, 1'000'000),
       choice({"training.precision", "NAME",
-              "arithmetic of products: f32; bf16 where the device supports it; tf32, float32 rounded to 10 "
-              "bits by a GPU",
+              "arithmetic of products: f32; bf16 on a GPU or a processor with matrix tiles, else f32; tf32, "
+              "float32 rounded to 10 bits by a GPU",
               per_peer},
              in(&E::training, &TrainingSettings::precision), {"f32", "bf16", "tf32"}),
       whole({"training.workers", "N", "Hogwild workers per peer", per_peer},

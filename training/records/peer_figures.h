@@ -12,6 +12,7 @@ namespace starling::training {
 
 struct PeerFigures : RecentFigures {
   std::string device{};                   // "cpu", "cuda:0", several with commas; empty: not known yet
+  std::string precision{};                // of its products: "f32", "bf16", "tf32"; empty: not known yet
   std::uint64_t steps = 0, samples = 0;   // its own
   std::uint64_t swarm_samples = 0;        // of all that ever took part
   std::optional<double> learning_rate{};  // in effect
@@ -30,6 +31,7 @@ Figure(const char*, T Figures::*) -> Figure<T, Figures>;
 
 namespace figure {
 inline constexpr Figure device{"device", &PeerFigures::device};
+inline constexpr Figure precision{"precision", &PeerFigures::precision};
 inline constexpr Figure paused{"paused", &PeerFigures::paused};
 inline constexpr Figure steps{"steps", &PeerFigures::steps};
 inline constexpr Figure samples{"samples", &PeerFigures::samples};

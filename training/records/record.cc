@@ -23,7 +23,8 @@ template <class Visitor, class Peer>
 requires std::same_as<std::remove_const_t<Peer>, PeerRecord>
 void visit_fields(Visitor& visit, Peer& peer) {
   visit("name", peer.name);
-  visit_figures(visit, peer, figure::device, figure::steps, figure::samples, figure::accuracy);
+  visit_figures(visit, peer, figure::device, figure::precision, figure::steps, figure::samples,
+                figure::accuracy);
   visit("exchanges", peer.exchanges);
   visit("slow", peer.slow);
   visit("state", peer.state);

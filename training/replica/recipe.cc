@@ -16,12 +16,40 @@ namespace {
 
 enum Stream : std::uint64_t { kParameters = 11, kBatches, kImages, kNetworks };
 
-kernels::Precision precision_of(const Experiment& experiment) {
-  if (experiment.training.precision == "bf16") return kernels::Precision::bf16;
-  return experiment.training.precision == "tf32" ? kernels::Precision::tf32 : kernels::Precision::f32;
+Result<std::unique_ptr<kernels::Backend>> make_backend(const Experiment& experiment,
+                                                       const std::string& device) {
+  const std::string precision = precision_on(experiment, device);
+  return kernels::make_backend(device, precision == "bf16"   ? kernels::Precision::bf16
+                                       : precision == "tf32" ? kernels::Precision::tf32
+                                                             : kernels::Precision::f32);
+}
+
+// `place`: as in make_backends().
+std::vector<std::string> devices_of(const Experiment& experiment, std::uint32_t place) {
+  const TrainingSettings& training = experiment.training;
+  if (!training.devices.empty()) return training.devices;
+  return {training.device == "auto" ? kernels::best_device(place) : training.device};
 }
 
 }  // namespace
+
+std::string precision_on(const Experiment& experiment, std::string_view device) {
+  const std::string& wanted = experiment.training.precision;
+  return wanted == "bf16" && device == "cpu" && !kernels::has_matrix_tiles() ? "f32" : wanted;
+}
+
+std::string warning_of_precision(const Experiment& experiment, bool simulated) {
+  const auto differs = [simulated](const Experiment& its) {
+    if (its.training.precision != "bf16") return false;
+    return precision_on(its, simulated ? "cpu" : devices_of(its, 0).front()) != its.training.precision;
+  };
+  bool any = differs(experiment);
+  for (const OwnSettings& own : experiment.own)
+    any = any || differs(of_peer(experiment, own.peers.is_all() ? 0 : own.peers.largest()));
+  if (!any) return "";
+  return "training.precision: this processor computes in f32 instead of bf16: it has no matrix tiles (AMX), "
+         "and without them bfloat16 can take several times as long";
+}
 
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
   const auto& shape = train.shape;
@@ -38,12 +66,9 @@ Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dat
 Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,
                                                                      std::uint32_t place) {
   const bool several = !experiment.training.devices.empty();
-  std::vector<std::string> names = experiment.training.devices;
-  if (!several)
-    names = {experiment.training.device == "auto" ? kernels::best_device(place) : experiment.training.device};
   std::vector<std::unique_ptr<kernels::Backend>> backends;
-  for (const std::string& name : names) {
-    auto backend = kernels::make_backend(name, precision_of(experiment));
+  for (const std::string& name : devices_of(experiment, place)) {
+    auto backend = make_backend(experiment, name);
     if (!backend) {
       const char* key = several         ? "training.devices: "
                         : name == "cpu" ? "training.precision: "
@@ -64,7 +89,7 @@ Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& ex
         "time; " +
         wanted + " is for peers and swarms"};
   }
-  auto backend = kernels::make_backend("cpu", precision_of(experiment));
+  auto backend = make_backend(experiment, "cpu");
   if (!backend) return Error{"training.precision: " + backend.error().message};
   return backend;
 }

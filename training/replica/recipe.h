@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -20,8 +22,15 @@ namespace starling::training {
 // The experiment's model for this data.
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train);
 
-// The back ends for the experiment's device (or each of its devices, at least one) in its precision, or an
-// Error. `place`: the number of this peer on its machine; auto gives each the next GPU.
+// The precision of products on this device, "cpu" or "cuda:0": the experiment's, but f32 instead of bf16 on a
+// processor without matrix tiles, where bfloat16 may be much slower.
+std::string precision_on(const Experiment& experiment, std::string_view device);
+// A sentence if a peer of the experiment computes in another precision on this machine than it is set to;
+// else empty. `simulated`: all peers compute on the processor.
+std::string warning_of_precision(const Experiment& experiment, bool simulated);
+
+// The back ends for the experiment's device (or each of its devices, at least one) in the precision_on() it,
+// or an Error. `place`: the number of this peer on its machine; auto gives each the next GPU.
 Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,
                                                                      std::uint32_t place = 0);
 // The same for the simulator, which computes on the processor, so that a seed repeats a run.
