@@ -15,6 +15,7 @@
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/schedule.h"
 #include "training/experiment/sweep.h"
+#include "training/records/files.h"
 #include "training/records/json.h"
 
 namespace starling::lab {
