@@ -30,8 +30,8 @@ Info describe(const DataPair& pair) {
   return info;
 }
 
-std::string draw_sample(const Dataset& set, std::size_t index) {
-  STARLING_CHECK(index < set.size());
+std::string draw_sample(const Dataset& set, std::size_t index, std::size_t rows_max) {
+  STARLING_CHECK(index < set.size() && rows_max > 0);
   constexpr std::string_view kShades = " .:-=+*#%@";
   const auto channels = static_cast<std::size_t>(set.shape.channels);
   const auto height = static_cast<std::size_t>(set.shape.height),
@@ -44,11 +44,17 @@ std::string draw_sample(const Dataset& set, std::size_t index) {
   const auto [least, most] = std::minmax_element(gray.begin(), gray.end());
   const double low = set.has_floats() ? *least : 0;
   const double range = *most > low ? *most - low : 1;
+  const std::size_t rows = std::min(height, rows_max),
+                    columns = std::max<std::size_t>(1, width * rows / height);
   std::string text;
-  text.reserve(height * (2 * width + 1));
-  for (std::size_t y = 0; y < height; ++y) {
-    for (std::size_t x = 0; x < width; ++x) {
-      const double sum = gray[y * width + x];
+  text.reserve(rows * (2 * columns + 1));
+  for (std::size_t y = 0; y < rows; ++y) {
+    for (std::size_t x = 0; x < columns; ++x) {
+      double sum = 0, pixels = 0;
+      for (std::size_t v = y * height / rows; v < (y + 1) * height / rows; ++v)
+        for (std::size_t u = x * width / columns; u < (x + 1) * width / columns; ++u)
+          sum += gray[v * width + u], ++pixels;
+      sum /= pixels;
       const double byte =
           set.has_floats() ? 255 * ((sum - low) / range) : sum / static_cast<double>(channels);
       text.append(2, kShades[static_cast<std::size_t>(byte * static_cast<double>(kShades.size()) / 256)]);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ Info describe(const DataPair& pair);
 
 // The image in characters from ' ' (0; for floats the image's least value) to '@' (255; for floats its
 // greatest value). A pixel is two columns, because characters are twice as high as wide, and a row is a line.
-// Channels are averaged. REQUIRES: index < set.size().
-std::string draw_sample(const Dataset& set, std::size_t index);
+// Channels are averaged, and so are neighboring pixels if the image has more than `rows_max` rows. REQUIRES:
+// index < set.size(), rows_max > 0.
+std::string draw_sample(const Dataset& set, std::size_t index, std::size_t rows_max = SIZE_MAX);
 
 // The sample's first `most` values as they were read, then " ..." if there are more, and a newline. REQUIRES:
 // index < set.size().

@@ -27,6 +27,7 @@
 #include "node/peer/shutdown.h"
 #include "node/peer/teller.h"
 #include "node/work/background.h"
+#include "topologies/graph_file.h"
 #include "training/experiment/check.h"
 #include "training/replica/recipe.h"
 
@@ -444,8 +445,9 @@ void Daemon::act(const gossip::AnswerOffer& answer) {
 }
 
 void Daemon::act(const gossip::Rewired& rewired) {
-  parts_.events.say(spdlog::level::info, "rewired",
-                    "the swarm's topology is " + rewired.topology.substr(0, 200) + " from now on");
+  parts_.events.say(
+      spdlog::level::info, "rewired",
+      "the swarm's topology is " + topologies::shown_name(rewired.topology).substr(0, 200) + " from now on");
   // Also in the manifest: a peer that restarts the swarm from the cache uses this topology.
   for (wire::Setting& setting : parts_.manifest->settings)
     if (setting.key == "gossip.topology") setting.value = rewired.topology;

@@ -39,7 +39,7 @@ std::string to_dot(const Graph& graph, std::string_view title) {
 }
 
 std::string to_edge_list(const Graph& graph) {
-  std::string out;
+  std::string out = graph.directed() ? "directed\n" : "";
   for_each_weighted_edge(graph, [&](std::uint32_t i, std::uint32_t j, double weight) {
     out += std::to_string(i) + " " + std::to_string(j);
     if (graph.weights_kind() != Weights::equal) out += " " + format_number(weight);

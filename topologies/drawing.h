@@ -15,7 +15,8 @@ namespace starling::topologies {
 
 std::string to_dot(const Graph& graph, std::string_view title);  // Graphviz
 
-// "i j" per line, followed by the weight if the graph has weights. Edges have i < j, arcs lead from i to j.
+// "i j" per line, followed by the weight if the graph has weights. Edges have i < j, arcs lead from i to j,
+// after a first line "directed". read_edge_list() (topologies/graph_file.h) reads the same graph.
 std::string to_edge_list(const Graph& graph);
 
 // The pictures of a drawing: one for a static topology, one per round for a time-varying one, or one of all

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Family {
   // Whether the family has a graph for this number of peers; the Error names numbers for which it has one.
   // If empty, it has one for any number. Checked only when a user chooses a topology, not under churn.
   std::function<Status(std::uint32_t peers)> exists = {};
+  std::optional<std::uint32_t> only_peers = {};  // the only number for which it has a graph
 };
 
 // A static, undirected family without weights. `neighbors`(peer, n, link) calls link(j) for each neighbor j.

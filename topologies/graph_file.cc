@@ -162,19 +162,23 @@ std::string_view take(std::string_view& text, char separator) {
   return part;
 }
 
-std::vector<std::string_view> words(std::string_view line) {
-  constexpr std::string_view kSpace = " \t\r\f\v";
+constexpr std::string_view kSpace = " \t\r\f\v";
+constexpr std::string_view kSeparators = " \t\r\f\v,;";
+
+std::vector<std::string_view> words(std::string_view line, std::string_view separators = kSpace) {
   std::vector<std::string_view> found;
-  for (std::size_t begin = line.find_first_not_of(kSpace); begin != std::string_view::npos;) {
-    const std::size_t end = std::min(line.find_first_of(kSpace, begin), line.size());
+  for (std::size_t begin = line.find_first_not_of(separators); begin != std::string_view::npos;) {
+    const std::size_t end = std::min(line.find_first_of(separators, begin), line.size());
     found.push_back(line.substr(begin, end - begin));
-    begin = line.find_first_not_of(kSpace, end);
+    begin = line.find_first_not_of(separators, end);
   }
   return found;
 }
 
 constexpr std::string_view kPrefix = "edges:";
+constexpr std::string_view kFrom = "file=";
 constexpr std::string_view kDirected = "directed";
+constexpr std::size_t kFileBytesMax = 255;  // of its name
 constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 
 bool is_plain(char c) {
@@ -236,8 +240,8 @@ Result<GraphFile> read_edge_list(std::string_view text) {
   std::size_t number = 0;
   for (bool first = true; !text.empty();) {
     ++number;
-    std::string_view line = take(text, '\n');
-    const auto columns = words(take(line, '#'));
+    const std::string_view line = take(text, '\n');
+    const auto columns = words(line.substr(0, line.find_first_of("#%")), kSeparators);
     if (columns.empty()) continue;
     const std::string place = at_line(number);
     const bool header = first && columns.size() == 1 && columns[0] == kDirected;
@@ -337,6 +341,15 @@ Result<GraphFile> read_graph_name(std::string_view name) {
 
   Builder builder;
   std::string_view nodes = take(rest, ';');
+  std::string file;
+  if (nodes.starts_with(kFrom)) {
+    const auto given = unescaped(nodes.substr(kFrom.size()));
+    if (!given || given->empty() || given->size() > kFileBytesMax || !is_printable(*given))
+      return wrong("the name of its file is " + quoted(nodes.substr(kFrom.size())) + "; expected 1 to " +
+                   std::to_string(kFileBytesMax) + " letters, digits, . _ ~ - and %XX");
+    file = *given;
+    nodes = take(rest, ';');
+  }
   if (nodes == kDirected) {
     builder.directed = true;
     nodes = take(rest, ';');
@@ -383,11 +396,13 @@ Result<GraphFile> read_graph_name(std::string_view name) {
   }
   auto graph = std::move(builder).finish();
   if (!graph) return wrong(graph.error().message);
+  graph->file = std::move(file);
   return graph;
 }
 
 Result<std::string> graph_name(const GraphFile& graph) {
   std::string name(kPrefix);
+  if (!graph.file.empty()) name += std::string(kFrom) + escaped(graph.file) + ";";
   if (graph.directed) name += std::string(kDirected) + ";";
   if (graph.labels.empty()) name += std::to_string(graph.nodes);
   for (std::size_t i = 0; i < graph.labels.size(); ++i) name += (i > 0 ? "," : "") + escaped(graph.labels[i]);
@@ -402,6 +417,13 @@ Result<std::string> graph_name(const GraphFile& graph) {
   return Error{"the graph is too large for the name of a topology: its " +
                std::to_string(graph.edges.size()) + " links take " + std::to_string(name.size()) +
                " bytes; expected at most " + std::to_string(kGraphNameBytesMax)};
+}
+
+std::string shown_name(std::string_view name) {
+  const std::string head = std::string(kPrefix) + std::string(kFrom);
+  if (!name.starts_with(head)) return std::string(name);
+  const auto file = unescaped(name.substr(head.size(), name.find(';') - head.size()));
+  return file && is_printable(*file) ? "file:" + *file : std::string(name);
 }
 
 }  // namespace starling::topologies

@@ -1,13 +1,14 @@
 // User-defined graphs: parsed from the text of a file and encoded in the name of a topology, so a peer that
 // joins a swarm gets the graph with the name and needs no file.
 //
-//   name   = "edges:" ["directed;"] nodes ";" group {";" group}
+//   name   = "edges:" ["file=" file ";"] ["directed;"] nodes ";" group {";" group}
 //   nodes  = count | label {"," label}           at least two
 //   group  = number ":" target {"," target}      the links of one node
 //   target = number ["*" weight]                 the default weight is 1
 //
 // Numbers are indices of nodes from 0, in the order of `nodes`. An undirected link appears once, at either
-// end. In a label, each byte that is not a letter, a digit, '.', '_', '~' or '-' is written as %XX.
+// end. `file` is the name of the graph's file, without folders: the graph is shown by it. In it and in a
+// label, each byte that is not a letter, a digit, '.', '_', '~' or '-' is written as %XX.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 namespace starling::topologies {
 
 struct GraphFile {
+  std::string file = {};  // its name without folders; empty if the graph is not from a file
   struct Edge {
     std::uint32_t from, to;
     double weight = 1;
@@ -43,8 +45,9 @@ inline constexpr double kWeightMax = 1e9;
 // error, a link from a node to itself, a link with two different weights, a weight out of range, an
 // undeclared node, and a graph that has no links or is not connected (directed: strongly connected).
 
-// One link per line, "a b" or "a b weight", separated by white space. '#' begins a comment. A first line
-// "directed" makes links one-way. Nodes are labels, or, if all are whole numbers, the numbers 0 to n - 1.
+// One link per line, "a b" or "a b weight", separated by white space, commas or semicolons. '#' and '%' begin
+// comments. A first line "directed" makes links one-way. Nodes are labels, or, if all are whole numbers, the
+// numbers 0 to n - 1.
 Result<GraphFile> read_edge_list(std::string_view text);
 // GraphML (Brandes et al., "GraphML progress report", Graph Drawing 2001): one graph with its edgedefault,
 // the ids of its nodes, and the values of the key "weight" for edges, if any. Ids 0 to n - 1 are numbers.
@@ -54,6 +57,10 @@ Result<GraphFile> read_graph_name(std::string_view name);
 
 // The name of the graph; read_graph_name() returns the same graph. An Error if the name is too long.
 Result<std::string> graph_name(const GraphFile& graph);
+
+// What people see of a topology's name: "file:g.txt" for a name that contains the graph of a file g.txt, and
+// any other name unchanged.
+std::string shown_name(std::string_view name);
 
 // The graph as a family; weights are Weights::relative. It exists for as many peers as the graph has nodes.
 // Nodes are matched to peers: labeled nodes to the peers with these names if there is at least one such peer,

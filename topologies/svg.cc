@@ -2,19 +2,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <optional>
 
 #include "topologies/drawing.h"
+#include "topologies/shapes.h"
 #include "topologies/xml.h"
 
 namespace starling::topologies {
 namespace {
 
-constexpr double kDotMax = 14;        // radius
 constexpr double kLabelDotMin = 6.5;  // smaller dots have no label
 constexpr double kTitleHeight = 34, kCaptionHeight = 30, kLabelHeight = 24;
-constexpr double kBend = 0.16;  // distance of the control point of a bent line, relative to its length
-constexpr std::size_t kBendEdgesMax = 20'000;  // with more edges, lines are not checked for crossed nodes
 
 // With two decimals, hundredths of a pixel.
 std::string decimal(double value) {
@@ -25,70 +22,37 @@ std::string decimal(double value) {
 
 std::string at(const Point& p) { return decimal(p.x) + " " + decimal(p.y); }
 
-double distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a.y - b.y); }
-
-// The distance of p from the line from a to b.
-double distance_to_line(const Point& p, const Point& a, const Point& b) {
-  const double dx = b.x - a.x, dy = b.y - a.y, square = dx * dx + dy * dy;
-  const double t = square > 0 ? std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / square, 0.0, 1.0) : 0;
-  return distance(p, {a.x + t * dx, a.y + t * dy});
-}
-
-// The point at distance `by` from a towards b.
-Point towards(const Point& a, const Point& b, double by) {
-  const double apart = std::max(1e-9, distance(a, b));
-  return {a.x + (b.x - a.x) * by / apart, a.y + (b.y - a.y) * by / apart};
-}
-
-// The least distance between two nodes, by a sweep from left to right.
-double least_distance(std::vector<Point> points) {
-  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
-  double least = 1e9;
-  for (std::size_t i = 0; i < points.size(); ++i)
-    for (std::size_t j = i + 1; j < points.size() && points[j].x - points[i].x < least; ++j)
-      least = std::min(least, distance(points[i], points[j]));
-  return least;
-}
-
-// One panel: the places of its nodes on the page, and its line and dot sizes.
+// One panel: the places of its nodes on the page, and their lines and dots.
 class Picture {
  public:
-  // A bent line stays within the margin around the nodes.
   Picture(const Graph& graph, std::vector<Point> nodes, double margin)
-      : graph_(graph), nodes_(std::move(nodes)), bend_max_(2 * (margin - 4)) {
-    dot_ = std::clamp(0.36 * least_distance(nodes_), 1.2, kDotMax);
-    line_ = std::clamp(400.0 / static_cast<double>(graph.edge_count() + 1), 0.15, 1.6);
-    line_ = std::min(line_, dot_ / 2);
-  }
+      : nodes_(std::move(nodes)), shapes_(graph_shapes(graph, nodes_, margin)) {}
 
   std::string edges() const {
     std::string lines, heads;
-    graph_.for_each_edge([&](std::uint32_t i, std::uint32_t j) {
-      const Point from = nodes_[i], to = nodes_[j];
-      const std::optional<Point> bend = bend_of(i, j);
-      const Point start = towards(from, bend.value_or(to), dot_);
-      const Point end = towards(to, bend.value_or(from), dot_);
-      if (bend)
-        lines += "<path d=\"M" + at(start) + " Q" + at(*bend) + " " + at(end) + "\"/>\n";
+    for (const GraphStroke& stroke : shapes_.strokes) {
+      if (stroke.bend)
+        lines += "<path d=\"M" + at(stroke.from) + " Q" + at(*stroke.bend) + " " + at(stroke.to) + "\"/>\n";
       else
-        lines += "<line x1=\"" + decimal(start.x) + "\" y1=\"" + decimal(start.y) + "\" x2=\"" +
-                 decimal(end.x) + "\" y2=\"" + decimal(end.y) + "\"/>\n";
-      if (graph_.directed()) heads += head(bend.value_or(from), end);
-    });
-    std::string out = "<g class=\"edges\" fill=\"none\" stroke=\"#5b7c99\" stroke-width=\"" + decimal(line_) +
-                      "\">\n" + lines + "</g>\n";
+        lines += "<line x1=\"" + decimal(stroke.from.x) + "\" y1=\"" + decimal(stroke.from.y) + "\" x2=\"" +
+                 decimal(stroke.to.x) + "\" y2=\"" + decimal(stroke.to.y) + "\"/>\n";
+    }
+    for (const auto& [tip, left, right] : shapes_.heads)
+      heads += "<path d=\"M" + at(tip) + " L" + at(left) + " L" + at(right) + " Z\"/>\n";
+    std::string out = "<g class=\"edges\" fill=\"none\" stroke=\"#5b7c99\" stroke-width=\"" +
+                      decimal(shapes_.line) + "\">\n" + lines + "</g>\n";
     if (!heads.empty()) out += "<g class=\"heads\" fill=\"#5b7c99\">\n" + heads + "</g>\n";
     return out;
   }
 
   std::string nodes() const {
+    const double dot = shapes_.dot;
     std::string out = "<g class=\"nodes\" fill=\"#1d3557\">\n";
     for (const Point& p : nodes_)
-      out +=
-          "<circle cx=\"" + decimal(p.x) + "\" cy=\"" + decimal(p.y) + "\" r=\"" + decimal(dot_) + "\"/>\n";
+      out += "<circle cx=\"" + decimal(p.x) + "\" cy=\"" + decimal(p.y) + "\" r=\"" + decimal(dot) + "\"/>\n";
     out += "</g>\n";
-    if (dot_ < kLabelDotMin) return out;
-    const double size = dot_ * (nodes_.size() > 100 ? 0.8 : 0.95);
+    if (dot < kLabelDotMin) return out;
+    const double size = dot * (nodes_.size() > 100 ? 0.8 : 0.95);
     out += "<g class=\"numbers\" fill=\"#ffffff\" font-size=\"" + decimal(size) + "\">\n";
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       out += "<text x=\"" + decimal(nodes_[i].x) + "\" y=\"" + decimal(nodes_[i].y + 0.35 * size) + "\">" +
@@ -97,28 +61,8 @@ class Picture {
   }
 
  private:
-  // The control point of a line that must be bent because it would cross a node or coincide with an arc back.
-  std::optional<Point> bend_of(std::uint32_t i, std::uint32_t j) const {
-    const Point &a = nodes_[i], &b = nodes_[j];
-    bool bent = graph_.directed() && graph_.has_edge(j, i);
-    for (std::size_t k = 0; !bent && graph_.edge_count() <= kBendEdgesMax && k < nodes_.size(); ++k)
-      bent = k != i && k != j && distance_to_line(nodes_[k], a, b) < 0.8 * dot_;
-    if (!bent) return std::nullopt;
-    const double bend = std::min(kBend, bend_max_ / distance(a, b));
-    return Point{(a.x + b.x) / 2 + (b.y - a.y) * bend, (a.y + b.y) / 2 - (b.x - a.x) * bend};
-  }
-
-  std::string head(const Point& from, const Point& tip) const {
-    const double length = std::clamp(0.9 * dot_, 2.0, 9.0);
-    const Point back = towards(tip, from, length);
-    const double nx = (tip.y - back.y) * 0.38, ny = (back.x - tip.x) * 0.38;
-    return "<path d=\"M" + at(tip) + " L" + at({back.x + nx, back.y + ny}) + " L" +
-           at({back.x - nx, back.y - ny}) + " Z\"/>\n";
-  }
-
-  const Graph& graph_;
   std::vector<Point> nodes_;
-  double bend_max_, dot_, line_;
+  GraphShapes shapes_;
 };
 
 std::string centered(double x, double y, double size, std::string_view weight, std::string_view text) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,9 @@ class Topology {
 
   // Whether the family has a graph for this number of peers; the Error names the possible ones.
   Status exists(std::uint32_t peers) const;
+
+  // The only number of peers for which it has a graph: that of a graph from a file.
+  std::optional<std::uint32_t> only_peers() const { return family_.only_peers; }
 
   // For any number of vertices, at least one: a similar connected graph if the family has none.
   Schedule among(std::span<const VertexKey> vertices) const { return family_.among(vertices); }

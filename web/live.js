@@ -1,7 +1,7 @@
 "use strict";
 // The live page of a peer: follows api/v1/live (docs/API.md) and redraws at most once per second.
 (() => {
-  const { Plot, axes, bytes, count, dark, digits, escape, lines, niceStep, percent, theme, titled } = Plots;
+  const { Plot, axes, bytes, count, dark, digits, escape, keys, lines, niceStep, percent, theme, titled } = Plots;
   const $ = (id) => document.getElementById(id);
   const ROUND = 900;         // minimum milliseconds between two redraws
   const QUIET = 6000;        // milliseconds without data until the connection counts as lost
@@ -213,7 +213,7 @@
     const last = (s) => `${s.name} ${o.tell(s.points[s.points.length - 1][1])}`;
     const spec = { ...o, x: axis, series, caption, log: Boolean(o.log && o.log()), label: `${title} against ${axis.title}; now: ${series.map(last).join("; ")}` };
     return { ...spec, draw: (w, c, forFile) => lines({ ...spec, series: make(c) }, w, c, forFile) };
-  });
+  }, o.keyed && ((c) => keys(o.series(c), c)));
   // The squared disagreement V falls by the topology's factor with every exchange, push or round (docs/API.md, "prediction")
   // and grows by the same amount with every sample (docs/RESULTS.md, "The prediction"); that amount is fitted in logarithms.
   // Exchanges and steps of other peers are unknown; assume this peer's number per sample.
@@ -245,7 +245,9 @@
       caption: () => "This peer's replica on the first 1,000 test samples." }),
     plot("plot-distance", "Distance between partners", { y: "distance", tick: digits, tell: (x) => digits(x), log: () => true, missing: "No exchange yet.",
       series: (c) => [{ name: "measured", color: c.colors[0], width: 2.2, points: column((p) => p.distance) },
-        { name: "predicted", color: c.colors[1], dash: "3 4", width: 1.6, points: predict() }],
+        ...(topology && topology.prediction && topology.prediction.by
+          ? [{ name: "predicted", legend: "predicted from the topology", color: c.colors[1], dash: "3 4", width: 1.6, points: predict() }] : [])],
+      keyed: true,
       caption: () => {
         const told = topology && topology.prediction;
         return "Distance between partners at an exchange, mean over members. " +

@@ -57,13 +57,17 @@ const Plots = (() => {
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; ++k) ticks.push(Number((k * step).toPrecision(12)));
     return { at: (x) => from + ((x - low) / (high - low)) * (to - from), ticks, low, high };
   };
-  const logarithmic = (low, high, from, to) => {
+  const logarithmic = (low, high, from, to, most = 9) => {
     if (!(high > low)) { low /= 2; high *= 2; }
     const a = Math.log10(low), b = Math.log10(high);
-    const ticks = [];
-    const steps = b - a > 4 ? [1] : b - a > 1.6 ? [1, 3] : b - a > 0.7 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 6, 8];
-    for (let k = Math.floor(a); k <= Math.ceil(b); ++k)
-      for (const m of steps) { const x = m * 10 ** k; if (x >= low * 0.999 && x <= high * 1.001) ticks.push(Number(x.toPrecision(3))); }
+    let ticks = [];
+    for (const steps of [[1, 1.5, 2, 3, 4, 6, 8], [1, 2, 5], [1, 3], [1]]) {
+      if (steps.length > (b - a > 4 ? 1 : b - a > 1.6 ? 2 : b - a > 0.7 ? 3 : 7)) continue;
+      ticks = [];
+      for (let k = Math.floor(a); k <= Math.ceil(b); ++k)
+        for (const m of steps) { const x = m * 10 ** k; if (x >= low * 0.999 && x <= high * 1.001) ticks.push(Number(x.toPrecision(3))); }
+      if (ticks.length <= most) break;
+    }
     return { at: (x) => from + ((Math.log10(Math.max(x, low * 1e-3)) - a) / (b - a)) * (to - from), ticks, low, high };
   };
 
@@ -78,14 +82,42 @@ const Plots = (() => {
     `aria-label="${escape(label)}" font-family="${FONT}">` +
     (paper ? `<rect width="${w}" height="${h}" fill="${paper}"/>` : "") + body + "</svg>";
 
+  // The shape of a marker, by the number of a series: circle, square, triangle, diamond, triangle.
+  const marker = (k, x, y, attributes, r = 4) => {
+    if (k % 5 === 0) return `<circle cx="${num(x)}" cy="${num(y)}" r="${r}" ${attributes}/>`;
+    const corners = [, [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]], [[0, -1.2], [1.1, 0.8], [-1.1, 0.8]],
+      [[0, -1.3], [1.3, 0], [0, 1.3], [-1.3, 0]], [[0, 1.2], [1.1, -0.8], [-1.1, -0.8]]][k % 5];
+    return `<path d="M${corners.map(([dx, dy]) => `${num(x + r * dx)} ${num(y + r * dy)}`).join("L")}Z" ${attributes}/>`;
+  };
+  const stroke = (s) => `stroke="${s.color}"${s.dash ? ` stroke-dasharray="${s.dash}"` : ""}`;
+  // A sample of a series for legends.
+  const sample = (s, c, x, y, wide) => `<line x1="${x}" x2="${x + wide}" y1="${y}" y2="${y}" stroke-width="2.5" ${stroke(s)}/>` +
+    (s.mark === undefined ? "" : marker(s.mark, x + wide / 2, y, `fill="${c.page}" stroke="${s.color}" stroke-width="1.6"`, 3.4));
+  // A legend on the page.
+  const keys = (series, c) => `<ul class="keys">${series.map((s) =>
+    `<li><svg width="30" height="12" viewBox="0 0 30 12" aria-hidden="true">${sample(s, c, 1, 6, 28)}</svg> ${escape(s.legend || s.name)}</li>`).join("")}</ul>`;
+  // Markers at equal distances along a curve, at other places for each series.
+  const along = (s, places, c) => {
+    const MARKS = 4, steps = places.slice(1).map((p, k) => Math.hypot(p[0] - places[k][0], p[1] - places[k][1]));
+    const length = steps.reduce((a, b) => a + b, 0), shift = 0.2 + 0.12 * (s.mark % 5);
+    let out = "", gone = 0, drawn = 0;
+    steps.forEach((step, k) => {
+      for (let due; drawn < MARKS && step > 0 && gone + step >= (due = (length * (drawn + shift)) / MARKS); ++drawn) {
+        const part = (due - gone) / step, [a, b] = [places[k], places[k + 1]];
+        out += marker(s.mark, a[0] + part * (b[0] - a[0]), a[1] + part * (b[1] - a[1]), `fill="${c.page}" stroke="${s.color}" stroke-width="1.5"`, 3.4);
+      }
+      gone += step;
+    });
+    return out;
+  };
+
   // A legend in rows that fit. Only files need it: the page has its own.
   const namesAbove = (series, w, c) => {
     let x = 14, y = 18, body = "";
     for (const s of series) {
-      const wide = 34 + 6.4 * s.name.length;
+      const wide = 40 + 6.4 * s.name.length;
       if (x > 14 && x + wide > w - 10) { x = 14; y += 18; }
-      body += `<line x1="${x}" x2="${x + 20}" y1="${y - 4}" y2="${y - 4}" stroke="${s.color}" stroke-width="2.5"` +
-        `${s.dash ? ` stroke-dasharray="${s.dash}"` : ""}/>` + text(x + 26, y, s.name, { fill: c.ink, size: 12 });
+      body += sample(s, c, x, y - 4, 26) + text(x + 32, y, s.name, { fill: c.ink, size: 12 });
       x += wide + 12;
     }
     return { body, height: y + 8 };
@@ -95,24 +127,28 @@ const Plots = (() => {
   // A message in a frame of the height of lines().
   const blank = (words, w, c) => svg(w, heightAt(w), words, text(w / 2, heightAt(w) / 2, words, { fill: c.quiet, size: 13.5, anchor: "middle" }));
 
-  // Lines over a common axis, which begins at 0 unless it floats. spec: { label, x: axis, y: title, tick, series: [{ name, color, dash, width, points }], log,
-  // zero, bars, categories }
+  // Lines over a common axis, which begins at 0 unless it floats. spec: { label, x: axis, y: title, tick, series: [{ name, color, dash, mark, width, points,
+  // band: [[x, low, high]] }], log, logX, zero, bars, categories }. With `marks`, points have their own marks and error bars.
   const lines = (spec, w, c, forFile) => {
     const h = heightAt(w);
     const named = forFile && spec.series.length > 1 ? namesAbove(spec.series, w, c) : { body: "", height: 0 };
     const left = 66, right = 16, top = 12 + named.height, bottom = 44, full = h + named.height;
     const all = spec.series.flatMap((s) => (s.end ? [...s.points, s.end] : s.points));
-    const xs = all.map((p) => p[0]);
-    const ys = all.flatMap((p) => (p[2] === undefined ? [p[1]] : [p[1], p[2], p[3]])).filter((y) => !spec.log || y > 0);
+    const xs = all.map((p) => p[0]).filter((x) => !spec.logX || x > 0);
+    const bands = spec.series.flatMap((s) => s.band || []).flatMap((p) => [p[1], p[2]]);
+    const ys = all.flatMap((p) => (p[2] === undefined ? [p[1]] : [p[1], p[2], p[3]])).concat(bands).filter((y) => !spec.log || y > 0);
     let low = Math.min(...ys), high = Math.max(...ys);
     if (spec.zero && low > 0) low = 0;
     if (!(high > low)) { const room = Math.abs(low) * 0.1 || 1; low -= room; high += room; }
     const pad = (high - low) * 0.05;
     const yAxis = spec.log ? logarithmic(low * 0.85, high * 1.18, full - bottom, top)
       : linear(spec.zero && low === 0 ? 0 : low - pad, Math.min(high + pad, spec.most ?? Infinity), full - bottom, top, 5);
+    const least = Math.min(...xs, ...(spec.x.floats || spec.logX ? [] : [0])), most = Math.max(...xs);
+    const roomX = spec.logX ? (most / least) ** 0.05 : (most - least) * 0.05;  // for marks at both ends
     const xAxis = spec.categories
       ? { at: (k) => left + ((k + 0.5) / spec.categories.length) * (w - left - right), ticks: spec.categories.map((_, k) => k) }
-      : linear(Math.min(...xs, ...(spec.x.floats ? [] : [0])), Math.max(...xs), left, w - right, w < 430 ? 4 : 6, spec.x.step);
+      : spec.logX ? logarithmic(least / (spec.marks ? roomX : 1), most * (spec.marks ? roomX : 1), left, w - right, w < 430 ? 5 : 8)
+        : linear(least - (spec.marks ? roomX : 0), most + (spec.marks ? roomX : 0), left, w - right, w < 430 ? 4 : 6, spec.x.step);
     let body = named.body;
     for (const y of yAxis.ticks) {
       const at = yAxis.at(y);
@@ -129,6 +165,11 @@ const Plots = (() => {
       body += `<line x1="${left}" x2="${w - right}" y1="${num(yAxis.at(spec.rule))}" y2="${num(yAxis.at(spec.rule))}" stroke="${c.quiet}" stroke-dasharray="2 4"/>` +
         text(w - right - 4, yAxis.at(spec.rule) + 14, spec.ruleName, { fill: c.quiet, size: 11.5, anchor: "end" });
     const groups = spec.series.length;
+    const place = (x, y) => [xAxis.at(x), Math.max(top, Math.min(full - bottom, yAxis.at(y)))];
+    for (const s of spec.series.filter((it) => (it.band || []).length > 1)) {
+      const edge = (side) => s.band.filter((p) => !spec.logX || p[0] > 0).map((p) => place(p[0], p[side]).map(num).join(" "));
+      body += `<path class="band" d="M${edge(1).join("L")}L${edge(2).reverse().join("L")}Z" fill="${s.color}" opacity=".16"/>`;
+    }
     spec.series.forEach((s, k) => {
       if (spec.bars) {
         const room = (w - left - right) / spec.categories.length, wide = Math.min(46, (room * 0.78) / groups);
@@ -142,18 +183,19 @@ const Plots = (() => {
       if (spec.marks && !spec.joined) s = { ...s, points: s.points.map(([x, ...rest]) => [x + (k - (groups - 1) / 2) * Math.min(0.12, 0.6 / groups), ...rest]) };
       let pen = false;
       const d = s.points.map(([x, y]) => {
-        if (spec.log && !(y > 0)) { pen = false; return ""; }
+        if ((spec.log && !(y > 0)) || (spec.logX && !(x > 0))) { pen = false; return ""; }
         const move = pen && (!spec.marks || spec.joined) ? "L" : "M";
         pen = true;
         return `${move}${num(xAxis.at(x))} ${num(yAxis.at(y))}`;
       }).join("");
       body += `<path class="series" data-name="${escape(s.name)}" d="${d}" fill="none" stroke="${s.color}" stroke-width="${s.width || 2}" ` +
-        `stroke-linejoin="round" stroke-linecap="round"${s.dash ? ` stroke-dasharray="${s.dash}"` : ""}${s.faint ? ` opacity=".45"` : ""}/>`;
+        `stroke-linejoin="round"${s.dash ? "" : ` stroke-linecap="round"`}${s.dash ? ` stroke-dasharray="${s.dash}"` : ""}${s.faint ? ` opacity=".45"` : ""}/>`;
+      if (s.mark !== undefined && !spec.marks) body += along(s, s.points.filter((p) => (!spec.log || p[1] > 0) && (!spec.logX || p[0] > 0)).map((p) => [xAxis.at(p[0]), yAxis.at(p[1])]), c);
       if (s.end) body += `<circle cx="${num(xAxis.at(s.end[0]))}" cy="${num(yAxis.at(s.end[1]))}" r="4" fill="${c.page}" stroke="${s.color}" stroke-width="2"/>`;
       for (const [x, y, from, to] of spec.marks || s.points.length === 1 ? s.points : []) {
         if (from !== undefined)
           body += `<path d="M${num(xAxis.at(x))} ${num(yAxis.at(from))}V${num(yAxis.at(to))}m-4 0h8M${num(xAxis.at(x) - 4)} ${num(yAxis.at(from))}h8" stroke="${s.color}" stroke-width="1.5" fill="none"/>`;
-        body += `<circle cx="${num(xAxis.at(x))}" cy="${num(yAxis.at(y))}" r="4" fill="${s.color}"/>`;
+        body += marker(s.mark || 0, xAxis.at(x), yAxis.at(y), `fill="${s.color}"`);
       }
     });
     return { svg: svg(w, full, spec.label, body, forFile && c.page), xAxis, yAxis, left, right, top, bottom, w, h: full };
@@ -206,7 +248,7 @@ const Plots = (() => {
       this.spec = spec;
       if (!this.box || !this.box.isConnected) this.build();
       const w = Math.max(280, Math.floor(this.width || this.box.clientWidth));
-      if (this.above) this.head.innerHTML = this.above(theme());
+      if (this.above) this.head.innerHTML = this.above(theme(), spec);
       const drawn = spec.blank ? blank(spec.blank, w, theme()) : spec.draw(w, theme(), false);
       this.picture.innerHTML = drawn.svg || drawn;
       if (this.captioned !== spec.caption) this.caption.innerHTML = this.captioned = spec.caption || "";
@@ -289,7 +331,7 @@ const Plots = (() => {
       for (const s of series) {
         let best = null;
         for (const p of s.points) if (best === null || Math.abs(p[0] - x) < Math.abs(best[0] - x)) best = p;
-        if (!best || best[0] < x - (xAxis.high - xAxis.low) * 0.05 || best[0] > x + (xAxis.high - xAxis.low) * 0.05) continue;
+        if (!best || !(Math.abs(xAxis.at(best[0]) - xAxis.at(x)) < 0.05 * w)) continue;
         if (log && !(best[1] > 0)) continue;
         dots += `<circle cx="${num(xAxis.at(best[0]))}" cy="${num(yAxis.at(best[1]))}" r="3.5" fill="${s.color}"/>`;
         if (series.length <= 12) words += `<br><i style="background:${s.color}"></i>${escape(s.name)} ${escape(tell(best[1]))}`;
@@ -305,6 +347,6 @@ const Plots = (() => {
     }
   }
 
-  return { FONT, Plot, niceStep, axes, bytes, count, dark, digits, escape, lines, logarithmic, linear, num, percent, save, fileName, scaled, seconds, svg,
+  return { FONT, Plot, niceStep, axes, bytes, count, dark, digits, escape, keys, lines, logarithmic, linear, num, percent, sample, save, fileName, scaled, seconds, svg,
     text, theme, themes, titled: (words) => { title = words; } };
 })();

@@ -1,21 +1,24 @@
 "use strict";
 // The report: curves, tables and graphs of the data in the page, drawn by plots.js.
 (() => {
-  const { Plot, axes, bytes, count, dark, digits, escape, fileName, lines, linear, num, percent, save, svg, text, theme, titled } = Plots;
+  const { Plot, axes, bytes, count, dark, digits, escape, fileName, lines, linear, num, percent, sample, save, svg, text, theme, titled } = Plots;
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const SLOW_FROM = [1, 1.25, 1.75, 3, 6];  // slowness at which each color begins
   titled(data.title);
 
   // ---- the runs shown, and their colors ----
-  const byGroup = data.groups.length > 1;
-  const families = byGroup ? data.groups.map((g, k) => ({ name: g.label, runs: g.runs, k }))
-    : data.runs.map((r, k) => ({ name: r.label, runs: [k], k }));
+  const SEEDS_APART = 8;  // more seeds of a single kind are shown as their mean
+  const byGroup = data.groups.length > 1 || data.runs.length > SEEDS_APART;
+  const families = byGroup ? data.groups.map((g, k) => ({ name: g.label, runs: g.counted.length > 0 ? g.counted : g.runs, all: g.runs, t: g.t, k }))
+    : data.runs.map((r, k) => ({ name: r.label, runs: [k], all: [k], k }));
   const MANY = 16;
   const shown = families.map((_, k) => k < MANY);
   const dashes = ["", "7 4", "2 4", "9 3 2 3"];
   const colorOf = (k, c) => c.colors[k % c.colors.length];
-  const dashOf = (k, c) => dashes[Math.floor(k / c.colors.length) % dashes.length];
+  const dashOf = (k) => dashes[k % dashes.length];
+  const markOf = (k) => (families.length > 1 ? k % 5 : undefined);
+  const badge = (words) => (words ? ` <span class="badge">${escape(words)}</span>` : "");
   let axis = axes.t;
   const drawLegend = () => {
     const place = $("legend");
@@ -23,11 +26,17 @@
     place.replaceChildren(...families.map((f) => {
       const label = document.createElement("label");
       const c = theme();
-      label.innerHTML = `<input type="checkbox"${shown[f.k] ? " checked" : ""}>` +
-        `<i style="border-color:${colorOf(f.k, c)};border-top-style:${["solid", "dashed", "dotted"][Math.floor(f.k / c.colors.length) % 3]}"></i><span>${escape(f.name)}</span>`;
+      label.innerHTML = `<input type="checkbox"${shown[f.k] ? " checked" : ""}><svg width="34" height="12" aria-hidden="true">` +
+        `${sample({ color: colorOf(f.k, c), dash: dashOf(f.k), mark: markOf(f.k) }, c, 1, 6, 32)}</svg><span>${escape(f.name)}` +
+        `${badge(f.all.some((r) => data.runs[r].interrupted) ? "interrupted" : "")}</span>`;
       label.querySelector("input").onchange = (event) => { shown[f.k] = event.target.checked; drawCurves(); };
       return label;
     }));
+    if (!families.some((f) => f.runs.length > 1)) return;
+    const note = document.createElement("p");
+    note.className = "note";
+    note.textContent = "Lines are means over seeds, bands 95 % confidence intervals of the mean; of two seeds, bands reach from one to the other.";
+    place.append(note);
   };
   // The points of a run that have both coordinates.
   const points = (run, key) => {
@@ -38,32 +47,68 @@
     const ends = p.ended && out.length > 1 && (key === "acc" || key === "loss");
     return { evaluations: ends ? out.slice(0, -1) : out, end: ends ? out[out.length - 1] : undefined };
   };
+  // The mean of the curves of several seeds where all have values, and its band (docs/RESULTS.md, "Figures"): with t, a 95 %
+  // confidence interval, on the logarithms if `log`; for two seeds, from the lesser to the greater one.
+  const GRID = 240;
+  const meanOf = (curves, t, log) => {
+    const from = Math.max(...curves.map((p) => p[0][0])), to = Math.min(...curves.map((p) => p[p.length - 1][0]));
+    if (!(from <= to)) return { points: curves[0], band: [] };
+    let grid = [...new Set([from, to, ...curves.flatMap((p) => p.map(([x]) => x).filter((x) => x > from && x < to))])].sort((a, b) => a - b);
+    if (grid.length > GRID) grid = Array.from({ length: GRID }, (_, k) => grid[Math.round((k * (grid.length - 1)) / (GRID - 1))]);
+    const nexts = curves.map(() => 0), mean = [], band = [];
+    const sum = (values) => values.reduce((a, b) => a + b, 0);
+    for (const x of grid) {
+      let values = curves.map((p, k) => {
+        while (p[nexts[k]][0] < x) ++nexts[k];
+        const [x1, y1] = p[nexts[k]];
+        if (x1 === x || nexts[k] === 0) return y1;
+        const [x0, y0] = p[nexts[k] - 1];
+        return y0 + ((x - x0) / (x1 - x0)) * (y1 - y0);
+      });
+      const logs = log && values.every((y) => y > 0);
+      if (logs) values = values.map(Math.log);
+      const middle = sum(values) / values.length, back = logs ? Math.exp : (y) => y;
+      const deviation = Math.sqrt(sum(values.map((y) => (y - middle) ** 2)) / (values.length - 1));
+      const half = t === null ? 0 : (t * deviation) / Math.sqrt(values.length);
+      mean.push([x, back(middle)]);
+      band.push(t === null ? [x, back(Math.min(...values)), back(Math.max(...values))] : [x, back(middle - half), back(middle + half)]);
+    }
+    return { points: mean, band };
+  };
   const seriesOf = (key, c, look = {}) => {
     const out = [];
     for (const f of families) {
       if (!shown[f.k]) continue;
-      f.runs.forEach((r, nth) => {
-        const { evaluations: p, end } = points(data.runs[r], key);
-        if (p.length === 0) return;
-        const several = byGroup && f.runs.length > 1;
-        out.push({ name: (several ? data.runs[r].label : f.name) + (look.suffix || ""), color: colorOf(f.k, c), dash: look.dash ?? dashOf(f.k, c),
-          width: look.width || (several ? 1.4 : 2.2), faint: several && nth > 0, points: p, end });
-      });
+      const curves = f.runs.map((r) => points(data.runs[r], key)).filter((it) => it.evaluations.length > 0);
+      if (curves.length === 0) continue;
+      const drawn = curves.length === 1 ? { points: curves[0].evaluations } : meanOf(curves.map((it) => it.evaluations), f.t, look.log);
+      const ends = curves.map((it) => it.end).filter(Boolean);
+      const middle = (k) => ends.reduce((a, p) => a + p[k], 0) / ends.length;
+      out.push({ name: f.name + (look.suffix || ""), color: colorOf(f.k, c), dash: look.dash ?? dashOf(f.k), mark: look.plain ? undefined : markOf(f.k),
+        width: look.width || 2, ...drawn, band: look.plain ? [] : drawn.band, end: ends.length === curves.length ? [middle(0), middle(1)] : undefined });
     }
     return out;
+  };
+  // Whether the shortest curve would take less than a tenth of a linear axis.
+  const spreads = () => {
+    const ends = data.runs.map((r) => Math.max(0, ...r.points[axis.key].filter((x) => x !== null))).filter((x) => x > 0);
+    return ends.length > 1 && Math.max(...ends) > 10 * Math.min(...ends);
   };
   const endOf = (series, tell) => series.slice(0, 6).map((s) => `${s.name} ends at ${tell((s.end || s.points[s.points.length - 1])[1])}`).join("; ");
   const curve = (o) => {
     const c = theme();
     // Zero has no logarithm.
-    const drawable = (colors) => o.series(colors).map((s) => (o.log ? { ...s, points: s.points.filter((p) => p[1] > 0) } : s)).filter((s) => s.points.length > 0);
+    const fits = (p) => (!o.log || p[1] > 0) && (!logX.checked || p[0] > 0);
+    const drawable = (colors) => o.series(colors).map((s) => ({ ...s, points: s.points.filter(fits) })).filter((s) => s.points.length > 0);
     const series = drawable(c);
     if (series.length === 0) return { empty: o.series(c).length > 0 ? "It is zero throughout." : shown.some(Boolean) ? o.missing : "All runs are hidden; the names above show them." };
-    const spec = { ...o, x: axis, series };
+    const spec = { ...o, x: axis, logX: logX.checked, series };
     spec.label = `${o.title} against ${axis.title}: ${endOf(series, o.tell)}`;
     return { ...spec, draw: (w, colors, forFile) => lines({ ...spec, series: drawable(colors) }, w, colors, forFile) };
   };
-  const logLoss = $("log-loss");
+  const logLoss = $("log-loss"), logX = $("log-x");
+  logX.checked = spreads();
+  const predicted = data.runs.some((r) => r.points.pred.some((y) => y !== null));
   const plots = [
     new Plot("plot-accuracy", "Accuracy of the mean model", () => curve({ title: "Accuracy", missing: "No run was evaluated.", y: "accuracy", tick: percent, tell: percent, most: 1.0001,
       series: (c) => seriesOf("acc", c), rule: data.target ?? undefined, ruleName: data.target ? `target ${percent(data.target)}` : "",
@@ -71,15 +116,16 @@
         : "Evaluated only at the end. A swarm of processes evaluates its mean model on the way if that costs at most 2 % of the run, or with --looks or a target." })),
     new Plot("plot-loss", "Loss", () => {
       const measured = data.runs.some((r) => r.points.loss.filter((y) => y !== null).length > 1);
-      return curve({ title: "Loss", missing: "No run has a loss.", y: "loss", tick: digits, tell: digits, log: logLoss.checked, series: (c) => seriesOf(measured ? "loss" : "train", c),
+      return curve({ title: "Loss", missing: "No run has a loss.", y: "loss", tick: digits, tell: digits, log: logLoss.checked, series: (c) => seriesOf(measured ? "loss" : "train", c, { log: logLoss.checked }),
         caption: measured ? "Of the mean model, on the same test images." : "Of recent training batches, the mean over peers." });
     }),
     new Plot("plot-consensus", "Consensus distance", () => {
       const told = [...new Set(families.filter((f) => shown[f.k]).flatMap((f) => f.runs.map((r) => data.runs[r].prediction)).filter(Boolean))];
       return curve({ title: "Consensus distance", missing: axis === axes.t ? "Not measured. A swarm of processes measures it with each evaluation of its mean model: if that costs at most 2 % of the run, or with --looks or a target." : "Not measured against this axis.", y: "distance of the replicas", tick: digits, tell: digits, log: true,
-        series: (c) => [...seriesOf("con", c), ...seriesOf("pred", c, { dash: "3 4", width: 1.6, suffix: ", predicted" })],
+        series: (c) => [...seriesOf("con", c, { log: true, ...(predicted ? { dash: "" } : {}) }),
+          ...seriesOf("pred", c, { log: true, plain: true, dash: "3 4", width: 1.6, suffix: ", predicted" })],
         caption: "The replicas' root mean square distance from their mean, relative to the mean's length. " +
-          (data.runs.some((r) => r.points.pred.some((y) => y !== null)) ? "Dashed: predicted from the topology, if every step adds the same amount; only that amount is fitted. " : "") + escape(told.slice(0, 4).join(" ")) });
+          (predicted ? "Dashed: predicted from the topology, if every step adds the same amount; only that amount is fitted. " : "") + escape(told.slice(0, 4).join(" ")) });
     }),
     new Plot("plot-staleness", "Staleness", () => {
       const labels = [];
@@ -100,6 +146,9 @@
       });
       const series = seriesFor(theme());
       if (series.length === 0) return null;
+      const used = labels.filter((l) => sums.some((sum) => sum[l] > 0));
+      if (used.length === 1)
+        return { empty: `All completed exchanges had the same staleness: ${used[0]} ${used[0] === "1" ? "step" : "steps"} of the peer's own while the exchange was under way.` };
       const spec = { bars: true, categories: labels, zero: true, series, x: { title: "own steps between lending and mixing" }, y: "exchanges", tick: percent,
         label: "Staleness: " + series.map((s) => `${s.name}: ${s.points.map(([k, y]) => `${labels[k]} steps ${percent(y)}`).join(", ")}`).join("; ") };
       return { ...spec, draw: (w, c, forFile) => lines({ ...spec, series: seriesFor(c) }, w, c, forFile),
@@ -111,7 +160,7 @@
   // ---- time to target by each value of a sweep ----
   const valuePlots = [];
   const makeValuePlots = () => {
-    const measure = data.groups.some((g) => g.time) ? { key: "time", title: `seconds to ${percent(data.target)}`, tick: digits, zero: true }
+    const measure = data.groups.some((g) => g.time) ? { key: "time", title: `seconds to ${percent(data.target)}`, tick: digits, log: true }
       : { key: "accuracy", title: "accuracy at the end", tick: percent, zero: false };
     data.keys.forEach((key, at) => {
       const values = [...new Set(data.groups.map((g) => g.values[at]))];
@@ -126,10 +175,10 @@
       }
       if (others.size > 8) return;
       const seriesFor = (c) => [...others].map(([name, groups], k) => ({
-        name: name || measure.title, color: colorOf(k, c), width: 2,
-        points: values.flatMap((v, x) => {
+        name: name || measure.title, color: colorOf(k, c), dash: dashOf(k), mark: k % 5, width: 2,
+        points: values.flatMap((v, nth) => {
           const g = groups.find((it) => it.values[at] === v);
-          const s = g && g[measure.key];
+          const s = g && g[measure.key], x = numeric ? Number(v) : nth;
           if (!s) return [];
           return [s.low === undefined ? [x, s.mean] : [x, s.mean, s.low, s.high]];
         }),
@@ -140,10 +189,13 @@
       figure.id = `plot-by-${short}`;
       $("values").append(figure);
       valuePlots.push(new Plot(figure, `${measure.key === "time" ? "Time to target" : "Accuracy"} by ${short}`, () => {
-        const spec = { categories: values.map((v) => v || "not set"), marks: true, joined: numeric, zero: measure.zero, series: seriesFor(theme()), x: { title: key }, y: measure.title, tick: measure.tick };
-        spec.label = `${measure.title} by ${key}: ` + spec.series.map((s) => `${s.name}: ${s.points.map((p) => `${values[p[0]]} ${measure.tick(p[1])}`).join(", ")}`).join("; ");
+        const spec = { marks: true, joined: numeric, log: measure.log, series: seriesFor(theme()), x: { title: short, tick: digits, floats: true }, y: measure.title, tick: measure.tick };
+        if (numeric) spec.logX = Number(values[0]) > 0 && values[values.length - 1] > 30 * values[0];
+        else spec.categories = values.map((v) => v || "not set");
+        const told = (x) => (numeric ? x : values[x]);
+        spec.label = `${measure.title} by ${short}: ` + spec.series.map((s) => `${s.name}: ${s.points.map((p) => `${told(p[0])} ${measure.tick(p[1])}`).join(", ")}`).join("; ");
         return { ...spec, draw: (w, c, forFile) => lines({ ...spec, series: seriesFor(c) }, w, c, forFile),
-          caption: (measure.key === "time" ? "Geometric means over seeds, with 95 % confidence intervals on logarithms." : "Means over seeds, with 95 % confidence intervals.") + (others.size > 1 ? " " + [...others.keys()].map((n, k) => `<span style="color:${colorOf(k, theme())}">■</span> ${escape(n)}`).join(" &nbsp; ") : "") };
+          caption: (measure.key === "time" ? "Geometric means over seeds, with 95 % confidence intervals on logarithms." : "Means over seeds, with 95 % confidence intervals.") + (others.size > 1 ? " " + Plots.keys(spec.series, theme()) : "") };
       }));
     });
   };
@@ -235,7 +287,7 @@
     const run = data.runs[chosen];
     if (!run || run.rows.length === 0) return null;
     return { draw: (w, c, forFile) => timeline(run, w, c, forFile),
-      caption: `A row per peer. The height of each column is divided among the peer's activities at that time. The color shows how long its steps take compared with the median peer's; the strip below shows exchanges, which overlap with steps.` +
+      caption: badge(run.interrupted) + ` A row per peer. The height of each column is divided among the peer's activities at that time. The color shows how long its steps take compared with the median peer's; the strip below shows exchanges, which overlap with steps.` +
         (run.hidden > 0 ? ` ${run.hidden} peers are left out; the slowest and the fastest are shown.` : "") };
   }, (c) => `<ul class="keys"><li><i class="ramp" style="background:linear-gradient(90deg,${c.slow.join(",")})"></i>computing, at the usual speed to 6 times slower</li>` +
     swatch(c.exchanging, "exchanging") + swatch(c.waiting, "waiting") + swatch(c.stopped, "stopped") + "</ul>");
@@ -248,12 +300,12 @@
     const [, , w, h] = parsed.getAttribute("viewBox").split(" ").map(Number);
     const text2 = run.graph.replace("<svg ", `<svg width="${w}" height="${h}" role="img" aria-label="${escape(`${run.topology}: ${run.graph_text}`)}" `);
     // A file has no dark style.
-    return { draw: (_, c, forFile) => (forFile ? text2.replace(/<style>[\s\S]*?<\/style>/, "") : text2), caption: escape(run.graph_text) };
+    return { draw: (_, c, forFile) => (forFile ? text2.replace(/<style>[\s\S]*?<\/style>/, "") : text2), caption: escape(run.graph_text) + badge(run.interrupted) };
   });
   const drawPeers = () => {
     const run = data.runs[chosen];
     const number = (x) => (x === null ? "" : Math.round(x).toLocaleString("en-US"));
-    $("peers").innerHTML = `<table><caption>Peers of ${escape(run.label)}</caption><thead><tr><th scope="col">peer</th><th scope="col">steps</th><th scope="col">samples</th>` +
+    $("peers").innerHTML = `<table><caption>Peers of ${escape(run.label)}${badge(run.interrupted)}</caption><thead><tr><th scope="col">peer</th><th scope="col">steps</th><th scope="col">samples</th>` +
       `<th scope="col">accuracy</th><th scope="col">exchanges</th><th scope="col">slow</th><th scope="col" class="text">state</th></tr></thead><tbody>` +
       run.peers.map((p) => `<tr><th scope="row">${escape(p.name)}</th><td>${number(p.steps)}</td><td>${number(p.samples)}</td><td>${p.accuracy === null ? "" : percent(p.accuracy)}</td>` +
         `<td>${number(p.exchanges)}</td><td>${digits(p.slow)}</td><td class="text">${escape(p.state)}</td></tr>`).join("") + "</tbody></table>";
@@ -264,9 +316,9 @@
   const known = { t: true, s: true, b: data.runs.some((r) => r.points.b.some((x) => x !== null)) };
   for (const input of document.querySelectorAll("input[name=axis]")) {
     input.disabled = !known[input.value];
-    input.onchange = () => { axis = axes[input.value]; drawCurves(); };
+    input.onchange = () => { axis = axes[input.value]; logX.checked = spreads(); drawCurves(); };
   }
-  logLoss.onchange = drawCurves;
+  logLoss.onchange = logX.onchange = drawCurves;
   const select = $("run");
   if (withRows.length > 1) {
     select.replaceChildren(...withRows.map((k) => new Option(data.runs[k].label, String(k))));

@@ -85,7 +85,8 @@ std::vector<Command> all_commands() {
   add(query_commands());
   add({top_command()});
   add(order_commands());
-  add({swarm_command(), simulate_command(), sweep_command(), report_command(), hunt_command()});
+  add({swarm_command(), simulate_command(), sweep_command(), report_command(), plot_command(),
+       hunt_command()});
   add(topology_commands());
   add({topology_compare_command(), topology_set_command()});
   add(rule_commands());

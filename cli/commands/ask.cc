@@ -19,6 +19,7 @@
 #include "node/front/answers.h"
 #include "node/front/http_client.h"
 #include "node/greeting.h"
+#include "topologies/graph_file.h"
 #include "training/experiment/quantities.h"
 
 namespace starling::cli {
@@ -240,7 +241,7 @@ int order(Arguments arguments, const std::string& what, Tell tell) {
 Result<std::string> topology_text(const std::string& json) {
   const auto name = node::parse_topology_request(json);
   if (!name) return name.error();
-  return "the swarm's topology is now " + *name + "\n";
+  return "the swarm's topology is now " + topologies::shown_name(*name) + "\n";
 }
 
 int set_topology(const Arguments& arguments) {

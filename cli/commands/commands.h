@@ -14,6 +14,7 @@ Command swarm_command();
 Command simulate_command();
 Command sweep_command();
 Command report_command();
+Command plot_command();
 Command hunt_command();
 std::vector<Command> topology_commands();  // topology list, show
 Command topology_compare_command();

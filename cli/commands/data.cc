@@ -1,6 +1,8 @@
 // starling data list, info, fetch: the data sets that peers can train on.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -54,6 +56,14 @@ std::string by_channel(const datasets::Info& info, float datasets::Normalization
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
+// The rows of a drawing that fit below this many lines on the terminal.
+std::size_t rows_below(std::size_t lines) {
+  constexpr std::size_t kUsual = 24, kLeast = 8;
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return kUsual;
+  return size.ws_row > lines + kLeast ? size.ws_row - lines - 1 : kLeast;  // a line for the next prompt
+}
+
 int info(const Arguments& arguments) {
   Result<datasets::DataPair> data = datasets::load(*arguments.get("NAME-OR-PATH"), data_root());
   if (!data) return refuse(arguments, data.error());
@@ -87,7 +97,9 @@ int info(const Arguments& arguments) {
                    datasets::list_sample(data->train, 0, kNumbers));
   } else if (data->train.size() > 0 && info.shape.width <= kDrawn) {
     fmt::format_to(out, "\nthe first training image, of class {}:\n{}", data->train.labels[0],
-                   datasets::draw_sample(data->train, 0));
+                   datasets::draw_sample(
+                       data->train, 0,
+                       rows_below(2 + static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')))));
   }
   return print_out(text);
 }

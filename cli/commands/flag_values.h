@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -22,6 +23,17 @@ Status read_number(const Arguments& arguments, const std::string& flag, T least,
                  std::to_string(least) + " to " + std::to_string(most)};
   }
   value = *number;
+  return Done{};
+}
+
+// --target, an accuracy. Stays unset if it is not given.
+inline Status read_target(const Arguments& arguments, std::optional<double>& target) {
+  const auto text = arguments.get("--target");
+  if (!text) return Done{};
+  const auto number = parse_number<double>(*text);
+  if (!number || *number <= 0 || *number > 1)
+    return Error{"--target: '" + text->substr(0, 80) + "' is not an accuracy above 0 and at most 1"};
+  target = *number;
   return Done{};
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/text.h"
 #include "topologies/graph_file.h"
 #include "training/records/files.h"
 
@@ -31,7 +32,14 @@ Result<models::ModelText> resolve_model(const std::string& name) {
 }
 
 Result<std::string> resolve_topology(std::string_view name) {
-  if (!name.starts_with(kPrefix)) return std::string(name);
+  if (!name.starts_with(kPrefix)) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(name, ignored) && !topologies::Topology::parse(name))
+      return Error{"topology '" + std::string(name) +
+                   "' is unknown, but there is a file of this name; expected " + std::string(kPrefix) +
+                   std::string(name) + " for the graph in it"};
+    return std::string(name);
+  }
   const std::string path(name.substr(kPrefix.size()));
   const auto wrong = [&](const Error& error) {
     return Error{"topology '" + std::string(name) + "': " + error.message};
@@ -39,9 +47,10 @@ Result<std::string> resolve_topology(std::string_view name) {
   if (path.empty()) return wrong({"the path is missing; expected file:PATH"});
   const auto text = training::read_text(path, kGraphFileBytesMax);
   if (!text) return wrong(text.error());
-  const auto graph =
-      is_graphml(path, *text) ? topologies::read_graphml(*text) : topologies::read_edge_list(*text);
+  auto graph = is_graphml(path, *text) ? topologies::read_graphml(*text) : topologies::read_edge_list(*text);
   if (!graph) return wrong(graph.error());
+  if (const std::string file = std::filesystem::path(path).filename().string(); is_printable(file))
+    graph->file = file;
   auto resolved = topologies::graph_name(*graph);
   return resolved ? resolved : wrong(resolved.error());
 }

@@ -18,7 +18,8 @@ Result<models::ModelText> resolve_model(const std::string& name);
 
 // Turns "file:PATH" into a name that contains the graph ("edges:...", topologies/graph_file.h); returns any
 // other name unchanged. The file is GraphML (extension .graphml or .xml, or it begins with '<') or an edge
-// list, of at most 16 MiB. An Error names the file.
+// list, of at most 16 MiB; the new name contains the file's name, too. An Error names the file. The name of a
+// file without "file:" that is no topology is an Error that suggests it.
 Result<std::string> resolve_topology(std::string_view name);
 Result<topologies::Topology> read_topology(std::string_view name);
 

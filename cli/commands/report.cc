@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/flag_values.h"
 #include "cli/shell/output.h"
 #include "training/records/files.h"
 
@@ -34,12 +34,8 @@ std::string first_used(const std::vector<std::string>& folders, const lab::Repor
 int run_report(const Arguments& arguments) {
   const std::vector<std::string>& folders = arguments.all("DIR");
   lab::ReportOptions options;
-  if (const auto text = arguments.get("--target")) {
-    const auto target = parse_number<double>(*text);
-    if (!target || *target <= 0 || *target > 1)
-      return refuse(arguments, "--target: '" + *text + "' is not an accuracy above 0 and at most 1");
-    options.target = *target;
-  }
+  if (const Status read = read_target(arguments, options.target); !read)
+    return refuse(arguments, read.error());
   options.against = arguments.get("--against");
   for (const char* flag : {"--out", "--csv", "--curves"}) {
     if (arguments.has(flag) && arguments.get(flag)->empty())

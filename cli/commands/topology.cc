@@ -158,7 +158,12 @@ Result<std::string> document(const Arguments& arguments, const Request& request)
   const auto graph = topologies::Graph::of_period(request.schedule);
   if (!graph) return graph.error();
   if (request.format == "dot") return topologies::to_dot(*graph, request.name);
-  if (request.format == "edges") return topologies::to_edge_list(*graph);
+  if (request.format == "edges") {
+    if (request.schedule.period() > 1)
+      warn(fmt::format("{} varies in time: the list has the links of all {} rounds, and no rounds",
+                       request.name, request.schedule.period()));
+    return topologies::to_edge_list(*graph);
+  }
   const auto analysis = topologies::analyze(request.schedule, request.mixing);
   if (!analysis) return analysis.error();
   if (request.format == "svg") {
@@ -177,7 +182,9 @@ Result<Request> read_request(const Arguments& arguments) {
   const std::string name = *arguments.get("NAME");
   const auto topology = read_topology(name);
   if (!topology) return topology.error();
-  std::uint32_t peers = 0;
+  std::uint32_t peers = topology->only_peers().value_or(0);
+  if (peers == 0 && !arguments.has("--peers"))
+    return Error{"--peers is missing; expected the number of peers"};
   if (Status read = read_number(arguments, "--peers", 1U, kMostPeers, peers); !read) return read.error();
   const auto format = read_format(arguments, kFormats);
   if (!format) return format.error();
@@ -215,7 +222,7 @@ std::vector<Command> topology_commands() {
       {"topology show",
        "print degree, diameter, spectral gap and consensus rate, or a drawing",
        {{"NAME", "a name of `topology list`"}},
-       {{.name = "--peers", .placeholder = "N", .help = "number of peers", .required = true},
+       {{"--peers", "N", "number of peers; a graph from a file has its own"},
         {"--format", "NAME", "text, json, dot, svg or edges (default text)"},
         {"--mixing", "NAME",
          "weights of lock-step rounds: metropolis, uniform, lazy or push-sum (default: the topology's own, "

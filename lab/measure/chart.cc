@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <string_view>
 
 #include "base/check.h"
+#include "lab/palette.h"
 #include "topologies/xml.h"
 
 namespace starling::lab {
@@ -23,10 +23,6 @@ constexpr double kLine = 15;     // between lines of text
 constexpr double kLabelAt = 14;  // from the plot's right edge to the samples of the labels
 constexpr double kSample = 22;   // their length
 constexpr double kLetter = 6;    // of a label, in the mean
-
-// Tol's muted colors, distinct to the color-blind, with a darker fifth for white paper, and gray.
-constexpr std::array<const char*, 10> kColors = {"#332288", "#cc6677", "#117733", "#88ccee", "#b8a030",
-                                                 "#882255", "#44aa99", "#999933", "#aa4499", "#555555"};
 
 std::string text_at(double x, double y, const std::string& attributes, std::string_view text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", x, y, attributes, escape_xml(text));
@@ -54,8 +50,8 @@ double tick_step(double length) {
 }
 
 std::string marker(std::size_t style, double x, double y) {
-  const std::string look =
-      fmt::format(" fill=\"#ffffff\" stroke=\"{}\" stroke-width=\"1.4\"", kColors[style % kColors.size()]);
+  const std::string look = fmt::format(" fill=\"#ffffff\" stroke=\"{}\" stroke-width=\"1.4\"",
+                                       kKindColors[style % kKindColors.size()]);
   const auto path = [&](std::initializer_list<std::pair<double, double>> corners) {
     Points points;
     for (const auto& [dx, dy] : corners) points.emplace_back(x + dx, y + dy);
@@ -89,7 +85,7 @@ class Plot {
     std::vector<Label> labels;
     for (const Series& series : panel_.series) {
       const std::string color =
-          std::string(" fill=\"none\" stroke=\"") + kColors[series.style % kColors.size()] + "\"";
+          std::string(" fill=\"none\" stroke=\"") + kKindColors[series.style % kKindColors.size()] + "\"";
       out += polyline(cut(series.dashed),
                       color + " stroke-width=\"1.2\" stroke-dasharray=\"5 4\" stroke-opacity=\"0.8\"");
       const Points seen = cut(series.points);
@@ -209,7 +205,7 @@ class Plot {
     std::string out;
     for (const Label& label : labels) {
       const std::string color =
-          std::string(" stroke=\"") + kColors[label.series->style % kColors.size()] + "\"";
+          std::string(" stroke=\"") + kKindColors[label.series->style % kKindColors.size()] + "\"";
       const double x = right() + kLabelAt;
       if (label.end.first >= right() - 0.5)  // from the curve's end to its label
         out += line(right(), label.end.second, x, label.y, color + " stroke-width=\"0.8\"");

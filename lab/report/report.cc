@@ -5,9 +5,11 @@
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "base/text.h"
 #include "lab/report/lines.h"
+#include "topologies/graph_file.h"
 #include "training/experiment/effect.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
@@ -41,6 +43,10 @@ class Fields {
     if (field == nullptr || field->is_null()) return std::nullopt;
     if (field->is_number()) return field->get<double>();
     return refuse(key, "a number or null"), std::nullopt;
+  }
+  bool flag(const char* key) {  // older runs have fewer; absent: false
+    const Json* field = find(key);
+    return field != nullptr && take<bool>(key, &Json::is_boolean, "true or false");
   }
   const Json& part(const char* key, bool list) {
     static const Json kNothing = Json::object();
@@ -93,6 +99,9 @@ std::string take_summary(ReportRun& run, const Json& json) {
   Fields fields(json);
   run.name = fields.text("name");
   run.mode = fields.text("mode");
+  run.interrupted = fields.flag("interrupted");
+  run.epochs = fields.maybe("epochs");
+  run.epochs_asked = fields.maybe("epochs_asked");
   run.seed = fields.whole("seed");
   run.model = fields.text("model");
   run.parameters = fields.number("parameters");
@@ -180,6 +189,29 @@ void drop_without_effect(ReportRun& run) {
   for (const std::string& key : run.without_effect) run.settings.erase(key);
 }
 
+// A graph from a file is called by the file.
+void name_graph(ReportRun& run) {
+  const auto topology = run.settings.find("gossip.topology");
+  if (topology == run.settings.end()) return;
+  const std::string shown = topologies::shown_name(topology->second);
+  if (shown == topology->second) return;
+  run.links = std::exchange(topology->second, shown);
+}
+
+// Different graphs may come from files of the same name: the second one is "file:g.txt (2)".
+void number_graphs(std::vector<ReportRun>& runs) {
+  std::map<std::string, std::vector<std::string>> graphs;  // by the name of the file
+  for (ReportRun& run : runs) {
+    if (run.links.empty()) continue;
+    std::string& shown = run.settings["gossip.topology"];
+    auto& known = graphs[shown];
+    const auto found = std::find(known.begin(), known.end(), run.links);
+    const auto number = found - known.begin() + 1;
+    if (found == known.end()) known.push_back(run.links);
+    if (number > 1) shown += " (" + std::to_string(number) + ")";
+  }
+}
+
 Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
   ReportRun run;
   run.folder = folder;
@@ -196,6 +228,7 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
     if (!text) return text.error();
     run.settings = settings_in(*text);
     drop_without_effect(run);
+    name_graph(run);
     if (const auto target = run.settings.find("training.target_accuracy"); target != run.settings.end()) {
       if (const auto value = parse_number<double>(target->second)) run.target = *value;
     }
@@ -312,6 +345,7 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
     if (!run) return run.error();
     report.runs.push_back(std::move(*run));
   }
+  number_graphs(report.runs);
   if (const Status made = tabulate(report, options); !made) return made.error();
   for (const std::size_t i : with_details(report))
     if (const Status added = add_details(report.runs[i]); !added) return added.error();

@@ -51,8 +51,10 @@ struct ReportPeer {
 // The summary.json of a run.
 struct ReportSummary {
   std::string name, mode, model, data, topology, rule, payload;
+  bool interrupted = false;  // the user ended the run early
   std::uint64_t seed = 0;
   std::uint32_t peers = 0;
+  std::optional<double> epochs, epochs_asked;
   double parameters = 0, seconds = 0, samples = 0, samples_per_second = 0, exchanges = 0, bytes_sent = 0;
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus, seconds_to_target,
       spectral_gap;
@@ -66,6 +68,7 @@ struct ReportRun : ReportSummary {
   std::size_t group = 0;
   std::optional<double> target;                 // of the experiment
   std::map<std::string, std::string> settings;  // of its experiment.toml: "gossip.rule", "fault.1.slow"
+  std::string links;                     // the name of its topology with the graph, if that is from a file
   std::set<std::string> without_effect;  // keys that are not among `settings`, because they change nothing
   std::vector<training::Look> looks;     // every evaluation, and the end
   std::vector<ReportPoint> points;       // at most some hundreds
@@ -82,11 +85,13 @@ struct ReportGroup {
   std::string label;                // "slow=10,rule=d-psgd", as the names of a sweep's folders
   std::vector<std::string> values;  // of Report::keys
   std::vector<std::size_t> runs;
-  std::vector<std::size_t> counted;  // of `runs`; not simulations that repeat a seed: they repeat its result
-  std::size_t reached = 0;           // counted runs that reached the target
+  // Of `runs`, those in the statistics: not simulations that repeat a seed, because they repeat its result,
+  // and not interrupted runs, unless they had reached the target.
+  std::vector<std::size_t> counted;
+  std::size_t reached = 0;  // counted runs that reached the target
   // The time's mean and interval are those of log_spread_of(), for the runs that reached the target; it has
   // an interval only if all did.
-  std::optional<Spread> seconds_to_target, accuracy, seconds, bytes_sent;
+  std::optional<Spread> seconds_to_target, accuracy, seconds, bytes_sent;  // none if no run counts
   std::optional<Speedup> speedup;  // of the time to target, over the reference; none for the reference
 };
 
@@ -141,6 +146,11 @@ Status tabulate(Report& report, const ReportOptions& options);
 
 // The number of the group with this name (ReportOptions::against). The Error lists the groups.
 Result<std::size_t> find_group(const Report& report, const std::string& name);
+// The numbers of all groups with this name, at least one, as several have "rule=ring".
+Result<std::vector<std::size_t>> find_groups(const Report& report, const std::string& name);
+
+// "interrupted at epoch 0.4 of 3".
+std::string interrupted_at(const ReportRun& run);
 
 // The table as CSV: the names of the columns, and a line per group.
 std::string to_csv(const Report& report);

@@ -99,12 +99,11 @@ std::string labels_of(const Report& report) {
   return labels;
 }
 
-}  // namespace
-
-Result<std::size_t> find_group(const Report& report, const std::string& name) {
+// Those with this label, with all of these parts, and with this value.
+std::vector<std::vector<std::size_t>> groups_called(const Report& report, const std::string& name) {
   const std::string wanted = without_spaces(name);
   const std::vector<Part> parts = parts_of(report, wanted);
-  std::vector<std::vector<std::size_t>> tries = {
+  return {
       groups_that(report, [&](const ReportGroup& group) { return group.label == wanted; }),
       groups_that(report,
                   [&](const ReportGroup& group) {
@@ -117,6 +116,19 @@ Result<std::size_t> find_group(const Report& report, const std::string& name) {
         return !wanted.empty() && std::any_of(group.values.begin(), group.values.end(),
                                               [&](const std::string& value) { return means(wanted, value); });
       })};
+}
+
+}  // namespace
+
+Result<std::vector<std::size_t>> find_groups(const Report& report, const std::string& name) {
+  for (const auto& found : groups_called(report, name))
+    if (!found.empty()) return found;
+  return Error{fmt::format("no kind of run is called '{}'; there {}: {}", name.substr(0, 80),
+                           report.groups.size() == 1 ? "is" : "are", labels_of(report))};
+}
+
+Result<std::size_t> find_group(const Report& report, const std::string& name) {
+  const auto tries = groups_called(report, name);
   for (const auto& found : tries)
     if (found.size() == 1) return found.front();
   const bool several =

@@ -98,6 +98,7 @@ Json to_json(const ReportRun& run) {
   }
   return {{"label", run.label},
           {"topology", run.topology},
+          {"interrupted", run.interrupted ? interrupted_at(run) : ""},
           {"points", points},
           {"staleness", staleness},
           {"rows", rows},
@@ -121,12 +122,18 @@ Json to_json(const std::optional<Spread>& spread) {
 
 Json to_json(const Report& report) {
   Json groups = Json::array(), runs = Json::array();
-  for (const ReportGroup& group : report.groups)
-    groups.push_back({{"label", group.label},
-                      {"values", group.values},
-                      {"runs", group.runs},
-                      {"time", to_json(group.seconds_to_target)},
-                      {"accuracy", to_json(group.accuracy)}});
+  for (const ReportGroup& group : report.groups) {
+    const std::size_t seeds = group.counted.size();
+    groups.push_back(
+        {{"label", group.label},
+         {"values", group.values},
+         {"runs", group.runs},
+         {"counted", group.counted},
+         // Half of the width of an interval, in standard errors.
+         {"t", seeds < 3 ? Json() : number(student_t_quantile(0.975, static_cast<double>(seeds - 1)))},
+         {"time", to_json(group.seconds_to_target)},
+         {"accuracy", to_json(group.accuracy)}});
+  }
   for (const ReportRun& run : report.runs) runs.push_back(to_json(run));
   return {{"title", report.title}, {"target", number(report.target)},
           {"keys", report.names},  {"groups", groups},
@@ -164,6 +171,7 @@ std::string facts(const Report& report) {
   });
   if (report.runs.size() == 1) {
     const ReportRun& run = report.runs.front();
+    if (run.interrupted) fact("state", interrupted_at(run));
     if (run.accuracy) fact("accuracy", percent(*run.accuracy));
     fact("time", fmt::format("{:.4g} s", run.seconds));
     fact("samples", count(run.samples));
@@ -179,11 +187,22 @@ std::string interval(const std::optional<Interval95>& of, int digits) {
 
 std::string target_text(const Report& report) { return fmt::format("{:g} %", 100 * *report.target); }
 
+// The columns of times; fewer where there is nothing to compare.
+std::string time_heads(const Report& report) {
+  if (report.runs.size() == 1)
+    return fmt::format("<th scope=\"col\">seconds to {}</th>", target_text(report));
+  return fmt::format(
+      "<th scope=\"col\">reached {}</th><th scope=\"col\">seconds to it, median</th>"
+      "<th scope=\"col\">geometric mean [95 %]</th>{}",
+      target_text(report), report.groups.size() > 1 ? "<th scope=\"col\">speed-up [95 %]</th>" : "");
+}
+
 std::string table_head(const Report& report) {
-  const bool target = report.target.has_value();
+  const bool target = report.target.has_value(), single = report.runs.size() == 1;
   std::string html = "<caption>";
   html +=
-      target
+      single ? "The result of the run."
+      : target
           ? fmt::format(
                 "Seconds until the mean model reached an accuracy of {}: medians, and geometric means over "
                 "seeds with 95 % confidence intervals, by Student's t on the logarithms.",
@@ -193,18 +212,14 @@ std::string table_head(const Report& report) {
   if (report.keys.empty()) html += "<th scope=\"col\" class=\"text\">run</th>";
   for (const std::string& name : report.names)
     html += fmt::format("<th scope=\"col\" class=\"text\">{}</th>", escape_xml(name));
-  html += "<th scope=\"col\">runs</th>";
-  if (target)
-    html += fmt::format(
-        "<th scope=\"col\">reached {}</th><th scope=\"col\">seconds to it, median</th>"
-        "<th scope=\"col\">geometric mean [95 %]</th><th scope=\"col\">speed-up [95 %]</th>",
-        target_text(report));
+  if (!single) html += "<th scope=\"col\">runs</th>";
+  if (target) html += time_heads(report);
   return html +
          "<th scope=\"col\">accuracy at the end</th><th scope=\"col\">seconds in all</th><th "
          "scope=\"col\">sent</th></tr></thead>\n";
 }
 
-std::string time_cells(const ReportGroup& group, bool is_best) {
+std::string time_cells(const Report& report, const ReportGroup& group, bool is_best) {
   std::string html = fmt::format("<td>{} of {}</td>", group.reached, group.counted.size());
   if (const auto& time = group.seconds_to_target) {
     const std::string range =
@@ -214,6 +229,7 @@ std::string time_cells(const ReportGroup& group, bool is_best) {
   } else {
     html += "<td>-</td><td>-</td>";
   }
+  if (report.groups.size() == 1) return html;
   return html + (group.speedup ? fmt::format("<td>{:.2f}×{}</td>", group.speedup->factor,
                                              interval(group.speedup->interval, 3))
                                : "<td>-</td>");
@@ -233,6 +249,28 @@ std::optional<double> time_of(const ReportGroup& group) {
   return group.seconds_to_target->mean;
 }
 
+std::string badge(std::size_t interrupted, std::size_t runs) {
+  if (interrupted == 0) return "";
+  const std::string of = runs == 1 ? "" : fmt::format("{} of {} ", interrupted, runs);
+  return fmt::format(" <span class=\"badge\">{}interrupted</span>", of);
+}
+
+std::size_t interrupted_in(const Report& report, const std::vector<std::size_t>& runs) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(runs, [&](std::size_t i) { return report.runs[i].interrupted; }));
+}
+
+// The cells of the results of a report of one run, which need no statistics.
+std::string single_cells(const Report& report, const ReportRun& run) {
+  std::string html;
+  if (report.target)
+    html += run.seconds_to_target ? fmt::format("<td>{:.3g}</td>", *run.seconds_to_target)
+                                  : std::string("<td>not reached</td>");
+  return html + fmt::format("<td>{}</td><td>{:.3g}</td><td>{}</td></tr>\n",
+                            run.accuracy ? percent(*run.accuracy) : "not evaluated", run.seconds,
+                            bytes(run.bytes_sent));
+}
+
 std::string table(const Report& report) {
   std::string html = "<table>\n" + table_head(report) + "<tbody>\n";
   double quickest = INFINITY;
@@ -248,14 +286,20 @@ std::string table(const Report& report) {
       names.push_back(group.values[k].empty() ? nothing : group.values[k]);
     }
     for (std::size_t k = 0; k < names.size(); ++k)
-      html += fmt::format(fmt::runtime(k == 0 ? "<th scope=\"row\">{}</th>" : "<td class=\"text\">{}</td>"),
-                          escape_xml(names[k]));
+      html += k == 0 ? fmt::format("<th scope=\"row\">{}{}</th>", escape_xml(names[k]),
+                                   badge(interrupted_in(report, group.runs), group.runs.size()))
+                     : fmt::format("<td class=\"text\">{}</td>", escape_xml(names[k]));
+    if (report.runs.size() == 1) {
+      html += single_cells(report, run);
+      continue;
+    }
     html += fmt::format("<td>{}</td>", group.counted.size());
     const bool best = report.groups.size() > 1 && time_of(group) == quickest;
-    if (report.target) html += time_cells(group, best);
+    if (report.target) html += time_cells(report, group, best);
     html += accuracy_cell(group.accuracy);
-    html +=
-        fmt::format("<td>{:.3g}</td><td>{}</td></tr>\n", group.seconds->mean, bytes(group.bytes_sent->mean));
+    html += group.seconds ? fmt::format("<td>{:.3g}</td><td>{}</td></tr>\n", group.seconds->mean,
+                                        bytes(group.bytes_sent->mean))
+                          : std::string("<td>-</td><td>-</td></tr>\n");
   }
   return html + "</tbody>\n</table>";
 }
@@ -274,10 +318,17 @@ std::string table_note(const Report& report) {
         "logarithms. A row has none unless all of its runs reached the target. ",
         report.reference == 0 ? "the first row" : report.groups[report.reference].label);
   }
-  std::size_t repeats = 0;
-  for (const ReportGroup& group : report.groups) repeats += group.runs.size() - group.counted.size();
-  if (repeats > 0)
-    note += fmt::format("Simulations that repeat a seed of their kind are not counted: {}. ", repeats);
+  std::size_t repeated = 0, interrupted = 0;
+  for (const ReportGroup& group : report.groups) {
+    const std::size_t left_out = interrupted_in(report, group.runs) - interrupted_in(report, group.counted);
+    repeated += group.runs.size() - group.counted.size() - left_out;
+    interrupted += left_out;
+  }
+  if (repeated > 0)
+    note += fmt::format("Simulations that repeat a seed of their kind are not counted: {}. ", repeated);
+  if (interrupted > 0 && report.runs.size() > 1)
+    note += fmt::format("Interrupted runs count only if they had reached the target; not counted: {}. ",
+                        interrupted);
   if (const std::string few = few_seeds(report); !few.empty()) note += few + ".";
   return note.empty() ? "" : "<p class=\"note\">" + escape_xml(note) + "</p>";
 }

@@ -42,7 +42,7 @@ std::string label_of(const Report& report, const ReportRun& run, std::vector<std
   return training::kind_text(report.names, values);
 }
 
-// Whether an earlier run of the group is a simulation with the same seed.
+// Whether another run of the group that counts is a simulation with the same seed.
 bool repeats(const Report& report, const ReportGroup& group, const ReportRun& run) {
   return run.mode == "simulate" &&
          std::any_of(group.counted.begin(), group.counted.end(), [&](std::size_t other) {
@@ -73,9 +73,7 @@ void make_groups(Report& report) {
       group.label = label_of(report, run, values);
     }
     run.group = found->second;
-    ReportGroup& group = report.groups[run.group];
-    if (!repeats(report, group, run)) group.counted.push_back(i);
-    group.runs.push_back(i);
+    report.groups[run.group].runs.push_back(i);
   }
   for (ReportGroup& group : report.groups)
     if (group.label.empty()) group.label = report.runs[group.runs.front()].name;
@@ -108,6 +106,8 @@ void choose_target(Report& report, const ReportOptions& options) {
     report.target_from_curves = true;
     return;
   }
+  const bool complete = std::any_of(report.runs.begin(), report.runs.end(),
+                                    [](const ReportRun& run) { return !run.interrupted; });
   const auto& first = report.runs.front().target;
   const bool shared = first && std::all_of(report.runs.begin(), report.runs.end(),
                                            [&](const ReportRun& run) { return run.target == first; });
@@ -117,6 +117,7 @@ void choose_target(Report& report, const ReportOptions& options) {
   }
   double reached = 1;
   for (const ReportRun& run : report.runs) {
+    if (run.interrupted && complete) continue;
     if (run.looks.size() < 3) return;
     reached = std::min(reached, best_of(run));
   }
@@ -144,7 +145,29 @@ void find_times(Report& report) {
   }
 }
 
+// The runs in the statistics: the complete ones first, so that a run that was repeated counts once.
+void choose_counted(Report& report) {
+  for (ReportGroup& group : report.groups) {
+    for (const bool interrupted : {false, true}) {
+      for (const std::size_t i : group.runs) {
+        const ReportRun& run = report.runs[i];
+        const bool usable = !run.interrupted || (report.target && run.seconds_to_target);
+        if (run.interrupted == interrupted && usable && !repeats(report, group, run))
+          group.counted.push_back(i);
+      }
+    }
+    std::sort(group.counted.begin(), group.counted.end());
+  }
+}
+
 }  // namespace
+
+std::string interrupted_at(const ReportRun& run) {
+  std::string text = "interrupted";
+  if (run.epochs) text += fmt::format(" at epoch {:.2g}", *run.epochs);
+  if (run.epochs && run.epochs_asked) text += fmt::format(" of {:g}", *run.epochs_asked);
+  return text;
+}
 
 Status tabulate(Report& report, const ReportOptions& options) {
   make_groups(report);
@@ -156,6 +179,7 @@ Status tabulate(Report& report, const ReportOptions& options) {
   }
   choose_target(report, options);
   find_times(report);
+  choose_counted(report);
   std::vector<std::vector<double>> times;
   for (ReportGroup& group : report.groups) {
     std::vector<double> to_target, accuracy, seconds, bytes;

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/ids.h"
+#include "topologies/graph_file.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
 #include "training/records/checkpoint.h"
@@ -229,7 +230,7 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
   summary.parameters = plan_.layout.parameter_count();
   summary.data = data_.name;
   summary.peers = experiment_.peers;
-  summary.topology = experiment_.gossip.topology;
+  summary.topology = topologies::shown_name(experiment_.gossip.topology);
   summary.rule = traits(experiment_.gossip.rule).name;
   summary.payload = traits(experiment_.gossip.payload).name;
   summary.samples_per_second =

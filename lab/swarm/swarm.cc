@@ -15,6 +15,7 @@
 #include "lab/swarm/swarm_run.h"
 #include "lab/swarm/timelines.h"
 #include "topologies/analysis.h"
+#include "topologies/graph_file.h"
 #include "topologies/topology.h"
 #include "training/experiment/experiment_file.h"
 #include "training/records/checkpoint.h"
@@ -49,7 +50,7 @@ training::Summary describe(const SwarmRun& run) {
   summary.parameters = run.plan.layout.parameter_count();
   summary.data = run.data.name;
   summary.peers = experiment.peers;
-  summary.topology = experiment.gossip.topology;
+  summary.topology = topologies::shown_name(experiment.gossip.topology);
   summary.rule = traits(experiment.gossip.rule).name;
   summary.payload = traits(experiment.gossip.payload).name;
   const auto topology = topologies::Topology::parse(experiment.gossip.topology);

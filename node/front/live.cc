@@ -9,6 +9,7 @@
 
 #include "node/front/status_json.h"
 #include "topologies/analysis.h"
+#include "topologies/graph_file.h"
 #include "topologies/topology.h"
 #include "training/records/json_fields.h"
 
@@ -144,7 +145,7 @@ std::string graph_json(const LinkGraph& graph) {
   Json members = Json::array(), edges = Json::array();
   for (const PeerId id : graph.members) members.push_back(to_string(id));
   for (const auto& [a, b] : graph.edges) edges.push_back({a, b});
-  return training::to_line({{"topology", graph.topology},
+  return training::to_line({{"topology", topologies::shown_name(graph.topology)},
                             {"spectral_gap", or_null(graph.spectral_gap)},
                             {"contraction", or_null(graph.contraction)},
                             {"contraction_is_bound", graph.contraction_is_bound},

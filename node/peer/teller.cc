@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "topologies/graph_file.h"
 #include "training/exchange/mixer.h"
 #include "training/replica/recipe.h"
 
@@ -159,7 +160,7 @@ PeerStatus Teller::status() const {
   }
   status.condition = condition();
   status.samples_per_second = speed(its);
-  if (view.topology != nullptr) status.topology = view.topology->name();
+  if (view.topology != nullptr) status.topology = topologies::shown_name(view.topology->name());
   if (const auto& judged = self_judge_.latest()) {
     status.accuracy = judged->accuracy;
     status.accuracy_steps = judged->steps;

@@ -52,10 +52,11 @@ const std::vector<Row>& program_rows() {
       {"lab/simulate", "lab/world, lab, training/replica, and below"},
       {"lab/swarm", "lab, training/replica, topologies, and below"},
       {"lab/report", "training/experiment, topologies, and below"},
+      {"lab/plot", "lab/report, lab, and below"},
       {"cli/shell", "training/experiment, datasets, gossip, and below"},
       {"cli/commands",
        "cli/shell, node, node/all_reduce, lab/hunt, lab/measure, lab/simulate, lab/swarm, "
-       "lab/report, kernels/cpu/onednn/version.h, and below"},
+       "lab/report, lab/plot, kernels/cpu/onednn/version.h, and below"},
       {"cli", "everything"},
   };
   return kRows;
@@ -189,6 +190,7 @@ const std::vector<Library>& libraries() {
         "transport/discovery_tag.cc", "datasets/sha256.cc"}},
       {"IPsec-MB", std::regex(R"re(include\s*[<"]intel-ipsec|\bIMB_)re"), {"transport/ipsec_mb/"}},
       {"Avahi", std::regex(R"re(include\s*[<"]avahi-|\bavahi_\w+\s*\()re"), {"node/discovery/avahi.cc"}},
+      {"Cairo", std::regex(R"re(include\s*[<"]cairo|\bcairo_\w+)re"), {"lab/plot/canvas.cc"}},
       {"CLI11", std::regex(R"re(include\s*[<"]CLI/|\bCLI::)re"), {"cli/shell/arguments.cc"}},
   };
   return kLibraries;

@@ -74,10 +74,72 @@ TEST_CASE("the record of a run on a graph from a file contains the graph") {
                                "--steps", "5", "--out", folder.file("run"), "--json"});
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
-  const std::string name = "edges:hub,a,b,c;0:1,2,3*2";
-  CHECK(json::parse(outcome.out).at("topology") == name);
+  const std::string name = "edges:file=star.txt;hub,a,b,c;0:1,2,3*2";
+  CHECK(json::parse(outcome.out).at("topology") == "file:star.txt");
   CHECK(read_whole(folder.file("run/experiment.toml")).find("topology = \"" + name + "\"") !=
         std::string::npos);
+}
+
+TEST_CASE("a graph from a file has its own number of peers") {
+  const TemporaryFolder folder;
+  folder.write("star.txt", kStar);
+  const std::string name = "file:" + folder.file("star.txt");
+  const Outcome shown_alone = run({"topology", "show", name, "--json"});
+  INFO(shown_alone.err);
+  REQUIRE(shown_alone.exit_code == 0);
+  CHECK(json::parse(shown_alone.out).at("edges") == 3);
+  check_file_refused({"topology", "show", name, "--peers", "5"}, {"4 nodes", "expected 4 peers"});
+}
+
+TEST_CASE("the name of a file is no topology, and the message says how to write it") {
+  const TemporaryFolder folder;
+  folder.write("g.txt", kStar);
+  const Outcome outcome = run({"topology", "show", "g.txt", "--peers", "4"}, {}, folder.path());
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err ==
+        "starling topology show: topology 'g.txt' is unknown, but there is a file of this name; "
+        "expected file:g.txt for the graph in it\n");
+  // A family is not shadowed by a file.
+  folder.write("ring", kStar);
+  CHECK(run({"topology", "show", "ring", "--peers", "4"}, {}, folder.path()).exit_code == 0);
+}
+
+TEST_CASE("the edges of a directed topology can be read back, and lost rounds are pointed out") {
+  const TemporaryFolder folder;
+  const Outcome edges = run({"topology", "show", "directed-exponential", "--peers", "8", "--format", "edges",
+                             "--out", folder.file("d.txt")});
+  INFO(edges.err);
+  REQUIRE(edges.exit_code == 0);
+  CHECK(edges.err.empty());
+  CHECK(read_whole(folder.file("d.txt")).starts_with("directed\n0 1\n"));
+  const json again = shown("file:" + folder.file("d.txt"), "8");
+  CHECK(again.at("directed") == true);
+  CHECK(again.at("edges") == shown("directed-exponential", "8").at("edges"));
+  const Outcome rounds =
+      run({"topology", "show", "one-peer-exponential", "--peers", "8", "--format", "edges"});
+  CHECK(rounds.exit_code == 0);
+  CHECK(is_one_line(rounds.err));
+  CHECK(rounds.err.find("varies in time: the list has the links of all 3 rounds") != std::string::npos);
+}
+
+TEST_CASE("a report calls a graph by its file") {
+  const TemporaryFolder folder;
+  folder.write("star.txt", kStar);
+  for (const std::string& topology : {"file:" + folder.file("star.txt"), std::string("ring")}) {
+    const Outcome outcome = run({"simulate", "--peers", "4", "--topology", topology, "--model", "softmax",
+                                 "--steps", "5", "--out", folder.file(topology == "ring" ? "ring" : "star")});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(outcome.out.find("edges:") == std::string::npos);
+  }
+  const std::string csv = folder.file("table.csv");
+  const Outcome report = run({"report", folder.file("star"), folder.file("ring"), "--csv", csv});
+  INFO(report.err);
+  REQUIRE(report.exit_code == 0);
+  CHECK(read_whole(csv).find("\nfile:star.txt,1,") != std::string::npos);
+  const std::string page = read_whole(folder.file("star/report.html"));
+  CHECK(page.find("edges:") == std::string::npos);
+  CHECK(page.find("4 peers, 3 links, diameter 2") != std::string::npos);  // the graph is analyzed
 }
 
 }  // namespace

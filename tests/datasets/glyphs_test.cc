@@ -134,6 +134,23 @@ TEST_CASE("a drawn sample has one line per row, and darker characters at the gly
   REQUIRE(draw_sample(flat, 0) == "  ++@@\n");
 }
 
+TEST_CASE("a drawn sample has at most as many rows as wanted, with the image's shape") {
+  const auto pair = make_glyphs(1, 20, 10);
+  const std::string drawing = draw_sample(pair.train, 3, 14);
+  REQUIRE(std::count(drawing.begin(), drawing.end(), '\n') == 14);
+  REQUIRE(drawing.size() == 14 * 29);
+  REQUIRE(drawing.find_first_of("#%@*+=") != std::string::npos);
+  const std::string odd = draw_sample(pair.train, 3, 24);
+  REQUIRE(std::count(odd.begin(), odd.end(), '\n') == 24);
+  REQUIRE(odd.size() == 24 * 49);
+  Dataset halves;  // a black row above a white one
+  halves.shape = {1, 2, 2};
+  halves.images = {0, 0, 255, 255};
+  halves.labels = {0};
+  REQUIRE(draw_sample(halves, 0, 1) == "++\n");
+  REQUIRE(draw_sample(halves, 0, 5) == "    \n@@@@\n");
+}
+
 TEST_CASE("every glyph has a unique name") {
   std::vector<std::string> names;
   for (int label = 0; label < kGlyphClasses; ++label) names.push_back(glyph_name(label));

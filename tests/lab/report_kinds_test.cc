@@ -1,5 +1,6 @@
 // Kinds of runs in a report: their names, settings without effect, repeated seeds, and the curves as CSV.
 #include <cmath>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/lab/report_folders.h"
+#include "training/records/files.h"
 
 namespace starling::lab {
 namespace {
@@ -174,6 +176,73 @@ TEST_CASE("files and folders without results are skipped beside others that have
   const auto none = read_report({file, folder});
   REQUIRE_FALSE(none.ok());
   CHECK(none.error().message == file + " is a file, not the folder of a run");
+}
+
+TEST_CASE("an interrupted run is marked, and counts only if it had reached the target") {
+  const Folders folders;
+  const auto interrupt = [&](const std::string& path) {
+    const std::string file = path + "/summary.json";
+    std::string text = *training::read_text(file, 1 << 20);
+    const std::string before = "\"interrupted\":false,\"epochs\":0.0,\"epochs_asked\":null";
+    REQUIRE(contains(text, before));
+    text.replace(text.find(before), before.size(),
+                 "\"interrupted\":true,\"epochs\":0.4,\"epochs_asked\":3.0");
+    std::ofstream(file) << text;
+  };
+  const auto paths = write_runs(folders, {{"1", "pairwise", "1", ""},
+                                          {"1", "pairwise", "1", ""},  // the interrupted run was repeated
+                                          {"1", "pairwise", "2", ""},
+                                          {"1", "pairwise", "3", ""},
+                                          {"10", "pairwise", "1", ""}});
+  folders.summary("run-0", 1, std::nullopt);
+  folders.write("run-0", "experiment.toml",
+                "name = \"made-up\"\nseed = 1\n\n[training]\ntarget_accuracy = 0.85\n\n[gossip]\nrule = "
+                "\"pairwise\"\n\n[[fault]]\npeer = 1\nslow = 1\n");
+  interrupt(paths[0]);
+  interrupt(paths[3]);  // had reached the target
+  const Report report = report_of(paths);
+  REQUIRE(report.groups.size() == 2);
+  CHECK(report.groups[0].runs == std::vector<std::size_t>{0, 1, 2, 3});
+  CHECK(report.groups[0].counted == std::vector<std::size_t>{1, 2, 3});
+  CHECK(report.groups[0].reached == 3);
+  CHECK(interrupted_at(report.runs[0]) == "interrupted at epoch 0.4 of 3");
+  const std::string page = to_html(report);
+  CHECK(contains(page, "<span class=\"badge\">2 of 4 interrupted</span>"));
+  CHECK(contains(page, "Interrupted runs count only if they had reached the target; not counted: 1."));
+  CHECK_FALSE(contains(page, "repeat a seed"));
+  // Without a complete run of its kind there is nothing to count.
+  const Report alone = report_of({paths[0], paths[4]});
+  CHECK(alone.groups[0].counted.empty());
+  CHECK(contains(to_html(alone), "<span class=\"badge\">interrupted</span>"));
+  CHECK(contains(to_csv(alone), "\n1,0,0.85,0,,,"));
+}
+
+TEST_CASE("the table of one run has its result and no statistics") {
+  const Folders folders;
+  const std::string missed = folders.summary("missed", 1, std::nullopt),
+                    reached = folders.summary("reached", 1, 8.0);
+  const std::string page = to_html(report_of({missed}));
+  CHECK(contains(page, "<td>not reached</td><td>90.00 %</td><td>20</td>"));
+  CHECK_FALSE(contains(page, "<td>-</td>"));
+  CHECK_FALSE(contains(page, "speed-up"));
+  CHECK(contains(to_html(report_of({reached})), "<td>8</td><td>90.00 %</td>"));
+}
+
+TEST_CASE("different graphs from files of one name are different kinds") {
+  const Folders folders;
+  std::vector<std::string> paths;
+  for (const char* topology :
+       {"edges:file=g.txt;4;0:1,2,3", "edges:file=g.txt;4;0:1;1:2;2:3", "edges:file=g.txt;4;0:1,2,3"}) {
+    const std::string name = "run-" + std::to_string(paths.size());
+    paths.push_back(folders.summary(name, paths.size() + 1, 8.0, topology));
+  }
+  const Report report = report_of(paths);
+  REQUIRE(report.groups.size() == 2);
+  CHECK(report.groups[0].label == "topology=file:g.txt");
+  CHECK(report.groups[0].runs == std::vector<std::size_t>{0, 2});
+  CHECK(report.groups[1].label == "topology=file:g.txt (2)");
+  CHECK(contains(report.runs[1].graph_text, "4 peers, 3 links, diameter 3"));
+  CHECK(*find_group(report, "file:g.txt") == 0);
 }
 
 }  // namespace starling::lab

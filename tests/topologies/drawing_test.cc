@@ -74,7 +74,7 @@ Schedule arcs() {  // 0 -> 1 -> 2 -> 0, and 1 -> 0
 
 TEST_CASE("the edge list has one line for every edge or arc") {
   REQUIRE(to_edge_list(triangle_with_tail()) == "0 1\n0 2\n1 2\n2 3\n");
-  REQUIRE(to_edge_list(*Graph::of(arcs())) == "0 1\n1 0\n1 2\n2 0\n");
+  REQUIRE(to_edge_list(*Graph::of(arcs())) == "directed\n0 1\n1 0\n1 2\n2 0\n");
   const Schedule weighted(2, {.weights = Weights::relative}, [](std::uint32_t i, std::uint64_t) {
     return Links{{1 - i, 2.5}};
   });

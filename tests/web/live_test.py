@@ -469,6 +469,8 @@ class LivePages(suite.Suite):
         require("at most" in self.browser.run("return document.querySelector('#graph figcaption').textContent"), "the graph's figure is no bound")
         exchange = {c["name"]: c["d"] for c in self.visited(small, {})["curves"]}
         require("bound" not in self.browser.run(caption) and "predicted" in exchange, f"{exchange.keys()}: {self.browser.run(caption)}")
+        keys = "return document.querySelector('#plot-distance .keys').textContent"
+        require("predicted from the topology" in self.browser.run(keys), self.browser.run(keys))
         push = self.visited(small, {"by": "push", "words": "A push leaves much."})
         require({c["name"]: c["d"] for c in push["curves"]} == exchange, "an exchange's factor, said to be a push's, gives another curve")
         require("A push leaves much." in self.browser.run(caption), self.browser.run(caption))
@@ -483,6 +485,7 @@ class LivePages(suite.Suite):
         require(max(apart) <= 0.3, f"rounds that leave as much give a curve that is {max(apart)} pixels away")
         none = self.visited(small, {"by": None, "factor": None, "words": "No prediction: <b>momentum</b>."})
         require([c["name"] for c in none["curves"]] == ["measured"], f"predicted after all: {none}")
+        require("predicted" not in self.browser.run(keys), self.browser.run(keys))
         require("No prediction: <b>momentum</b>." in self.browser.run(caption), self.browser.run(caption))
         self.quiet()
 

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -107,7 +108,9 @@ class Reports(suite.Suite):
         browser.open(self.pages[name])
         plots = browser.run(PLOTS)
         seen = {plot["id"] for plot in plots}
-        wanted = {"plot-accuracy", "plot-loss", "plot-consensus", "plot-staleness", "plot-timeline", "plot-graph"}
+        wanted = {"plot-accuracy", "plot-loss", "plot-consensus", "plot-timeline", "plot-graph"}
+        staleness = browser.run("return document.querySelector('#plot-staleness').textContent")
+        require("plot-staleness" in seen or "same staleness" in staleness, f"staleness: {staleness}")
         if name == "sweep":
             wanted |= {"plot-by-slow", "plot-by-rule"}
         require(wanted <= seen, f"not drawn: {sorted(wanted - seen)}")
@@ -177,6 +180,50 @@ class Reports(suite.Suite):
                 "the arrow keys tell no value")
         require(not browser.said(), "the console heard something")
 
+    def kinds_have_one_curve(self):
+        """Several seeds are a mean with a band, and a setting with numbers has a numeric axis."""
+        browser = self.browser
+        browser.look(*LAPTOP, False)
+        browser.open(self.pages["sweep"])
+        count = "return document.querySelectorAll('#plot-accuracy path.%s').length"
+        require(browser.run(count % "series") == 6, f"{browser.run(count % 'series')} curves of 6 kinds")
+        require(browser.run(count % "band") == 6, f"{browser.run(count % 'band')} bands of 6 kinds")
+        require(browser.run("return document.querySelectorAll('#legend label').length") == 6, "the legend has other entries")
+        dashes = browser.run("return new Set([...document.querySelectorAll('#plot-loss path.series')].map(p =>"
+                             " p.getAttribute('stroke-dasharray') + p.getAttribute('stroke'))).size")
+        require(dashes == 6, f"{dashes} kinds of lines")
+        curve = "return document.querySelector('#plot-loss path.series').getAttribute('d')"
+        before = browser.run(curve)
+        require(browser.run("return document.getElementById('log-x').checked"), "kinds that take 16 times as long need a log axis")
+        browser.click("#log-x")
+        require(browser.run(curve) != before, "the switch changes nothing")
+        # The places of 1, 4 and 16 on the axis, by the first kind's points.
+        places = browser.run("return document.querySelector('#plot-by-slow path.series').getAttribute('d').slice(1)"
+                             ".split('L').map(p => Number(p.split(' ')[0]))")
+        require(len(places) == 3 and abs((places[2] - places[1]) / (places[1] - places[0]) - 4) < 0.01,
+                f"1, 4 and 16 are at {places}")
+        require(browser.run("return [...document.querySelectorAll('#plot-by-slow svg text')].some(t => t.textContent === 'slow')"),
+                "the axis is not called slow")
+        require(not browser.said(), "the console heard something")
+
+    def interrupted_runs_are_marked(self):
+        shutil.copytree(self.path("pairwise"), self.path("stopped"))
+        with open(self.path("stopped/summary.json")) as file:
+            summary = json.load(file)
+        summary.update(interrupted=True, epochs=0.1, epochs_asked=0.4)
+        with open(self.path("stopped/summary.json"), "w") as file:
+            file.write(json.dumps(summary) + "\n")
+        self.starling("report", self.path("stopped"), self.path("d-psgd"), "--out", self.path("stopped.html"))
+        browser = self.browser
+        browser.look(*LAPTOP, False)
+        browser.open(self.path("stopped.html"))
+        for place in ("#table tbody", "#legend", "#plot-timeline figcaption", "#plot-graph figcaption", "#peers caption"):
+            browser.run("const s = document.getElementById('run'); s.value = [...s.options].find(o =>"
+                        " o.text.includes('pairwise')).value; s.dispatchEvent(new Event('change'));")
+            words = browser.run(f"return document.querySelector('{place}').textContent")
+            require("interrupted" in words, f"{place} says {words}")
+        require(not browser.said(), "the console heard something")
+
     def save(self, button, name):
         path = os.path.join(self.downloads, name)
         if os.path.exists(path):
@@ -228,6 +275,8 @@ class Reports(suite.Suite):
                                   lambda: self.looks_whole(name, size, dark))
             self.case("a straggler stands out among timelines", self.straggler_stands_out)
             self.case("the report shows that peers wait for a straggler", self.waiting_is_seen)
+            self.case("a kind of several seeds is one curve with a band", self.kinds_have_one_curve)
+            self.case("interrupted runs are marked", self.interrupted_runs_are_marked)
             self.case("axes and runs can be chosen by mouse and keyboard", self.axis_and_runs_can_be_chosen)
             for name in self.pages:
                 self.case(f"plots of {name} are saved as SVG and PNG", lambda: self.plots_can_be_saved(name))

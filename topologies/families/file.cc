@@ -121,6 +121,7 @@ Schedule schedule(const GraphFile& graph, std::span<const VertexKey> keys) {
 
 Family graph_family(GraphFile graph) {
   Family family;
+  family.only_peers = graph.nodes;
   family.exists = [nodes = graph.nodes](std::uint32_t peers) -> Status {
     if (peers == nodes) return Done{};
     return Error{"the topology's file has " + std::to_string(nodes) + " nodes, so it does not exist for " +

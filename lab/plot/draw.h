@@ -1,0 +1,23 @@
+// Draws figures and topologies for a paper: text in the size of the paper, nothing clipped, kinds told apart
+// by color, dashes and markers.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "lab/plot/canvas.h"
+#include "lab/plot/figure.h"
+#include "topologies/schedule.h"
+
+namespace starling::lab {
+
+// The document. An Error if text and axes do not fit on the paper; it says what to change.
+Result<std::string> draw_figure(const PaperFigure& figure, const Paper& paper);
+
+// The drawing of `topology show --format svg` without title and caption: a panel for each round of a
+// time-varying topology. `name`: chooses the layout. Nodes have numbers if there is room for them. The height
+// of the paper is set to that of the drawing unless `keep_height`.
+Result<std::string> draw_topology(const topologies::Schedule& schedule, const std::string& name, Paper paper,
+                                  bool keep_height);
+
+}  // namespace starling::lab
