@@ -194,7 +194,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.http = teller_.http_address();
   peer.seed = entropy();
   if (const auto& allow = parts_.options.allow) peer.membership.observers = allow->observers();
-  peer.membership.expected = parts_.options.expected;
+  peer.membership.expected = parts_.options.process.expected;
   if (parts_.resumed) peer.earlier = parts_.resumed->earlier;
   peer.contacts = parts_.options.join;
   keeper_.add_contacts(peer);

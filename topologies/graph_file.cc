@@ -233,6 +233,32 @@ WeightKey weight_key(pugi::xml_node root) {
   return found;
 }
 
+// The links "0:1,2*0.5;1:2", between nodes below `count`. The Error does not name the topology.
+Status add_links(Builder& builder, std::string_view rest, std::uint32_t count) {
+  while (!rest.empty()) {
+    std::string_view group = take(rest, ';');
+    const std::string_view first = take(group, ':');
+    const auto from = node_number(first);
+    for (bool more = true; more;) {
+      more = group.find(',') != std::string_view::npos;
+      std::string_view target = take(group, ',');
+      const std::string place = "link " + printable(first, 10) + ":" + printable(target, 40);
+      const std::size_t star = target.find('*');
+      double weight = 1;
+      if (star != std::string_view::npos) {
+        const auto given = parse_weight(place, target.substr(star + 1));
+        if (!given) return given.error();
+        weight = *given;
+      }
+      const auto to = node_number(target.substr(0, star));
+      if (!from || !to || *from >= count || *to >= count)
+        return Error{place + " is invalid; expected two numbers of nodes below " + std::to_string(count)};
+      if (Status linked = builder.link(place, *from, *to, weight); !linked) return linked;
+    }
+  }
+  return Done{};
+}
+
 }  // namespace
 
 Result<GraphFile> read_edge_list(std::string_view text) {
@@ -372,28 +398,7 @@ Result<GraphFile> read_graph_name(std::string_view name) {
         return wrong(made.error().message);
     }
   }
-  while (!rest.empty()) {
-    std::string_view group = take(rest, ';');
-    const std::string_view first = take(group, ':');
-    const auto from = node_number(first);
-    for (bool more = true; more;) {
-      more = group.find(',') != std::string_view::npos;
-      std::string_view target = take(group, ',');
-      const std::string place = "link " + printable(first, 10) + ":" + printable(target, 40);
-      const std::size_t star = target.find('*');
-      double weight = 1;
-      if (star != std::string_view::npos) {
-        const auto given = parse_weight(place, target.substr(star + 1));
-        if (!given) return wrong(given.error().message);
-        weight = *given;
-      }
-      const auto to = node_number(target.substr(0, star));
-      if (!from || !to || *from >= count || *to >= count)
-        return wrong(place + " is invalid; expected two numbers of nodes below " + std::to_string(count));
-      if (Status linked = builder.link(place, *from, *to, weight); !linked)
-        return wrong(linked.error().message);
-    }
-  }
+  if (Status linked = add_links(builder, rest, count); !linked) return wrong(linked.error().message);
   auto graph = std::move(builder).finish();
   if (!graph) return wrong(graph.error().message);
   graph->file = std::move(file);

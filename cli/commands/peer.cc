@@ -274,7 +274,8 @@ Status read_own_flags(const Arguments& arguments, node::PeerOptions& options) {
           read_number<std::uint32_t>(arguments, "--snapshots", 0, UINT32_MAX, options.process.snapshots);
       !read)
     return read;
-  if (Status read = read_number<std::uint32_t>(arguments, "--expect", 1, 100'000, options.expected); !read)
+  if (Status read = read_number<std::uint32_t>(arguments, "--expect", 1, 100'000, options.process.expected);
+      !read)
     return read;
   return read_durations(
       arguments, {{"--cache-interval", &options.cache_interval}, {"--begin-after", &options.begin_after}});

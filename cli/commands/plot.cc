@@ -10,6 +10,7 @@
 #include "cli/shell/output.h"
 #include "lab/plot/draw.h"
 #include "lab/plot/figure.h"
+#include "lab/plot/quantities.h"
 #include "lab/report/report.h"
 #include "training/records/files.h"
 

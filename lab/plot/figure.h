@@ -54,24 +54,8 @@ struct FigureRequest {
   std::optional<std::string> log = {};  // x, y, xy or none; unset: where the data need it
 };
 
-std::vector<std::string> figure_x_names();
-std::vector<std::string> figure_y_names();
-
 // Runs that do not count (ReportGroup::counted) are left out, unless no run of their kind counts. An Error
 // names what is unknown, cannot be combined, or was not measured.
 Result<PaperFigure> make_figure(const Report& report, const FigureRequest& request);
-
-// The titles of axes, with the unit that suits the largest value: "data sent (MB)".
-enum class FigureUnit { plain, seconds, count, bytes, percent };
-struct FigureScale {
-  std::string title;
-  double factor = 1;  // from the value to the number on the axis
-};
-FigureScale figure_scale(const std::string& title, FigureUnit unit, double largest);
-
-// The values of a setting as numbers: plain numbers, numbers with the same unit, or durations, in seconds or
-// milliseconds. nullopt if one of them is something else. `unit` becomes the unit, mostly empty.
-std::optional<std::vector<double>> numbers_of_setting(const std::vector<std::string>& values,
-                                                      std::string& unit);
 
 }  // namespace starling::lab

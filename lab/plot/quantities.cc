@@ -13,8 +13,8 @@ namespace {
 using Maybe = std::optional<double>;
 
 Maybe epochs_at(const ReportRun& run, const ReportPoint& point) {
-  if (!run.epochs || *run.epochs <= 0 || run.samples <= 0) return std::nullopt;
-  return point.samples * *run.epochs / run.samples;
+  if (!run.end.epochs || *run.end.epochs <= 0 || run.samples <= 0) return std::nullopt;
+  return point.samples * *run.end.epochs / run.samples;
 }
 
 constexpr std::array kFigureXs = {

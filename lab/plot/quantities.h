@@ -3,9 +3,12 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "lab/plot/figure.h"
+#include "lab/plot/units.h"
+#include "lab/report/report.h"
 
 namespace starling::lab {
 
@@ -30,5 +33,13 @@ std::span<const FigureY> figure_ys();
 // By name, in which '-' and '_' are the same; null if there is none.
 const FigureX* find_figure_x(std::string_view name);
 const FigureY* find_figure_y(std::string_view name);
+
+std::vector<std::string> figure_x_names();
+std::vector<std::string> figure_y_names();
+
+// The values of a setting as numbers: plain numbers, numbers with the same unit, or durations, in seconds or
+// milliseconds. nullopt if one of them is something else. `unit` becomes the unit, mostly empty.
+std::optional<std::vector<double>> numbers_of_setting(const std::vector<std::string>& values,
+                                                      std::string& unit);
 
 }  // namespace starling::lab

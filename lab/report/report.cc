@@ -99,9 +99,9 @@ std::string take_summary(ReportRun& run, const Json& json) {
   Fields fields(json);
   run.name = fields.text("name");
   run.mode = fields.text("mode");
-  run.interrupted = fields.flag("interrupted");
-  run.epochs = fields.maybe("epochs");
-  run.epochs_asked = fields.maybe("epochs_asked");
+  run.end.interrupted = fields.flag("interrupted");
+  run.end.epochs = fields.maybe("epochs");
+  run.end.epochs_asked = fields.maybe("epochs_asked");
   run.seed = fields.whole("seed");
   run.model = fields.text("model");
   run.parameters = fields.number("parameters");

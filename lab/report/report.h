@@ -51,10 +51,12 @@ struct ReportPeer {
 // The summary.json of a run.
 struct ReportSummary {
   std::string name, mode, model, data, topology, rule, payload;
-  bool interrupted = false;  // the user ended the run early
   std::uint64_t seed = 0;
   std::uint32_t peers = 0;
-  std::optional<double> epochs, epochs_asked;
+  struct End {
+    bool interrupted = false;  // by the user
+    std::optional<double> epochs, epochs_asked;
+  } end;
   double parameters = 0, seconds = 0, samples = 0, samples_per_second = 0, exchanges = 0, bytes_sent = 0;
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus, seconds_to_target,
       spectral_gap;

@@ -98,7 +98,7 @@ Json to_json(const ReportRun& run) {
   }
   return {{"label", run.label},
           {"topology", run.topology},
-          {"interrupted", run.interrupted ? interrupted_at(run) : ""},
+          {"interrupted", run.end.interrupted ? interrupted_at(run) : ""},
           {"points", points},
           {"staleness", staleness},
           {"rows", rows},
@@ -171,7 +171,7 @@ std::string facts(const Report& report) {
   });
   if (report.runs.size() == 1) {
     const ReportRun& run = report.runs.front();
-    if (run.interrupted) fact("state", interrupted_at(run));
+    if (run.end.interrupted) fact("state", interrupted_at(run));
     if (run.accuracy) fact("accuracy", percent(*run.accuracy));
     fact("time", fmt::format("{:.4g} s", run.seconds));
     fact("samples", count(run.samples));
@@ -257,7 +257,7 @@ std::string badge(std::size_t interrupted, std::size_t runs) {
 
 std::size_t interrupted_in(const Report& report, const std::vector<std::size_t>& runs) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(runs, [&](std::size_t i) { return report.runs[i].interrupted; }));
+      std::ranges::count_if(runs, [&](std::size_t i) { return report.runs[i].end.interrupted; }));
 }
 
 // The cells of the results of a report of one run, which need no statistics.

@@ -107,7 +107,7 @@ void choose_target(Report& report, const ReportOptions& options) {
     return;
   }
   const bool complete = std::any_of(report.runs.begin(), report.runs.end(),
-                                    [](const ReportRun& run) { return !run.interrupted; });
+                                    [](const ReportRun& run) { return !run.end.interrupted; });
   const auto& first = report.runs.front().target;
   const bool shared = first && std::all_of(report.runs.begin(), report.runs.end(),
                                            [&](const ReportRun& run) { return run.target == first; });
@@ -117,7 +117,7 @@ void choose_target(Report& report, const ReportOptions& options) {
   }
   double reached = 1;
   for (const ReportRun& run : report.runs) {
-    if (run.interrupted && complete) continue;
+    if (run.end.interrupted && complete) continue;
     if (run.looks.size() < 3) return;
     reached = std::min(reached, best_of(run));
   }
@@ -151,8 +151,8 @@ void choose_counted(Report& report) {
     for (const bool interrupted : {false, true}) {
       for (const std::size_t i : group.runs) {
         const ReportRun& run = report.runs[i];
-        const bool usable = !run.interrupted || (report.target && run.seconds_to_target);
-        if (run.interrupted == interrupted && usable && !repeats(report, group, run))
+        const bool usable = !run.end.interrupted || (report.target && run.seconds_to_target);
+        if (run.end.interrupted == interrupted && usable && !repeats(report, group, run))
           group.counted.push_back(i);
       }
     }
@@ -164,8 +164,8 @@ void choose_counted(Report& report) {
 
 std::string interrupted_at(const ReportRun& run) {
   std::string text = "interrupted";
-  if (run.epochs) text += fmt::format(" at epoch {:.2g}", *run.epochs);
-  if (run.epochs && run.epochs_asked) text += fmt::format(" of {:g}", *run.epochs_asked);
+  if (run.end.epochs) text += fmt::format(" at epoch {:.2g}", *run.end.epochs);
+  if (run.end.epochs && run.end.epochs_asked) text += fmt::format(" of {:g}", *run.end.epochs_asked);
   return text;
 }
 

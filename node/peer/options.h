@@ -52,9 +52,6 @@ struct PeerOptions {
   // The shard of the data: slot mod slots. Without it the whole set, in the peer's own order.
   std::optional<std::pair<std::uint32_t, std::uint32_t>> slot;
 
-  // Peers that begin the run together, itself included; 0: not known (gossip::MembershipOptions).
-  std::uint32_t expected = 0;
-
   // Where the peer serves HTTP (node/front/http.h); port 0 takes any.
   std::optional<Address> http;
 

@@ -5,6 +5,7 @@
 
 #include "lab/plot/draw.h"
 #include "lab/plot/figure.h"
+#include "lab/plot/quantities.h"
 #include "lab/report/report.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
