@@ -10,7 +10,7 @@ namespace {
 std::string short_run(const TemporaryFolder& folder, const std::string& rule) {
   const std::string out = folder.file(rule);
   const Outcome outcome = run({"simulate", "--model", "softmax", "--peers", "3", "--steps", "8", "--rule",
-                               rule, "--looks", "20", "--out", out});
+                               rule, "--looks", "200", "--out", out});
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   return out;

@@ -90,7 +90,7 @@ TEST_CASE("with every rule, a resumed simulation has the results of an uninterru
   const auto experiment = experiment_of(rule, workers);
   INFO(traits(rule).name);
   const Left whole = run_whole(experiment, scratch.path() + "/whole");
-  for (const std::uint64_t steps : {37, 50}) {
+  for (const std::uint64_t steps : {23, 37}) {
     int pieces = 0;
     std::vector<std::string> notices;
     const Left resumed = run_in_pieces(experiment, scratch.path() + "/pieces-" + std::to_string(steps), steps,
@@ -134,7 +134,7 @@ TEST_CASE("a resumed simulation has the same results with payloads, optimizers, 
   const Left whole = run_whole(experiment, scratch.path() + "/whole");
   int pieces = 0;
   std::vector<std::string> notices;
-  CHECK(run_in_pieces(experiment, scratch.path() + "/pieces", 50, pieces, notices) == whole);
+  CHECK(run_in_pieces(experiment, scratch.path() + "/pieces", 37, pieces, notices) == whole);
   CHECK(pieces > 2);
   CHECK(notices.empty());
 }
