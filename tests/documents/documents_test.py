@@ -39,8 +39,6 @@ class Documents(suite.Suite):
         super().__init__(folder)
         self.program, self.net = program, None
         self.obstacle = None if os.environ.get(network.INSIDE) else "no network namespaces"
-        plot = subprocess.run([program, "plot", "--help"], capture_output=True, check=False)
-        self.has_plot = plot.returncode == 0
 
     def why_not(self, text):
         """Why a block cannot run here; None if it can."""
@@ -51,8 +49,6 @@ class Documents(suite.Suite):
                 return reason
         if text.startswith("sudo") and self.obstacle:
             return self.obstacle
-        if text.startswith("starling plot") and not self.has_plot:
-            return "this program has no command plot"
         if text.startswith("python3"):
             for module in ("pandas", "matplotlib"):
                 found = subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True, check=False)
@@ -91,7 +87,7 @@ class Documents(suite.Suite):
             home = os.path.join(self.folder, "homes", name)
             if self.net is None:
                 own = f"127.0.0.{10 + number}"
-                known = [(f"info others can dial this peer at {address}:7100", "..."), ("ADDRESS:7100", "...")]
+                known = [(f"info {name}: others can dial this peer at {address}:7100", "..."), ("ADDRESS:7100", "...")]
                 others = [(theirs, f"127.0.0.{10 + k}") for k, theirs in enumerate(ADDRESSES.values())]
                 replace = [*known, ("0.0.0.0", own), ("127.0.0.1:7180", f"{own}:7180"), *others]
                 machines[name] = Machine(home, replace=replace, STARLING_AT=f"{own}:7180")
