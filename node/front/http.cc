@@ -331,7 +331,7 @@ asio::awaitable<HttpAnswer> HttpServer::State::ask(HttpCallerPtr caller, const H
     if (to->inside == nullptr) return;
     asio::post(*to->inside, [from, answer = std::move(answer)]() mutable {
       const HttpCallerPtr asked = from.lock();
-      if (!asked) return;
+      if (!asked || asked->answer) return;  // the first one counts
       asked->answer = std::move(answer);
       asked->news.raise();
     });

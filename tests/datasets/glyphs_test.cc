@@ -147,7 +147,7 @@ TEST_CASE("a drawn sample has at most as many rows as wanted, with the image's s
   halves.shape = {1, 2, 2};
   halves.images = {0, 0, 255, 255};
   halves.labels = {0};
-  REQUIRE(draw_sample(halves, 0, 1) == "++\n");
+  REQUIRE(draw_sample(halves, 0, 1) == "==\n");  // 127.5, just below the middle
   REQUIRE(draw_sample(halves, 0, 5) == "    \n@@@@\n");
 }
 
