@@ -109,6 +109,13 @@ bool ReachChecks::addresses_differ() const {
   return false;
 }
 
+bool ReachChecks::are_apart() const {
+  for (std::uint32_t i = 0; i < world_->machines(); ++i) {
+    if (world_->machine(i).state == MachineState::running && world_->can_be_dialed(i)) return false;
+  }
+  return true;
+}
+
 bool ReachChecks::may_be_alone(std::uint32_t machine) const {
   if (world_->can_be_dialed(machine)) return false;
   for (std::uint32_t i = 0; i < world_->machines(); ++i) {

@@ -33,6 +33,8 @@ class ReachChecks {
   // Whether a record has a wrong address: a peer that can be dialed has to find out where, and another one
   // that it cannot.
   bool addresses_differ() const;
+  // Whether the machines that are up cannot find each other: none of them can be dialed.
+  bool are_apart() const;
   // Whether all neighbors of this machine in lock-step may be peers with which it cannot connect: it cannot
   // be dialed, and no member relays.
   bool may_be_alone(std::uint32_t machine) const;

@@ -88,13 +88,15 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
       violate(8, "{} ended at {} and is still {} in the view of {}", called(instance),
               in_seconds(instance.ended->since_start), liveness, name(viewer));
   } else if (!instance.leaving) {
+    const bool can_be_met = !reach_.are_apart();
     const bool is_of_this = member.incarnation >= instance.first_exchange >> 32;
     if (member.liveness == wire::Liveness::left && is_of_this)
       violate(8, "{} is up and did not leave, but has left in the view of {}", called(instance),
               name(viewer));
-    if (!is_live(member.liveness) && setting_.calm && now - instance.began > setting_.detection)
+    if (!is_live(member.liveness) && can_be_met && setting_.calm && now - instance.began > setting_.detection)
       violate(8, "{} is up, and is {} in the view of {}", called(instance), liveness, name(viewer));
-    if (!is_live(member.liveness) && faults_end && now - setting_.faults_end > setting_.recovery)
+    if (!is_live(member.liveness) && can_be_met && faults_end &&
+        now - setting_.faults_end > setting_.recovery)
       violate(8, "{} is up and remains {} in the view of {}", called(instance), liveness, name(viewer));
   }
 }
@@ -164,17 +166,19 @@ void Checkers::finish() {
   // If all replicas are lost, there is nothing to exchange: the peers end one after the other.
   const bool replicas =
       std::any_of(shadows_.begin(), shadows_.end(), [](const Shadow& it) { return it.live; });
+  const bool apart = reach_.are_apart();
   std::optional<std::uint32_t> first;
   for (std::uint32_t i = 0; i < current_.size(); ++i) {
     if (world_->machine(i).state != MachineState::running) continue;
+    check_final_steps(i);
+    if (apart) continue;
     check_final_view(i, alive, first);
     if (!first) first = i;
     const bool has_partners = served_ ? is_served(i) : alive.size() > 1;
     check_final_exchanges(i, replicas && has_partners && !(lock_step_ && reach_.may_be_alone(i)));
-    check_final_steps(i);
     if (const auto finding = reach_.final_record(i)) violate(11, "{}", *finding);
   }
-  if (const auto finding = reach_.final_calls()) violate(11, "{}", *finding);
+  if (const auto finding = reach_.final_calls(); finding && !apart) violate(11, "{}", *finding);
   check_counted();
 }
 

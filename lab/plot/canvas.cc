@@ -8,6 +8,12 @@
 #include <cstdint>
 #include <numbers>
 
+#ifdef __SANITIZE_ADDRESS__
+// Fontconfig, which finds Cairo's fonts, keeps its configuration until the process ends.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libfontconfig.so"; }
+extern "C" const char* __lsan_default_options() { return "print_suppressions=0"; }
+#endif
+
 namespace starling::lab {
 namespace {
 

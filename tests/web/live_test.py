@@ -33,7 +33,7 @@ RIGHT, ENTER, ESCAPE = "\ue014", "\ue007", "\ue00c"
 
 CURVES = ("return [...document.querySelectorAll('#curves figure')].map(f => ({id: f.id,"
           " curves: [...f.querySelectorAll('path.series')].map(p => ({name: p.dataset.name, d: p.getAttribute('d'), long: p.getTotalLength()})),"
-          " bad: /NaN|Infinity|undefined/.test(f.innerHTML), label: f.querySelector('svg').getAttribute('aria-label') || ''}))")
+          " bad: /NaN|Infinity|undefined/.test(f.innerHTML), label: f.querySelector('svg[role=img]').getAttribute('aria-label') || ''}))")
 # The number of colors on the graph's canvas, and the painted fraction.
 PAINTED = ("const c = document.querySelector('#net canvas'), d = new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer);"
            " return [new Set(d).size, d.filter(x => x).length / d.length]")
