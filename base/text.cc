@@ -74,6 +74,16 @@ bool consists_of(std::string_view text, const Accepts& accepts) {
 
 }  // namespace
 
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
 bool is_utf8(std::string_view text) {
   return consists_of(text, [](char32_t) { return true; });
 }

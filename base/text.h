@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -50,6 +51,9 @@ bool is_utf8(std::string_view text);
 // Whether the text is UTF-8 without characters that change more than the place where they are shown: controls
 // (C0, DEL and C1), separators of lines and paragraphs, and controls of the direction of writing.
 bool is_printable(std::string_view text);
+
+// The parts between separators, which may be empty; one part if there is no separator. They refer to `text`.
+std::vector<std::string_view> split(std::string_view text, char separator);
 
 // "a, b or c", for messages that list the accepted values.
 template <class Range>

@@ -204,12 +204,14 @@ float largest_magnitude(const float* values, std::size_t n) {
 // Parameters in the host's memory, where a worker's queue has nothing to order.
 class HostParameters final : public kernels::Parameters {
  public:
-  explicit HostParameters(std::size_t size) : bytes_(size * sizeof(float)) {
-    ask_for_large_pages(at(0), bytes_.size());
-    std::fill_n(at(0), size, 0.0F);
+  explicit HostParameters(std::size_t size)
+      : bytes_(size * sizeof(float)), floats_(reinterpret_cast<float*>(bytes_.bytes().data())) {
+    ask_for_large_pages(floats_, bytes_.size());
+    std::fill_n(floats_, size, 0.0F);
   }
+  explicit HostParameters(std::span<float> memory) : floats_(memory.data()) {}
 
-  const float* data() const override { return reinterpret_cast<const float*>(bytes_.bytes().data()); }
+  const float* data() const override { return floats_; }
   void wait() override {}
 
   float read(std::size_t offset, std::span<float> out) override {
@@ -282,9 +284,10 @@ class HostParameters final : public kernels::Parameters {
   }
 
  private:
-  float* at(std::size_t offset) { return reinterpret_cast<float*>(bytes_.bytes().data()) + offset; }
+  float* at(std::size_t offset) { return floats_ + offset; }
 
   AlignedBytes bytes_;
+  float* floats_;
 };
 
 }  // namespace
@@ -295,6 +298,9 @@ Arena::Arena(std::size_t size, const kernels::Backend& backend)
     : size_(size), parameters_(backend.make_parameters(size)) {
   if (!parameters_) parameters_ = std::make_unique<HostParameters>(size);
 }
+
+Arena::Arena(std::span<float> memory)
+    : size_(memory.size()), parameters_(std::make_unique<HostParameters>(memory)) {}
 
 void Arena::check(std::size_t offset, std::size_t count) const {
   STARLING_CHECK(offset <= size_ && count <= size_ - offset);

@@ -31,6 +31,8 @@ class Arena {
   // `size` zeros, on the host or in the memory of the back end, which outlives the arena.
   explicit Arena(std::size_t size);
   Arena(std::size_t size, const kernels::Backend& backend);
+  // These floats, on the host and 64-byte-aligned, which outlive the arena.
+  explicit Arena(std::span<float> memory);
 
   std::size_t size() const { return size_; }
 

@@ -53,6 +53,8 @@ class Daemon {
  private:
   // ---- setting up ----
   Status set_up();
+  void await_trainer();
+  void begin();
   void obey(const std::string& command);
   void discover();
   void join_or_begin();
@@ -107,7 +109,10 @@ class Daemon {
   asio::steady_timer timer_{io_};
   Teller teller_{parts_};
   Keeper keeper_{parts_, teller_};
-  Preparation preparation_{parts_};
+  Preparation preparation_{parts_, [this](const std::string& why) {
+                             parts_.events.say(spdlog::level::warn, "trainer", why);
+                             leave();
+                           }};
   Shutdown shutdown_{parts_, teller_, keeper_};
   Connections connections_{parts_, teller_, preparation_};
   Discovery discovery_{parts_, connections_};
@@ -130,6 +135,11 @@ Status Daemon::set_up() {
   if (Status done = connections_.listen(); !done) return done;
   if (Status done = keeper_.open_checkpoints(); !done) return done;
   if (Status done = front_.open(); !done) return done;
+  if (!options_.trainer.socket.empty()) {
+    parts_.attachment = std::make_unique<Attachment>(io_.get_executor());
+    if (Status done = parts_.attachment->open(options_.trainer.socket); !done)
+      return Error{"--trainer: " + done.error().message};
+  }
   training::PeerReport first;
   first.kind = training::PeerReport::Kind::listening;
   first.address = to_string(parts_.self.address);
@@ -141,6 +151,19 @@ Status Daemon::set_up() {
 void Daemon::obey(const std::string& command) {
   if (command == training::kEndCommand) return drive(gossip::EndRequested{});
   if (training::is_link_order(command)) connections_.obey(command);
+}
+
+// The run, or this peer's part in it, needs the layout of the trainer's parameters.
+void Daemon::await_trainer() {
+  spdlog::info("{} waits for a trainer at {}", parts_.self.name, options_.trainer.socket);
+  parts_.attachment->listen_to({.ready = [this, begun = false]() mutable {
+    if (!std::exchange(begun, true) && parts_.life < PeerLife::leaving) begin();
+  }});
+}
+
+void Daemon::begin() {
+  if (options_.discover) return discover();
+  join_or_begin();
 }
 
 // The core begins once it is known whom to join.
@@ -234,6 +257,7 @@ void Daemon::advise() const {
 
 void Daemon::act(const gossip::Prepare& prepare) {
   parts_.manifest = prepare.manifest;
+  look_for_namesake();  // among the members that were there before
   if (discovered_) {
     const std::string ignored = ignored_settings(options_.given, options_.experiment, prepare.manifest);
     if (!ignored.empty())
@@ -264,10 +288,10 @@ PeerOutcome Daemon::run(std::shared_ptr<const std::atomic<bool>> over) {
                   .command = [this](const std::string& command) { obey(command); },
                   .tick = [this] { tick(); }});
   keeper_.keep_cache();
-  if (options_.discover) {
-    discover();
+  if (parts_.attachment) {
+    await_trainer();
   } else {
-    join_or_begin();
+    begin();
   }
   run_io();
   shutdown_.end_process_soon(std::move(over));
@@ -330,6 +354,7 @@ void Daemon::tick() {
   if (parts_.is_running()) look_for_namesake();
   teller_.tick();
   front_.tick();
+  if (parts_.outside != nullptr && parts_.is_running()) parts_.outside->tell(teller_.swarm_progress());
   discovery_.tick();
   keeper_.checkpoint_if_due();
 }
@@ -382,13 +407,18 @@ void Daemon::act(const gossip::StartTraining& start) {
     return teller_.begin_serving();
   }
   const training::Experiment& run = parts_.experiment;
-  parts_.events.say(spdlog::level::info, "training",
-                    fmt::format("training begins: {} parameters, {} {}, batches of {}, on {}", parameters,
-                                run.training.workers, run.training.workers == 1 ? "worker" : "workers",
-                                run.training.batch_size, parts_.replica->devices()));
-  for (const std::string& warning :
-       {training::warning_of_workers(run), training::warning_of_precision(run, false)}) {
-    if (!warning.empty()) spdlog::warn("{}", warning);
+  const std::string by =
+      parts_.outside != nullptr
+          ? "a trainer"
+          : fmt::format("{} {}, batches of {}", run.training.workers,
+                        run.training.workers == 1 ? "worker" : "workers", run.training.batch_size);
+  parts_.events.say(
+      spdlog::level::info, "training",
+      fmt::format("training begins: {} parameters, {}, on {}", parameters, by, parts_.replica->devices()));
+  if (parts_.outside == nullptr) {
+    for (const std::string& warning :
+         {training::warning_of_workers(run), training::warning_of_precision(run, false)})
+      if (!warning.empty()) spdlog::warn("{}", warning);
   }
   if (!process_.is_launched()) {
     const std::string end = ends_after(run.end);

@@ -57,6 +57,7 @@ std::vector<Flag> own_flags() {
       {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
       {"--http", "ADDR:PORT", "serve the live page, metrics and `starling status` here (default: off)"},
       {"--tensorboard", "DIR", "write event files for TensorBoard to this folder"},
+      {"--trainer", "SOCKET", "let another program make the steps: a trainer that attaches at this socket"},
       {"--token-file", "FILE", "accept HTTP commands from other machines that send this file's token"},
       {"--token-always", "", "HTTP commands from this machine need the token of --token-file too"},
       {"--state", "DIR", "folder of its identity and of members' addresses, to rejoin after a crash"},
@@ -194,7 +195,8 @@ Status read_paths(const Arguments& arguments, node::PeerOptions& options) {
   for (const auto& [flag, path] : {std::pair("--tensorboard", &options.tensorboard),
                                    {"--state", &options.state},
                                    {"--checkpoints", &options.checkpoints.folder},
-                                   {"--resume", &options.resume}}) {
+                                   {"--resume", &options.resume},
+                                   {"--trainer", &options.trainer.socket}}) {
     if (!arguments.has(flag)) continue;
     *path = *arguments.get(flag);
     if (path->empty()) return Error{std::string(flag) + ": the path is empty"};
@@ -251,9 +253,9 @@ Status read_switch(const Arguments& arguments, const std::string& flag, bool& on
 Status read_command_token(const Arguments& arguments, node::PeerOptions& options) {
   auto token = read_token(arguments);
   if (!token) return token.error();
-  options.token = std::move(*token);
-  if (Status read = read_switch(arguments, "--token-always", options.token_always); !read) return read;
-  if (options.token_always && options.token.empty())
+  options.token.text = std::move(*token);
+  if (Status read = read_switch(arguments, "--token-always", options.token.always); !read) return read;
+  if (options.token.always && options.token.text.empty())
     return Error{"--token-always has no effect without --token-file FILE"};
   return Done{};
 }
@@ -277,8 +279,9 @@ Status read_own_flags(const Arguments& arguments, node::PeerOptions& options) {
   if (Status read = read_number<std::uint32_t>(arguments, "--expect", 1, 100'000, options.process.expected);
       !read)
     return read;
-  return read_durations(
-      arguments, {{"--cache-interval", &options.cache_interval}, {"--begin-after", &options.begin_after}});
+  return read_durations(arguments, {{"--cache-interval", &options.cache_interval},
+                                    {"--begin-after", &options.begin_after},
+                                    {"--trainer-grace", &options.trainer.grace}});
 }
 
 // A joiner takes shared settings from the swarm. Only model and data may be given, to be compared.
@@ -361,9 +364,25 @@ Status check_discover(const node::PeerOptions& options) {
   return Done{};
 }
 
+// A trainer brings its own model and data.
+Status check_trainer(const node::PeerOptions& options) {
+  if (options.trainer.socket.empty()) return Done{};
+  for (const training::Setting& setting : training::settings()) {
+    const bool own = setting.key.starts_with("model.") || setting.key == "data.source" ||
+                     setting.key == "data.partition" || setting.key == "training.device" ||
+                     setting.key == "training.devices" || setting.key == "training.workers";
+    if (own && std::ranges::find(options.given, setting.key) != options.given.end())
+      return Error{setting.flag + " cannot be combined with --trainer: the trainer decides it"};
+  }
+  if (traits(options.experiment.gossip.rule).all_at_once())
+    return Error{"--trainer cannot be combined with gossip.rule all-reduce"};
+  return Done{};
+}
+
 // Checks what depends on several flags.
 Status check_options(const Arguments& arguments, node::PeerOptions& options) {
   if (Status possible = check_discover(options); !possible) return possible;
+  if (Status possible = check_trainer(options); !possible) return possible;
   // A fault names its peer by slot, so a peer that knows its slot also knows the number of peers.
   if (options.slot) options.experiment.peers = options.slot->second;
   if (options.join.empty()) {
@@ -436,6 +455,7 @@ Command peer_command() {
         {"--snapshots", "N", "number of snapshots to write per epoch of the swarm"},
         {"--cache-interval", "TIME", "time between two writes of --state"},
         {"--begin-after", "TIME", "time to wait for a stored swarm before the run is begun again"},
+        {"--trainer-grace", "TIME", "time to wait for another trainer after one has ended (default 60s)"},
         {"--rendezvous", "DIR", "folder where the peers of an all-reduce meet"},
         {"--patience", "TIME", "time to wait for the other peers of an all-reduce"}}) {
     command.flags.push_back(flag);

@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/text.h"
 #include "training/experiment/settings.h"
 #include "training/records/files.h"
 #include "wire/codec.h"
@@ -23,6 +24,10 @@ namespace starling::node {
 namespace {
 
 using json = nlohmann::ordered_json;
+
+// Facts among the settings of a manifest.
+constexpr const char* kTensorsKey = "model.tensors";
+constexpr const char* kEpochKey = "data.epoch_samples";
 
 constexpr int kFormat = 1;
 constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
@@ -148,8 +153,24 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text) {
 
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest) {
   std::vector<std::pair<std::string, std::string>> shared;
-  for (const auto& [key, value] : manifest.settings) shared.emplace_back(key, value);
+  for (const auto& [key, value] : manifest.settings)
+    if (key != kTensorsKey && key != kEpochKey) shared.emplace_back(key, value);
   return training::apply_shared(experiment, shared);
+}
+
+void add_facts(wire::Manifest& manifest, const RunFacts& facts) {
+  if (!facts.tensors.empty() && facts.tensors.size() <= wire::kSettingValueBytesMax)
+    manifest.settings.push_back({kTensorsKey, facts.tensors});
+  if (facts.epoch_samples > 0) manifest.settings.push_back({kEpochKey, std::to_string(facts.epoch_samples)});
+}
+
+RunFacts facts_of(const wire::Manifest& manifest) {
+  RunFacts facts;
+  for (const auto& [key, value] : manifest.settings) {
+    if (key == kTensorsKey) facts.tensors = value;
+    if (key == kEpochKey) facts.epoch_samples = parse_number<std::uint64_t>(value).value_or(0);
+  }
+  return facts;
 }
 
 std::string ignored_settings(const std::vector<std::string>& given, const training::Experiment& mine,

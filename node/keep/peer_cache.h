@@ -56,6 +56,15 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text);
 // Applies a run's shared settings.
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest);
 
+// What a manifest says of the run beside its settings: its tensors (models/layout_text.h), and the samples of
+// an epoch. Empty and 0 in those of earlier versions, and where the tensors are too many for a manifest.
+struct RunFacts {
+  std::string tensors;
+  std::uint64_t epoch_samples = 0;
+};
+void add_facts(wire::Manifest& manifest, const RunFacts& facts);
+RunFacts facts_of(const wire::Manifest& manifest);
+
 // The `given` settings that the remembered run overrides: "gossip.rule = choco (it is pairwise), ..."; empty:
 // none.
 std::string ignored_settings(const std::vector<std::string>& given, const training::Experiment& mine,

@@ -175,10 +175,12 @@ void Connections::obey(const std::string& link_order) {
 void Connections::take(gossip::Event event) {
   if (const auto* ended = std::get_if<gossip::ExchangeEnded>(&event)) {
     teller_.end_exchange(ended->exchange);
+    if (parts_.trainer) parts_.trainer->mixed();
   } else if (const auto* advanced = std::get_if<gossip::ExchangeAdvanced>(&event)) {
     teller_.account_time().advanced(advanced->exchange);
   } else if (const auto* answered = std::get_if<gossip::AnswerEnded>(&event)) {
     teller_.account_time().answered(answered->from, answered->exchange);
+    if (parts_.trainer) parts_.trainer->mixed();
   } else if (std::holds_alternative<gossip::StateArrived>(event)) {
     preparation_.take_copied_parameters();
   }

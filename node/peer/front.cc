@@ -31,16 +31,16 @@ Status Front::open() {
   auto server =
       HttpServer::start(*options.http, std::move(routes),
                         [&io = parts_.io](std::function<void()> work) { asio::post(io, std::move(work)); },
-                        {.token = options.token, .token_always = options.token_always});
+                        {.token = options.token.text, .token_always = options.token.always});
   if (!server) return Error{"--http: " + server.error().message};
   server_ = std::move(*server);
   parts_.http = server_->address();
   spdlog::info("HTTP at {}", to_string(*parts_.http));
   if (!is_loopback(options.http->host)) {
     spdlog::warn("--http {}: anyone who can reach it can read this peer; {}", to_string(*options.http),
-                 options.token.empty()
+                 options.token.text.empty()
                      ? "commands are accepted only from this machine, as --token-file is not given"
-                 : options.token_always ? "commands need the token"
+                 : options.token.always ? "commands need the token"
                                         : "commands from other machines need the token");
   }
   return Done{};

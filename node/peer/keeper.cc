@@ -125,7 +125,7 @@ void Keeper::keep_cache() {
 void Keeper::leave_snapshot_if_due() {
   if (!parts_.is_running() || parts_.phase() != wire::Phase::training) return;
   const auto due =
-      parts_.process.due_snapshot(parts_.core->view().swarm_samples, parts_.replica->data.train.size());
+      parts_.process.due_snapshot(parts_.core->view().swarm_samples, parts_.replica->epoch_samples);
   if (!due) return;
   auto report = teller_.report(training::PeerReport::Kind::snapshot);
   report.snapshot = *due;

@@ -7,8 +7,9 @@
 namespace starling::node {
 namespace {
 
-// An incarnation begins as the time of the start in seconds.
+// Whether `a` was in the swarm before `b`. An incarnation begins as the time of the start in seconds.
 bool is_before(const wire::Member& a, const wire::Member& b) {
+  if (b.phase == wire::Phase::joining && a.phase > b.phase) return true;
   return a.incarnation != b.incarnation ? a.incarnation < b.incarnation : a.id < b.id;
 }
 

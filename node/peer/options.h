@@ -65,9 +65,17 @@ struct PeerOptions {
   Duration cache_interval = std::chrono::seconds(3);  // between two writes of a cache that has changed
   Duration begin_after = std::chrono::seconds(10);
 
-  std::string token;  // for commands over HTTP from other machines; empty: only this machine may send them
-  bool token_always = false;  // commands from this machine need the token too
-  std::string tensorboard;    // folder for event files; empty: none are written
+  // Steps of another program (node/trainers).
+  struct Outside {
+    std::string socket{};                       // where its trainer attaches; empty: the peer has workers
+    Duration grace = std::chrono::seconds(60);  // OutsideOptions::grace
+  } trainer;
+
+  struct Token {
+    std::string text{};  // for commands over HTTP from other machines; empty: only this machine may send them
+    bool always = false;  // commands from this machine need the token too
+  } token;
+  std::string tensorboard;  // folder for event files; empty: none are written
   CheckpointOptions checkpoints;
   // A checkpoint to resume from, or a folder of them. With `join`, or if `state` has a swarm, the parameters
   // come from the swarm and the rest from the checkpoint. If the folder is empty and is the one of

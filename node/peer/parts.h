@@ -19,6 +19,7 @@
 #include "node/keep/checkpointer.h"
 #include "node/launch/process.h"
 #include "node/peer/options.h"
+#include "node/trainers/outside_trainer.h"
 #include "node/work/background.h"
 #include "node/work/replica.h"
 #include "node/work/trainer.h"
@@ -59,11 +60,13 @@ struct PeerParts {
   std::optional<Resumption> resumed{};
   EventLog events{};
 
+  std::unique_ptr<Attachment> attachment{};  // with --trainer
   std::unique_ptr<Replica> replica{};
   std::unique_ptr<training::Mixer> mixer{};
   std::unique_ptr<transport::LinkTable> links{};
   std::unique_ptr<Exchanger> exchanger{};
   std::unique_ptr<Trainer> trainer{};
+  OutsideTrainer* outside = nullptr;  // `trainer` with --trainer
   std::optional<gossip::Peer> core{};
 
   Instant now() const {

@@ -7,6 +7,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include "models/layout_text.h"
+#include "node/keep/peer_cache.h"
+#include "node/work/hogwild.h"
 #include "training/exchange/make.h"
 #include "training/replica/recipe.h"
 
@@ -28,7 +31,7 @@ std::invoke_result_t<Work&> within_memory(Work work) {
 
 void Preparation::load_own_data() {
   const PeerOptions& options = parts_.options;
-  if (!options.data) return;
+  if (!options.data || parts_.attachment) return;
   parts_.builder.run([this, &options] {
     own_data_ = within_memory([&] { return datasets::load(*options.data, options.data_root); });
   });
@@ -38,9 +41,9 @@ void Preparation::build(std::optional<wire::Manifest> swarms, std::function<void
   parts_.builder.run(
       [this, swarms = std::move(swarms)] {
         return within_memory([&] {
-          return with_state(
-              swarms ? build_of(*swarms)
-                     : make(datasets::load(parts_.experiment.data.source, parts_.options.data_root)));
+          if (swarms) return with_state(build_of(*swarms));
+          if (parts_.attachment) return with_state(make_outside());
+          return with_state(make(datasets::load(parts_.experiment.data.source, parts_.options.data_root)));
         });
       },
       [this, done = std::move(done)](Built built) {
@@ -52,11 +55,45 @@ void Preparation::build(std::optional<wire::Manifest> swarms, std::function<void
 
 wire::Manifest Preparation::own_manifest() const {
   const Replica& replica = *parts_.replica;
-  return training::manifest_of<wire::Manifest>(parts_.experiment, replica.plan.layout, replica.data.name);
+  auto manifest =
+      training::manifest_of<wire::Manifest>(parts_.experiment, replica.plan.layout, replica.data.name);
+  add_facts(manifest, {models::layout_text(replica.plan.layout), replica.epoch_samples});
+  return manifest;
 }
 
 Preparation::Built Preparation::make(Result<datasets::DataPair> data, const PlanCheck& check) const {
   return make_replica(parts_.experiment, std::move(data), parts_.options.slot, parts_.own_order(), check);
+}
+
+// What the trainer has declared, as a run.
+Preparation::Built Preparation::make_outside() {
+  const Declaration& declared = parts_.attachment->declaration();
+  training::Experiment& experiment = parts_.experiment;
+  experiment.model.name = declared.model;
+  experiment.model.layers.clear();
+  experiment.data.source = declared.data;
+  experiment.training.batch_size = declared.batch;
+  if (declared.epoch == 0 && (experiment.end.epochs || experiment.schedule.name != "constant"))
+    return Error{"epochs need the number of samples in one, which the trainer has not declared"};
+  auto replica = std::make_unique<Replica>(declared.layout(), parts_.attachment->region().arena(),
+                                           declared.device, declared.data);
+  replica->epoch_samples = declared.epoch;
+  return replica;
+}
+
+Preparation::Built Preparation::build_outside(const wire::Manifest& manifest) {
+  const Declaration& declared = parts_.attachment->declaration();
+  parts_.experiment.data.source = manifest.data;
+  parts_.experiment.training.batch_size = declared.batch;
+  auto replica = std::make_unique<Replica>(declared.layout(), parts_.attachment->region().arena(),
+                                           declared.device, manifest.data);
+  const RunFacts facts = facts_of(manifest);
+  replica->epoch_samples = facts.epoch_samples > 0 ? facts.epoch_samples : declared.epoch;
+  if (replica->plan.layout.fingerprint() == manifest.fingerprint) return replica;
+  const auto theirs = models::parse_layout(facts.tensors);
+  const auto differs = theirs ? models::difference(*theirs, replica->plan.layout) : std::nullopt;
+  return Error{"the swarm trains the model '" + manifest.model + "', and the trainer's differs" +
+               (differs ? ": " + *differs : "")};
 }
 
 // On the builder's thread. The shared settings are the swarm's, the others the peer's own.
@@ -69,6 +106,7 @@ Preparation::Built Preparation::build_of(const wire::Manifest& manifest) {
   }
   if (const Status applied = apply_settings(experiment, manifest); !applied) return applied.error();
   experiment.model.name = manifest.model;
+  if (parts_.attachment) return build_outside(manifest);
   if (options.expected_model && options.experiment.model.layers != experiment.model.layers) {
     return Error{"the swarm's model '" + manifest.model +
                  "' has other layers than the one that --model names; leave "
@@ -108,23 +146,14 @@ Result<gossip::RunRules> Preparation::make_parts(const wire::Manifest& manifest,
                                                  std::function<void()> stepped) {
   const training::Experiment& experiment = parts_.experiment;
   Replica& replica = *parts_.replica;
-  auto rules = gossip::rules_from(manifest, replica.data.train.size());
+  auto rules = gossip::rules_from(manifest, replica.epoch_samples);
   if (!rules) return rules.error();
   const auto mix = training::mix_options(experiment);
   if (!mix) return mix.error();
   const auto schedule = training::make_schedule(experiment);
   if (!schedule) return schedule.error();
   schedule_ = *schedule;
-  const PeerOptions& options = parts_.options;
-  const std::uint32_t number = options.slot ? options.slot->first : 0;
-  TrainerOptions training{.pace = experiment.training.pace,
-                          .slowdowns = slowdowns_of(options.experiment, number, experiment.seed),
-                          .average_every = experiment.training.average_every,
-                          .last_step = rules->end.steps.value_or(UINT64_MAX),
-                          .in_turn = traits(rules->rule).lets_wait(),
-                          .wait_every = options.checkpoints.steps_between()};
-  parts_.trainer = std::make_unique<Trainer>(std::move(replica.workers), replica.arena, std::move(training),
-                                             std::move(stepped), replica.group.get());
+  parts_.trainer = make_trainer(*rules, std::move(stepped));
   if (parts_.resumed) {
     for (const std::string& lost : parts_.trainer->restore(parts_.resumed->state))
       parts_.events.say(spdlog::level::warn, "checkpoint", parts_.resumed->path + ": " + lost);
@@ -132,6 +161,36 @@ Result<gossip::RunRules> Preparation::make_parts(const wire::Manifest& manifest,
   parts_.mixer = training::make_mixer(replica.arena, *mix);
   parts_.exchanger->attach(replica.arena, manifest.fingerprint, *parts_.mixer);
   return std::move(*rules);
+}
+
+std::unique_ptr<Trainer> Preparation::make_trainer(const gossip::RunRules& rules,
+                                                   std::function<void()> stepped) {
+  const training::Experiment& experiment = parts_.experiment;
+  const PeerOptions& options = parts_.options;
+  Replica& replica = *parts_.replica;
+  const std::uint64_t last_step = rules.end.steps.value_or(UINT64_MAX);
+  const std::uint64_t wait_every = options.checkpoints.steps_between();
+  if (parts_.attachment) {
+    OutsideOptions outside{.pace = rules.pace,
+                           .in_turn = traits(rules.rule).lets_wait(),
+                           .last_step = last_step,
+                           .wait_every = wait_every,
+                           .grace = options.trainer.grace};
+    auto trainer = std::make_unique<OutsideTrainer>(
+        *parts_.attachment, replica.arena, parts_.disk, parts_.io.get_executor(), outside,
+        OutsideTrainer::Events{.stepped = std::move(stepped), .ended = leave_});
+    parts_.outside = trainer.get();
+    return trainer;
+  }
+  const std::uint32_t number = options.slot ? options.slot->first : 0;
+  TrainerOptions training{.pace = experiment.training.pace,
+                          .slowdowns = slowdowns_of(options.experiment, number, experiment.seed),
+                          .average_every = experiment.training.average_every,
+                          .last_step = last_step,
+                          .in_turn = traits(rules.rule).lets_wait(),
+                          .wait_every = wait_every};
+  return std::make_unique<HogwildTrainer>(std::move(replica.workers), replica.arena, std::move(training),
+                                          std::move(stepped), replica.group.get());
 }
 
 void Preparation::take_copied_parameters() {
@@ -153,6 +212,10 @@ void Preparation::initialize() {
   } else if (!first_parameters_.empty()) {
     replica.arena.write(0, first_parameters_);
     first_parameters_ = {};
+  } else if (parts_.attachment) {
+    if (!parts_.attachment->declaration().view)
+      replica.arena.write(0,
+                          parts_.attachment->region().post());  // in view mode the trainer has written them
   } else {
     training::write_first_parameters(replica.plan, parts_.experiment.seed, replica.arena);
   }
@@ -163,7 +226,7 @@ void Preparation::follow_schedule() {
   if (!parts_.trainer) return;
   parts_.trainer->set_rate_factor(training::step_rate_factor(schedule_, parts_.core->view().swarm_samples,
                                                              parts_.experiment.training.batch_size,
-                                                             parts_.replica->data.train.size()));
+                                                             parts_.replica->epoch_samples));
 }
 
 }  // namespace starling::node

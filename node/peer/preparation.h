@@ -17,7 +17,9 @@ namespace starling::node {
 
 class Preparation {
  public:
-  explicit Preparation(PeerParts& parts) : parts_(parts) {}
+  // `leave`: called when a trainer outside the process makes no more steps.
+  Preparation(PeerParts& parts, std::function<void(const std::string& why)> leave)
+      : parts_(parts), leave_(std::move(leave)) {}
 
   // Reads a joiner's own copy of the data while it searches for the swarm.
   void load_own_data();
@@ -43,12 +45,16 @@ class Preparation {
  private:
   using Built = Result<std::unique_ptr<Replica>>;
   Built make(Result<datasets::DataPair> data, const PlanCheck& check = {}) const;
+  Built make_outside();
   Built build_of(const wire::Manifest& manifest);
+  Built build_outside(const wire::Manifest& manifest);
   Built with_state(Built replica);
   // attach(), but an allocation that fails throws.
   Result<gossip::RunRules> make_parts(const wire::Manifest& manifest, std::function<void()> stepped);
+  std::unique_ptr<Trainer> make_trainer(const gossip::RunRules& rules, std::function<void()> stepped);
 
   PeerParts& parts_;
+  const std::function<void(const std::string& why)> leave_;
   std::optional<Result<datasets::DataPair>> own_data_;
   std::vector<float> first_parameters_;  // from a file; empty: drawn from the seed
   training::Schedule schedule_;

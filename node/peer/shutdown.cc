@@ -82,6 +82,10 @@ void Shutdown::save_all() {
 asio::awaitable<void> Shutdown::run() {
   teller_.log_faults();
   parts_.exchanger->close();
+  if (parts_.outside != nullptr)
+    parts_.outside->say_over(outcome_.error.empty() ? "the peer is " + teller_.state() : outcome_.error);
+  else if (parts_.attachment)
+    parts_.attachment->over(outcome_.error.empty() ? "the peer has left" : outcome_.error);
   save_all();
   co_await parts_.links->shut_down(kFlushLimit);
   while (Clock::now() < deadline_) co_await changed_.wait_until(deadline_);
@@ -112,6 +116,7 @@ void Shutdown::report() {
 void Shutdown::judge_final_replica() const {
   parts_.trainer->give_back();
   Replica& replica = *parts_.replica;
+  if (replica.is_outside()) return;  // only the trainer can evaluate it
   replica.arena.wait();
   const auto score =
       training::Evaluator(replica.plan, replica.backend(), replica.data.test).evaluate(replica.arena.data());

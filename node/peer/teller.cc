@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "gossip/partner.h"
 #include "topologies/graph_file.h"
 #include "training/exchange/mixer.h"
 #include "training/replica/recipe.h"
@@ -88,7 +89,7 @@ double Teller::speed(const training::PeerReport& its) const {
 std::string Teller::progress() const {
   if (!has_begun()) return "";
   const auto its = report(training::PeerReport::Kind::status);
-  return progress_.text(parts_.experiment.end, parts_.replica->data.train.size(),
+  return progress_.text(parts_.experiment.end, parts_.replica->epoch_samples,
                         {Clock::now(), its.swarm_samples, its.steps});
 }
 
@@ -104,7 +105,8 @@ training::PeerReport Teller::report(training::PeerReport::Kind kind) const {
     report.steps = trainer->steps();
     report.samples = trainer->samples();
     report.loss = trainer->loss();
-    report.learning_rate = training::resolved_learning_rate(parts_.experiment) * trainer->rate_factor();
+    report.learning_rate = trainer->learning_rate().value_or(
+        training::resolved_learning_rate(parts_.experiment) * trainer->rate_factor());
   }
   report.bytes_sent = parts_.links->counters().traffic.sent;
   if (training_start_) {
@@ -150,7 +152,7 @@ PeerStatus Teller::status() const {
   if (parts_.replica) {  // before that the builder may be writing the experiment
     status.rule = traits(parts_.experiment.gossip.rule).name;
     status.payload = traits(parts_.experiment.gossip.payload).name;
-    status.epoch_samples = parts_.replica->data.train.size();
+    status.epoch_samples = parts_.replica->epoch_samples;
   } else {
     status.device.clear();  // a report names the CPU until the device is known
   }
@@ -164,6 +166,12 @@ PeerStatus Teller::status() const {
   if (const auto& judged = self_judge_.latest()) {
     status.accuracy = judged->accuracy;
     status.accuracy_steps = judged->steps;
+  }
+  if (parts_.outside != nullptr) {
+    if (const auto judged = parts_.outside->judged()) {
+      status.accuracy = judged->accuracy;
+      status.accuracy_steps = judged->steps;
+    }
   }
   status.staleness = its.staleness.mean();
   status.connections_refused = by_reason(links);
@@ -194,6 +202,19 @@ std::vector<MemberStatus> Teller::members() const {
     if (member.this_peer) member.http = http_address();
   }
   return members;
+}
+
+SwarmProgress Teller::swarm_progress() const {
+  const gossip::Membership& membership = parts_.core->view().membership;
+  SwarmProgress progress;
+  progress.swarm_samples = parts_.others_samples() + parts_.of_this_id(parts_.trainer->samples());
+  progress.members = static_cast<std::uint32_t>(1 + membership.live_others());
+  const auto vertices = gossip::vertices(membership);
+  const auto own = std::ranges::find(vertices, parts_.self.id, &wire::Member::id);
+  if (own == vertices.end()) return progress;
+  progress.share_index = static_cast<std::uint32_t>(own - vertices.begin());
+  progress.share_of = static_cast<std::uint32_t>(vertices.size());
+  return progress;
 }
 
 gossip::VitalsMeasured Teller::measure_vitals() {

@@ -91,6 +91,8 @@ class Teller {
 
   // Reports and logs; passes the core the figures for the members when they are due.
   void tick();
+  std::string state() const;             // "training", "finished"
+  SwarmProgress swarm_progress() const;  // for a trainer outside the process
   gossip::VitalsMeasured measure_vitals();
 
   training::PeerReport report(training::PeerReport::Kind kind) const;
@@ -104,7 +106,6 @@ class Teller {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string state() const;
   std::string condition() const;
   bool is_paused() const { return parts_.trainer && parts_.trainer->is_paused(PausedBy::owner); }
   // In the last seconds; 0 unless the peer trains.

@@ -19,6 +19,7 @@ using training::Json;
 
 constexpr const char* kModelType = "application/octet-stream";
 constexpr double kPixelMax = 255;
+constexpr const char* kOutside = "a program outside this peer has the network; only that can predict";
 
 Result<std::vector<double>> parse_values(const std::string& text, std::size_t count) {
   const Json object = Json::parse(text, nullptr, false);
@@ -67,6 +68,7 @@ std::string input_json(const datasets::Dataset& data) {
 std::vector<HttpRoute> Trial::routes() {
   HttpRoute input{"GET", "/api/v1/input", [this](const std::string&) {
                     if (!parts_.replica) return http_refusal(503, "the peer has no model yet");
+                    if (parts_.replica->is_outside()) return http_refusal(404, kOutside);
                     return HttpAnswer{200, input_json(parts_.replica->data.train)};
                   }};
   HttpRoute model{.method = "POST", .path = "/api/v1/model"};
@@ -81,6 +83,7 @@ std::vector<HttpRoute> Trial::routes() {
   HttpRoute predict{.method = "POST", .path = "/api/v1/predict"};
   predict.later = [this](const std::string& body, const HttpReply& reply) {
     if (!parts_.replica) return reply(http_refusal(503, "the peer has no model yet"));
+    if (parts_.replica->is_outside()) return reply(http_refusal(404, kOutside));
     auto sample = parse_sample(body, parts_.replica->data.train);
     if (!sample) return reply(http_refusal(400, sample.error().message));
     with_parameters(reply, [this, sample = std::move(*sample),

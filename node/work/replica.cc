@@ -103,6 +103,7 @@ std::optional<std::string> whole_need(const training::Experiment& experiment, co
 }  // namespace
 
 std::string Replica::devices() const {
+  if (is_outside()) return outside_device;
   std::string names;
   for (const auto& backend : backends) names += (names.empty() ? "" : ",") + std::string(backend->name());
   return names;

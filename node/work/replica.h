@@ -30,16 +30,28 @@ struct Replica {
   std::unique_ptr<training::DeviceGroup> group;             // null with one device
   std::vector<std::unique_ptr<training::Worker>> workers;   // ordered by device
   std::string precision{};                                  // of its products: "f32", "bf16", "tf32"
+  std::uint64_t epoch_samples;                              // 0: unknown
+  std::string outside_device{};  // a trainer's outside the process; then there are no data and no network
 
   // REQUIRES: at least one back end.
   Replica(datasets::DataPair d, models::Plan p, std::vector<std::unique_ptr<kernels::Backend>> b)
       : data(std::move(d)),
         plan(std::move(p)),
         backends(std::move(b)),
-        arena(plan.layout.arena_size(), backend()) {}
+        arena(plan.layout.arena_size(), backend()),
+        epoch_samples(data.train.size()) {}
+  // Of a trainer outside the process, with the layout of its tensors and the memory that is shared with it.
+  Replica(models::Layout layout, std::span<float> memory, std::string device, std::string data_name)
+      : data{std::move(data_name), {}, {}},
+        plan{{}, std::move(layout), {}, 0},
+        arena(memory),
+        precision("f32"),
+        epoch_samples(0),
+        outside_device(std::move(device)) {}
 
-  const kernels::Backend& backend() const { return *backends.front(); }
-  std::string devices() const;  // "cuda:0,cuda:1"
+  bool is_outside() const { return !outside_device.empty(); }
+  const kernels::Backend& backend() const { return *backends.front(); }  // REQUIRES: !is_outside()
+  std::string devices() const;                                           // "cuda:0,cuda:1"
 };
 
 // Decides whether the plan, for the data set of this name, may be built.

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "node/work/gate.h"
-#include "node/work/trainer.h"
+#include "node/work/hogwild.h"
 #include "tests/catch.h"
 
 namespace starling::node {

@@ -204,6 +204,15 @@ TEST_CASE("a namesake is a live member that has answered, and the later one know
   CHECK(namesake->began_before);
   CHECK(namesake->sentence.find("at 127.0.0.1:7102") != std::string::npos);
   CHECK(namesake->sentence.find("--name north-2") != std::string::npos);
+
+  // Two starts within a second: the one that trains while the other one joins was there before.
+  wire::Member trains = member(2, 51);
+  trains.phase = wire::Phase::training;
+  gossip::Membership newcomer(gossip::identity_of(1), gossip::by_itself(member(1, 51)), {}, Random(1));
+  newcomer.start(Instant{});
+  introduce(newcomer, std::vector{trains}, actions);
+  newcomer.heard(Instant{}, PeerId{2}, {"127.0.0.1", 7102}, actions);
+  CHECK(find_namesake(newcomer)->began_before);
 }
 
 TEST_CASE("an answer that does not come from a peer is an error and not an exception") {

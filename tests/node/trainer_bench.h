@@ -12,7 +12,7 @@
 
 #include "datasets/glyphs.h"
 #include "kernels/backends.h"
-#include "node/work/trainer.h"
+#include "node/work/hogwild.h"
 #include "tests/catch.h"
 #include "training/replica/recipe.h"
 
@@ -50,7 +50,8 @@ struct TrainerBench {
       ++reported;
       changed.notify_all();
     };
-    trainer = std::make_unique<Trainer>(std::move(all), *arena, std::move(options), stepped, group.get());
+    trainer =
+        std::make_unique<HogwildTrainer>(std::move(all), *arena, std::move(options), stepped, group.get());
     if (restored != nullptr) lost = trainer->restore(*restored);
     trainer->allow_samples(allowed);
     trainer->start();
@@ -95,13 +96,13 @@ struct TrainerBench {
   std::uint64_t allowed = UINT64_MAX;             // samples, from the start
   std::vector<std::string> lost;                  // parts of the state that were lost
   std::unique_ptr<training::DeviceGroup> group;
-  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<HogwildTrainer> trainer;
 };
 
 // Takes copies of a trainer's state.
 class CaptureTaker {
  public:
-  std::shared_ptr<training::PeerState> take(Trainer& trainer) {
+  std::shared_ptr<training::PeerState> take(HogwildTrainer& trainer) {
     REQUIRE(trainer.capture([this](std::shared_ptr<training::PeerState> state) {
       const std::lock_guard lock(mutex_);
       state_ = std::move(state);

@@ -1,5 +1,5 @@
 // Copies of a running trainer, and trainers that resume from one.
-#include "node/work/trainer.h"
+#include "node/work/hogwild.h"
 
 #include "tests/node/trainer_bench.h"
 

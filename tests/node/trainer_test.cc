@@ -1,5 +1,5 @@
 // Workers on threads: how many steps they make, and when they stop.
-#include "node/work/trainer.h"
+#include "node/work/hogwild.h"
 
 #include <algorithm>
 #include <cmath>
@@ -157,7 +157,7 @@ TEST_CASE("a step with a drawn slowdown takes the drawn time") {
 
 TEST_CASE("before the first step there is no loss and nothing is counted") {
   TrainerBench bench;
-  Trainer idle({}, *bench.arena, {}, [] {});
+  HogwildTrainer idle({}, *bench.arena, {}, [] {});
   REQUIRE_FALSE(idle.loss().has_value());
   REQUIRE_FALSE(idle.spread().has_value());
   REQUIRE(idle.steps() == 0);

@@ -18,13 +18,6 @@ Result<Duration> within_limit(Duration d, std::string_view text) {
 
 std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 80)) + "'"; }
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= text.size(); begin += parts.back().size() + 1)
-    parts.push_back(text.substr(begin, text.find(separator, begin) - begin));
-  return parts;
-}
-
 std::string joined(const std::vector<std::string>& parts, std::string_view separator) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : std::string(separator)) + part;

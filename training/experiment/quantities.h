@@ -18,9 +18,7 @@ inline constexpr Duration kLongestTime = std::chrono::hours(1000);
 
 // For messages: the first 80 bytes in quotes.
 std::string in_quotes(std::string_view text);
-// The parts between separators; one part if there are none.
-std::vector<std::string_view> split(std::string_view text, char separator);
-// The inverse.
+// The inverse of split().
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
 // "latency, bandwidth and drop"
 std::string and_list(const std::vector<std::string>& names);

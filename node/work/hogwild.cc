@@ -1,4 +1,4 @@
-#include "node/work/trainer.h"
+#include "node/work/hogwild.h"
 
 #include <algorithm>
 #include <cmath>
@@ -31,8 +31,9 @@ class Counted {
 
 }  // namespace
 
-Trainer::Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
-                 TrainerOptions options, std::function<void()> stepped, training::DeviceGroup* group)
+HogwildTrainer::HogwildTrainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
+                               TrainerOptions options, std::function<void()> stepped,
+                               training::DeviceGroup* group)
     : workers_(std::move(workers)),
       arena_(arena),
       options_(std::move(options)),
@@ -45,7 +46,7 @@ Trainer::Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models:
   STARLING_CHECK(group_ == nullptr || workers_.size() % group_->size() == 0);
 }
 
-std::vector<std::string> Trainer::restore(const training::PeerState& state) {
+std::vector<std::string> HogwildTrainer::restore(const training::PeerState& state) {
   std::vector<std::string> lost;
   if (state.workers.size() != workers_.size()) {
     lost.push_back("it has " + std::to_string(state.workers.size()) + " workers, and this peer has " +
@@ -69,29 +70,29 @@ std::vector<std::string> Trainer::restore(const training::PeerState& state) {
   return lost;
 }
 
-bool Trainer::capture(Captures::Done done) {
+bool HogwildTrainer::capture(Done done) {
   return !gate_.is_stopped() && !threads_.empty() && captures_.begin(earlier_, std::move(done));
 }
 
-void Trainer::answer_capture(std::size_t worker) {
+void HogwildTrainer::answer_capture(std::size_t worker) {
   if (!captures_.awaits(worker)) return;
   const Seat& seat = seats_[worker];
   const bool last = captures_.add(worker, workers_[worker]->save(arena_of(worker)), seat.steps, seat.samples);
   if (last && group_ == nullptr) complete_capture();  // for a group, the next average does this
 }
 
-void Trainer::complete_capture() {
+void HogwildTrainer::complete_capture() {
   captures_.finish([this](training::PeerState& state) { read_parameters(state); });
 }
 
-void Trainer::read_parameters(training::PeerState& state) {
+void HogwildTrainer::read_parameters(training::PeerState& state) {
   state.parameters.resize(arena_.size());
   arena_.wait();
   arena_.read(0, state.parameters);
   if (steps() > 0) state.loss = loss_.load(std::memory_order_relaxed);
 }
 
-training::PeerState Trainer::remains() {
+training::PeerState HogwildTrainer::remains() {
   STARLING_CHECK(gate_.is_stopped() || threads_.empty());
   join();
   training::PeerState state = earlier_;
@@ -104,12 +105,12 @@ training::PeerState Trainer::remains() {
   return state;
 }
 
-void Trainer::join() {
+void HogwildTrainer::join() {
   for (auto& thread : threads_) thread.join();
   threads_.clear();
 }
 
-void Trainer::start() {
+void HogwildTrainer::start() {
   budget_.begin_at(steps());
   if (group_ != nullptr) {
     group_->adopt();
@@ -126,7 +127,7 @@ void Trainer::start() {
 }
 
 // Starts a thread that ends where its device fails.
-void Trainer::begin(std::function<void()> body) {
+void HogwildTrainer::begin(std::function<void()> body) {
   threads_.emplace_back([this, body = std::move(body)] {
     try {
       body();
@@ -136,20 +137,20 @@ void Trainer::begin(std::function<void()> body) {
   });
 }
 
-models::Arena& Trainer::arena_of(std::size_t worker) {
+models::Arena& HogwildTrainer::arena_of(std::size_t worker) {
   if (group_ == nullptr) return arena_;
   return group_->replica(worker / (workers_.size() / group_->size()));
 }
 
 // A worker also trains if it cannot be pinned or lowered in priority.
-void Trainer::settle(std::size_t worker) const {
+void HogwildTrainer::settle(std::size_t worker) const {
   if (const Status lowered = lower_priority(); !lowered) spdlog::debug("{}", lowered.error().message);
   if (processors_.empty()) return;
   if (const Status pinned = pin_to(processors_[worker].number()); !pinned)
     spdlog::debug("{}", pinned.error().message);
 }
 
-void Trainer::stop() {
+void HogwildTrainer::stop() {
   const bool first = gate_.stop();
   wait_for_updates();
   if (!first || group_ == nullptr || threads_.empty()) return;
@@ -160,7 +161,7 @@ void Trainer::stop() {
   }
 }
 
-void Trainer::allow_samples(std::uint64_t samples) {
+void HogwildTrainer::allow_samples(std::uint64_t samples) {
   if (samples == UINT64_MAX || workers_.empty()) return budget_.allow(UINT64_MAX);
   const std::uint64_t further = samples - std::min(samples, earlier_.samples);
   const std::uint64_t batch = workers_.front()->batch_size();
@@ -168,7 +169,7 @@ void Trainer::allow_samples(std::uint64_t samples) {
 }
 
 // Waits for the updates that threads are adding, and for those that a device has queued.
-void Trainer::wait_for_updates() const {
+void HogwildTrainer::wait_for_updates() const {
   for (auto busy = applying_.load(); busy > 0; busy = applying_.load()) applying_.wait(busy);
   try {
     for (const auto& worker : workers_) worker->wait();
@@ -178,7 +179,7 @@ void Trainer::wait_for_updates() const {
 }
 
 // Called by a thread that ends.
-void Trainer::fail(const std::string& why) {
+void HogwildTrainer::fail(const std::string& why) {
   {
     const std::lock_guard lock(failure_mutex_);
     if (!failure_) failure_ = why;
@@ -186,46 +187,46 @@ void Trainer::fail(const std::string& why) {
   stepped_();
 }
 
-std::optional<std::string> Trainer::failure() const {
+std::optional<std::string> HogwildTrainer::failure() const {
   const std::lock_guard lock(failure_mutex_);
   return failure_;
 }
 
-void Trainer::give_back() {
+void HogwildTrainer::give_back() {
   stop();
   join();
   workers_.clear();
 }
 
-void Trainer::discard_steps() {
+void HogwildTrainer::discard_steps() {
   gate_.begin_era();
   wait_for_updates();
 }
 
-void Trainer::renew() {
+void HogwildTrainer::renew() {
   if (group_ != nullptr) group_->adopt();
   ++renewals_;
   non_finite_ = false;
 }
 
-void Trainer::handled(std::uint64_t steps) {
+void HogwildTrainer::handled(std::uint64_t steps) {
   if (options_.in_turn || options_.wait_every > 0) gate_.change([&] { handled_ = steps; });
 }
 
-std::optional<double> Trainer::spread() const {
+std::optional<double> HogwildTrainer::spread() const {
   const double spread = spread_.load(std::memory_order_relaxed);
   if (spread < 0) return std::nullopt;
   return spread;
 }
 
-std::optional<double> Trainer::loss() const {
+std::optional<double> HogwildTrainer::loss() const {
   if (steps() == 0 || (steps() == earlier_.steps && !earlier_.loss)) return std::nullopt;
   return loss_.load(std::memory_order_relaxed);
 }
 
 // Adds the step's update and counts it, unless the trainer has stopped or the step's era has ended. Returns
 // the number of steps so far, with this one if it was counted; nullopt: the trainer has stopped.
-std::optional<std::uint64_t> Trainer::apply(std::size_t number, double loss, std::uint64_t era) {
+std::optional<std::uint64_t> HogwildTrainer::apply(std::size_t number, double loss, std::uint64_t era) {
   training::Worker& worker = *workers_[number];
   // Before the checks: stop() and discard_steps() change what is checked, and then wait for this.
   const Counted applying(applying_);
@@ -250,7 +251,7 @@ std::optional<std::uint64_t> Trainer::apply(std::size_t number, double loss, std
 
 // Waits for the end of a pause and for a step in the budget, and answers captures meanwhile. Returns the
 // step's era; nullopt: the trainer has stopped.
-std::optional<std::uint64_t> Trainer::await_step(std::size_t worker) {
+std::optional<std::uint64_t> HogwildTrainer::await_step(std::size_t worker) {
   for (;;) {
     if (!gate_.is_stopped()) answer_capture(worker);
     const std::uint64_t era = gate_.era();
@@ -260,19 +261,19 @@ std::optional<std::uint64_t> Trainer::await_step(std::size_t worker) {
   }
 }
 
-void Trainer::await_handled(std::size_t worker, std::uint64_t steps) {
+void HogwildTrainer::await_handled(std::size_t worker, std::uint64_t steps) {
   while (handled_ < steps && !gate_.is_stopped()) {
     answer_capture(worker);
     gate_.wait([&] { return handled_ >= steps || captures_.awaits(worker); });
   }
 }
 
-bool Trainer::average_is_due() const {
+bool HogwildTrainer::average_is_due() const {
   return group_ != nullptr && (steps_ >= average_due_ || captures_.is_complete());
 }
 
 // Not while the training is paused: the arena may be about to be replaced.
-void Trainer::average_repeatedly() {
+void HogwildTrainer::average_repeatedly() {
   while (!gate_.is_stopped()) {
     const std::uint64_t era = gate_.era();
     gate_.wait([&] { return gate_.is_open() && average_is_due(); });
@@ -284,7 +285,7 @@ void Trainer::average_repeatedly() {
   }
 }
 
-void Trainer::average() {
+void HogwildTrainer::average() {
   average_due_ = steps_ + std::uint64_t{options_.average_every} * group_->size();
   const auto spread = group_->average();
   spread_.store(spread.distance, std::memory_order_relaxed);
@@ -293,7 +294,7 @@ void Trainer::average() {
 
 // A slowed or paced step lands at its end, on parameters that others have changed since it began, as on a
 // slow machine.
-void Trainer::work(std::size_t number) {
+void HogwildTrainer::work(std::size_t number) {
   training::Worker& worker = *workers_[number];
   const models::Arena& arena = arena_of(number);
   const auto start = Clock::now();

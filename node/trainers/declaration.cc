@@ -1,0 +1,207 @@
+#include "node/trainers/declaration.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/ids.h"
+#include "base/text.h"
+#include "models/layout_text.h"
+
+namespace starling::node {
+namespace {
+
+using Role = DeclaredTensor::Role;
+
+constexpr std::string_view kGreeting = "starling-trainer ";
+constexpr std::array<std::string_view, 3> kRoles = {"trained", "running", "frozen"};
+constexpr std::array<std::string_view, 4> kTypes = {"f32", "f64", "f16", "bf16"};
+constexpr std::size_t kTextBytesMax = 200;
+constexpr std::uint64_t kEpochMax = std::uint64_t{1} << 40;
+constexpr std::uint32_t kBatchMax = std::uint32_t{1} << 24;
+
+// "32,1,5,5", or "-" for a scalar.
+std::optional<std::vector<std::int64_t>> parse_extents(std::string_view text) {
+  std::vector<std::int64_t> shape;
+  if (text == "-") return shape;
+  for (const std::string_view extent : split(text, ',')) {
+    const auto number = parse_number<std::int64_t>(extent);
+    if (!number) return std::nullopt;
+    shape.push_back(*number);
+  }
+  return shape;
+}
+
+std::string extents_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (const std::int64_t extent : shape) text += (text.empty() ? "" : ",") + std::to_string(extent);
+  return text.empty() ? "-" : text;
+}
+
+models::Tensor to_tensor(const DeclaredTensor& declared) {
+  return {declared.name, declared.shape, 0, 0, declared.role == Role::trained};
+}
+
+// In the order of the layout.
+std::vector<const DeclaredTensor*> in_order(const std::vector<DeclaredTensor>& tensors) {
+  std::vector<const DeclaredTensor*> sorted;
+  for (const bool trained : {true, false})
+    for (const DeclaredTensor& tensor : tensors)
+      if ((tensor.role == Role::trained) == trained) sorted.push_back(&tensor);
+  return sorted;
+}
+
+template <class Number>
+Status read_count(std::string_view text, Number most, Number& out) {
+  const auto number = parse_number<Number>(text);
+  if (!number || *number == 0 || *number > most)
+    return Error{fmt::format("'{}' is not a number from 1 to {}", text.substr(0, 80), most)};
+  out = *number;
+  return Done{};
+}
+
+Status read_name(std::string_view text, std::string& out) {
+  if (text.empty() || text.size() > kTextBytesMax || !is_printable(text) ||
+      text.find(' ') != std::string_view::npos)
+    return Error{fmt::format("'{}' is not a name of at most {} bytes without spaces", text.substr(0, 80),
+                             kTextBytesMax)};
+  out = text;
+  return Done{};
+}
+
+}  // namespace
+
+models::Layout Declaration::layout() const {
+  models::Layout layout;
+  for (const DeclaredTensor* tensor : in_order(tensors)) layout.append(to_tensor(*tensor));
+  return layout;
+}
+
+std::string Declaration::table() const {
+  const models::Layout layout = this->layout();
+  const auto sorted = in_order(tensors);
+  std::string text;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    const models::Tensor& placed = layout.tensors()[i];
+    text += fmt::format("{} {} {} {} {} {}\n", placed.offset, placed.size, sorted[i]->type,
+                        kRoles.at(static_cast<std::size_t>(sorted[i]->role)), extents_text(placed.shape),
+                        placed.name);
+  }
+  return text;
+}
+
+Result<bool> DeclarationReader::take(std::string_view line) {
+  ++lines_;
+  if (lines_ == 1) {
+    if (Status read = take_first(line); !read) return read.error();
+    return false;
+  }
+  if (line == "end") return complete();
+  const std::size_t space = line.find(' ');
+  const std::string_view word = line.substr(0, space);
+  const std::string_view rest = space == std::string_view::npos ? "" : line.substr(space + 1);
+  if (Status read = take_word(word, rest); !read)
+    return Error{
+        fmt::format("line {} of the declaration, {}: {}", lines_, word.substr(0, 20), read.error().message)};
+  return false;
+}
+
+Status DeclarationReader::take_first(std::string_view line) {
+  if (!line.starts_with(kGreeting))
+    return Error{fmt::format("a trainer begins with '{}{}.{}'", kGreeting, kContractMajor, kContractMinor)};
+  const auto version = split(line.substr(kGreeting.size()), '.');
+  const auto major = parse_number<std::uint16_t>(version.front());
+  const auto minor = parse_number<std::uint16_t>(version.back());
+  if (version.size() != 2 || !major || !minor)
+    return Error{fmt::format("'{}' is not a version such as {}.{}",
+                             line.substr(kGreeting.size()).substr(0, 40), kContractMajor, kContractMinor)};
+  if (*major != kContractMajor) {
+    return Error{fmt::format(
+        "the trainer has version {}.{} of the contract, and this peer has {}.{}; both need the same "
+        "version before the point",
+        *major, *minor, kContractMajor, kContractMinor)};
+  }
+  return Done{};
+}
+
+Status DeclarationReader::take_word(std::string_view word, std::string_view rest) {
+  if (word == "tensor") return take_tensor(rest);
+  if (word == "tied") return take_tied(rest);
+  if (word == "model") return read_name(rest, declaration_.model);
+  if (word == "data") return read_name(rest, declaration_.data);
+  if (word == "epoch") return read_count<std::uint64_t>(rest, kEpochMax, declaration_.epoch);
+  if (word == "batch") return read_count<std::uint32_t>(rest, kBatchMax, declaration_.batch);
+  if (word == "mode") {
+    if (rest != "copy" && rest != "view")
+      return Error{fmt::format("'{}' is neither copy nor view", rest.substr(0, 20))};
+    declaration_.view = rest == "view";
+  }
+  if (word == "device") {
+    if (rest.empty() || rest.size() > kTextBytesMax || !is_printable(rest))
+      return Error{fmt::format("expected 1 to {} bytes of text", kTextBytesMax)};
+    declaration_.device = rest;
+  }
+  return Done{};  // a later minor version may have other lines
+}
+
+Status DeclarationReader::take_tensor(std::string_view text) {
+  const auto words = split(text, ' ');
+  if (words.size() != 4) return Error{"expected NAME TYPE ROLE SHAPE"};
+  if (declaration_.tensors.size() >= models::kTensorsMax)
+    return Error{fmt::format("there are more than {} tensors", models::kTensorsMax)};
+  DeclaredTensor tensor;
+  tensor.name = words[0];
+  tensor.type = words[1];
+  const auto role = std::ranges::find(kRoles, words[2]);
+  const auto shape = parse_extents(words[3]);
+  if (std::ranges::find(kTypes, words[1]) == kTypes.end())
+    return Error{fmt::format("{} has the type '{}', which is not {}", tensor.name.substr(0, 80),
+                             tensor.type.substr(0, 20), one_of(kTypes))};
+  if (role == kRoles.end())
+    return Error{fmt::format("{} has the role '{}', which is not {}", tensor.name.substr(0, 80),
+                             words[2].substr(0, 20), one_of(kRoles))};
+  if (!shape)
+    return Error{fmt::format("{} has the shape '{}', which is not like 64,3,5,5", tensor.name.substr(0, 80),
+                             words[3].substr(0, 80))};
+  tensor.role = static_cast<Role>(role - kRoles.begin());
+  tensor.shape = *shape;
+  if (Status sound = models::check_tensor(to_tensor(tensor)); !sound) return sound;
+  if (names_.contains(tensor.name)) return Error{tensor.name + " is declared twice"};
+  std::size_t floats = 1;
+  for (const std::int64_t extent : tensor.shape) floats *= static_cast<std::size_t>(extent);
+  floats_ += floats;
+  if (floats_ > models::kLayoutFloatsMax) return Error{"the tensors have more than 2^40 floats"};
+  names_.insert(tensor.name);
+  declaration_.tensors.push_back(std::move(tensor));
+  return Done{};
+}
+
+Status DeclarationReader::take_tied(std::string_view text) {
+  const auto words = split(text, ' ');
+  if (words.size() != 2) return Error{"expected NAME NAME"};
+  if (declaration_.tied.size() >= models::kTensorsMax)
+    return Error{fmt::format("there are more than {} tied names", models::kTensorsMax)};
+  const bool known = std::ranges::any_of(declaration_.tensors,
+                                         [&](const DeclaredTensor& it) { return it.name == words[1]; });
+  if (!known) return Error{fmt::format("no tensor {} is declared before", words[1].substr(0, 80))};
+  std::string name;
+  if (Status read = read_name(words[0], name); !read) return read;
+  if (names_.contains(name)) return Error{name + " is declared twice"};
+  names_.insert(name);
+  declaration_.tied.emplace_back(std::move(name), words[1]);
+  return Done{};
+}
+
+Result<bool> DeclarationReader::complete() const {
+  const bool trained = std::ranges::any_of(declaration_.tensors,
+                                           [](const DeclaredTensor& it) { return it.role == Role::trained; });
+  if (!trained) return Error{"the declaration has no trained tensor"};
+  const bool views =
+      std::ranges::all_of(declaration_.tensors, [](const DeclaredTensor& it) { return it.type == "f32"; });
+  if (declaration_.view && !views) return Error{"mode view needs tensors of type f32"};
+  return true;
+}
+
+}  // namespace starling::node

@@ -1,0 +1,63 @@
+// What a trainer outside the process says about its model when it begins: the lines of docs/TRAINERS.md, from
+// "starling-trainer 1.0" to "end", as a value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "models/layout.h"
+
+namespace starling::node {
+
+inline constexpr std::uint16_t kContractMajor = 1, kContractMinor = 0;
+inline constexpr std::size_t kTrainerLineBytesMax = 4096;
+
+struct DeclaredTensor {
+  enum class Role : std::uint8_t { trained, running, frozen };
+  std::string name;
+  std::string type = "f32";  // the trainer's own; the arena has float32
+  Role role = Role::trained;
+  std::vector<std::int64_t> shape{};
+};
+
+struct Declaration {
+  bool view = false;
+  std::string model = "trainer", data = "own", device = "trainer";
+  std::uint64_t epoch = 0;  // samples; 0: unknown
+  std::uint32_t batch = 1;  // samples
+  std::vector<DeclaredTensor> tensors{};
+  std::vector<std::pair<std::string, std::string>> tied{};  // another name, and that of a tensor
+
+  // Trained tensors first, else in the order of the declaration.
+  models::Layout layout() const;
+  // A line for each tensor of the layout: "OFFSET FLOATS TYPE ROLE SHAPE NAME".
+  std::string table() const;
+};
+
+// Reads the declaration line by line.
+class DeclarationReader {
+ public:
+  // A line without its end. True: the declaration is complete. An Error is final; it names the line.
+  Result<bool> take(std::string_view line);
+  const Declaration& declaration() const { return declaration_; }  // once it is complete
+
+ private:
+  Status take_first(std::string_view line);
+  Status take_word(std::string_view word, std::string_view rest);
+  Status take_tensor(std::string_view text);
+  Status take_tied(std::string_view text);
+  Result<bool> complete() const;
+
+  Declaration declaration_;
+  std::set<std::string, std::less<>> names_;  // of tensors, with tied ones
+  std::size_t lines_ = 0, floats_ = 0;
+};
+
+}  // namespace starling::node

@@ -1,0 +1,101 @@
+#include "node/trainers/mailboxes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "transport/coroutines.h"
+
+namespace starling::node {
+namespace {
+
+constexpr std::size_t kSliceFloats = std::size_t{1} << 17;
+
+bool all_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
+}  // namespace
+
+void Mailboxes::begin() {
+  abandon();
+  post_ = 0;
+  posted_ = Clock::now();
+  write_reply();
+  region_.set(PeerWord::reply, post_);
+  region_.set(PeerWord::era, era_);
+}
+
+void Mailboxes::abandon() {
+  ++work_;
+  stage_ = Stage::none;
+}
+
+void Mailboxes::write_reply() {
+  mixes_ = arena_.mixes();
+  arena_.read(0, region_.reply());
+}
+
+void Mailboxes::replace() {
+  abandon();
+  write_reply();
+  post_ = region_.get(TrainerWord::post);
+  region_.set(PeerWord::reply, post_);
+  region_.set(PeerWord::era, ++era_);
+}
+
+bool Mailboxes::take() {
+  if (stage_ != Stage::none || region_.get(TrainerWord::post) != post_ + 1) return false;
+  ++post_;
+  stage_ = Stage::absorbing;
+  transport::spawn(executor_, absorb());
+  return true;
+}
+
+void Mailboxes::reply() {
+  stage_ = Stage::replying;
+  mixes_ = arena_.mixes();
+  transport::spawn(executor_, write_slices());
+}
+
+// The first pass only looks, because a snapshot that is not finite must change nothing.
+asio::awaitable<void> Mailboxes::absorb() {
+  const std::uint64_t work = work_;
+  const auto snapshot = region_.post(), last = region_.reply();
+  const bool outdated = region_.get(TrainerWord::post_era) != era_;
+  bool finite = true;
+  std::vector<float> news(std::min(kSliceFloats, snapshot.size()));
+  for (const bool looks : {true, false}) {
+    for (std::size_t at = 0; !outdated && finite && at < snapshot.size(); at += kSliceFloats) {
+      const auto part = std::span(news).first(std::min(kSliceFloats, snapshot.size() - at));
+      for (std::size_t i = 0; i < part.size(); ++i) part[i] = snapshot[at + i] - last[at + i];
+      if (looks)
+        finite = all_finite(part);
+      else
+        arena_.add(at, part);
+      co_await asio::post(executor_, asio::use_awaitable);
+      if (work != work_) co_return;
+    }
+  }
+  stage_ = Stage::absorbed;
+  posted_ = Clock::now();
+  events_.absorbed(outdated ? Post::outdated : finite ? Post::added : Post::not_finite);
+}
+
+asio::awaitable<void> Mailboxes::write_slices() {
+  const std::uint64_t work = work_;
+  const auto to = region_.reply();
+  for (std::size_t at = 0; at < to.size(); at += kSliceFloats) {
+    arena_.read(at, to.subspan(at, std::min(kSliceFloats, to.size() - at)));
+    co_await asio::post(executor_, asio::use_awaitable);
+    if (work != work_) co_return;
+  }
+  region_.set(PeerWord::reply, post_);
+  stage_ = Stage::none;
+  events_.replied();
+}
+
+}  // namespace starling::node

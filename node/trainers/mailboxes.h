@@ -1,0 +1,76 @@
+// The two mailboxes of copy mode, by which the parameters x of a trainer and the peer's arena E follow each
+// other (docs/TRAINERS.md). With the posted snapshot s and the last reply r':
+//
+//   E += s - r',  r = E,  and the trainer does x += r - s.
+//
+// This is done on the daemon's thread, which also mixes exchanges, in slices, between which other work of
+// that thread runs. So a post and an exchange lose nothing of each other.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+
+#include "models/arena.h"
+#include "node/trainers/region.h"
+
+namespace starling::node {
+
+class Mailboxes {
+ public:
+  using Clock = std::chrono::steady_clock;
+  enum class Post : std::uint8_t {
+    added,       // to the arena
+    not_finite,  // and not added
+    outdated,    // of an earlier era, and not added
+  };
+  struct Events {
+    std::function<void(Post)> absorbed;
+    std::function<void()> replied;
+  };
+  // Region and arena outlive the mailboxes; the arena is the region's.
+  Mailboxes(Region& region, models::Arena& arena, asio::any_io_executor executor, Events events)
+      : region_(region), arena_(arena), executor_(std::move(executor)), events_(std::move(events)) {}
+
+  // For a new trainer: the reply is the arena, nothing is posted yet.
+  void begin();
+  // Begins to absorb the next post if it is there and the last one is answered; true if so.
+  bool take();
+  // Answers a post that is absorbed.
+  void reply();
+  // Another replica is in the arena: the reply is the arena, and posts up to now are void.
+  void replace();
+  // Drops what is under way. The trainer waits for a reply until begin() or replace().
+  void abandon();
+  // For the last time, without a post: the reply is the arena.
+  void write_reply();
+
+  bool is_absorbing() const { return stage_ == Stage::absorbing; }
+  bool is_absorbed() const { return stage_ == Stage::absorbed; }
+  bool is_idle() const { return stage_ == Stage::none; }
+  // Whether exchanges have changed the arena since the last reply.
+  bool has_news() const { return arena_.mixes() != mixes_; }
+  Clock::time_point last_post() const { return posted_; }
+
+ private:
+  enum class Stage : std::uint8_t { none, absorbing, absorbed, replying };
+
+  asio::awaitable<void> absorb();
+  asio::awaitable<void> write_slices();
+
+  Region& region_;
+  models::Arena& arena_;
+  asio::any_io_executor executor_;
+  Events events_;
+  Stage stage_ = Stage::none;
+  std::uint64_t work_ = 0;  // a coroutine that began with another number has nothing to do any more
+  std::uint64_t post_ = 0;  // the latest that was taken
+  std::uint64_t era_ = 0;
+  std::uint64_t mixes_ = 0;  // of the arena at the last reply
+  Clock::time_point posted_{};
+};
+
+}  // namespace starling::node
