@@ -106,6 +106,19 @@ void write_checkpoints(const std::filesystem::path& folder) {
   }
 }
 
+void write_trainers(const std::filesystem::path& folder) {
+  const auto text = [&](int number, std::uint8_t kind, const std::string& lines) {
+    const auto bytes = std::as_bytes(std::span(lines));
+    write(folder, number, with_first(kind, {bytes.begin(), bytes.end()}));
+  };
+  text(0, 0,
+       "starling-trainer 1.0\nmode copy\nmodel gpt\ndata text\nepoch 60000\nbatch 64\ndevice torch cpu\n"
+       "tensor wte.weight bf16 trained 65,128\ntensor mean f32 running 128\ntensor scale f64 frozen -\n"
+       "tied head wte.weight\nend");
+  text(1, 0, "starling-trainer 1.7\nmode view\ntensor w f32 trained 3\nend");
+  text(2, 1, "conv1.weight 6x1x5x5; scale scalar; bn1.running_mean 6 statistic");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -124,6 +137,7 @@ int main(int argc, char** argv) {
   write_gossip(folder / "gossip", random);
   write_http(folder / "http");
   write_checkpoints(folder / "checkpoint");
+  write_trainers(folder / "trainers");
   wire::Hello hello;
   hello.swarm = "fuzz";
   hello.name = "two";
