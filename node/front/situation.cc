@@ -51,7 +51,7 @@ constexpr Group kGroups[] = {
     {"suspect", "does not answer", "do not answer"},
     {"quarantined", "is quarantined: its parameters were rejected",
      "are quarantined: their parameters were rejected"},
-    {"paused", "is paused by its owner", "are paused by their owners"},
+    {"paused", "is paused", "are paused"},
 };
 
 // "p3 has failed; p1 is 5.5x slower than the median member (cpu)"; empty if all keep up.

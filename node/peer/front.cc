@@ -122,6 +122,8 @@ std::vector<HttpRoute> Front::commands() {
 PeerStatus Front::status(const std::vector<MemberStatus>& members) const {
   PeerStatus status = teller_.status();
   status.situation = situation_of(status, members, teller_.progress(), history_.points());
+  if (is_without_trainer())
+    status.situation = "No trainer is attached to this peer: it makes no steps, and answers others.";
   return status;
 }
 
@@ -136,6 +138,7 @@ std::string Front::unready() const {
 Status Front::pause(bool paused) {
   if (parts_.life != PeerLife::training && parts_.life != PeerLife::settling)
     return Error{"this peer makes no steps now"};
+  if (is_without_trainer()) return Error{"no trainer is attached to this peer"};
   Trainer& trainer = *parts_.trainer;
   if (paused == trainer.is_paused(PausedBy::owner)) return Done{};
   parts_.events.say(

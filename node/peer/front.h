@@ -39,6 +39,8 @@ class Front {
 
   PeerStatus status(const std::vector<MemberStatus>& members) const;
   std::string unready() const;
+  // Its trainer outside the process has ended, and no other one has attached yet.
+  bool is_without_trainer() const { return parts_.outside != nullptr && !parts_.attachment->is_ready(); }
   Status pause(bool paused);
   HttpAnswer introduce(const Address& address);
   HttpAnswer set_topology(const std::string& name);

@@ -42,7 +42,7 @@ TEST_CASE("the situation tells progress, whether the loss falls, and who is behi
       situation_of(doing("training"), members, "3.0 of 9 epochs, about 4 min left",
                    losses({0.9, 0.5, 0.4}, 10)) ==
       "This peer trains: 3.0 of 9 epochs, about 4 min left, the loss still falls. p2 and p3 have failed; p4 "
-      "does not answer; p1 is paused by its owner; p7 is 5.5x slower than the median member (its device: "
+      "does not answer; p1 is paused; p7 is 5.5x slower than the median member (its device: "
       "cpu).");
   CHECK(situation_of(doing("training"), {mate("p0", "training", 1), mate("p1", "training", 1.2)},
                      "3.0 epochs", losses({0.9, 0.5, 0.5, 0.51, 0.499, 0.5}, 60)) ==
