@@ -24,8 +24,7 @@ void ReachChecks::started(std::uint32_t machine) {
   remember(machine);
 }
 
-ReachChecks::Finding ReachChecks::action(std::uint32_t machine, const gossip::Action& action,
-                                         bool faults_over) {
+ReachChecks::Finding ReachChecks::action(std::uint32_t machine, const gossip::Action& action, bool counts) {
   using What = gossip::Notice::What;
   if (const auto* notice = std::get_if<gossip::Notice>(&action)) {
     if (notice->what == What::reachable || notice->what == What::hidden) remember(machine);
@@ -42,7 +41,7 @@ ReachChecks::Finding ReachChecks::action(std::uint32_t machine, const gossip::Ac
     return way(machine, fetch->donor, Uses::bulk);
   if (const auto* begin = std::get_if<gossip::BeginExchange>(&action)) {
     const bool is_passed_on = begin->partner.way == Way::call && begin->partner.via != begin->partner.id;
-    if (is_passed_on && faults_over) called_[machine].push_back(begin->exchange);
+    if (is_passed_on && counts) called_[machine].push_back(begin->exchange);
     return way(machine, begin->partner, Uses::bulk);
   }
   return {};

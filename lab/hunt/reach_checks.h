@@ -21,8 +21,8 @@ class ReachChecks {
 
   void watch(const World& world) { world_ = &world; }
   void started(std::uint32_t machine);
-  // Before the driver carries it out. Calls are counted from the time on at which `faults_over`.
-  Finding action(std::uint32_t machine, const gossip::Action& action, bool faults_over);
+  // Before the driver carries it out. A call counts for final_calls() if `counts`.
+  Finding action(std::uint32_t machine, const gossip::Action& action, bool counts);
   // An exchange that the machine began has ended.
   void exchange_ended(std::uint32_t machine, std::uint64_t exchange, bool answered);
   Finding circuit_opened(std::uint32_t relay, std::uint32_t requester, std::uint32_t target) const;
