@@ -65,6 +65,12 @@ Preparation::Built Preparation::make(Result<datasets::DataPair> data, const Plan
   return make_replica(parts_.experiment, std::move(data), parts_.options.slot, parts_.own_order(), check);
 }
 
+Status Preparation::check_epoch(std::uint64_t samples) const {
+  const training::Experiment& experiment = parts_.experiment;
+  if (samples > 0 || (!experiment.end.epochs && experiment.schedule.name == "constant")) return Done{};
+  return Error{"the run counts epochs, and neither the trainer nor the swarm says how many samples are in one"};
+}
+
 // What the trainer has declared, as a run.
 Preparation::Built Preparation::make_outside() {
   const Declaration& declared = parts_.attachment->declaration();
@@ -73,8 +79,7 @@ Preparation::Built Preparation::make_outside() {
   experiment.model.layers.clear();
   experiment.data.source = declared.data;
   experiment.training.batch_size = declared.batch;
-  if (declared.epoch == 0 && (experiment.end.epochs || experiment.schedule.name != "constant"))
-    return Error{"epochs need the number of samples in one, which the trainer has not declared"};
+  if (Status known = check_epoch(declared.epoch); !known) return known.error();
   auto replica = std::make_unique<Replica>(declared.layout(), parts_.attachment->region().arena(),
                                            declared.device, declared.data);
   replica->epoch_samples = declared.epoch;
@@ -89,6 +94,7 @@ Preparation::Built Preparation::build_outside(const wire::Manifest& manifest) {
                                            declared.device, manifest.data);
   const RunFacts facts = facts_of(manifest);
   replica->epoch_samples = facts.epoch_samples > 0 ? facts.epoch_samples : declared.epoch;
+  if (Status known = check_epoch(replica->epoch_samples); !known) return known.error();
   if (replica->plan.layout.fingerprint() == manifest.fingerprint) return replica;
   const auto theirs = models::parse_layout(facts.tensors);
   const auto differs = theirs ? models::difference(*theirs, replica->plan.layout) : std::nullopt;

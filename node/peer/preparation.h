@@ -45,6 +45,7 @@ class Preparation {
  private:
   using Built = Result<std::unique_ptr<Replica>>;
   Built make(Result<datasets::DataPair> data, const PlanCheck& check = {}) const;
+  Status check_epoch(std::uint64_t samples) const;
   Built make_outside();
   Built build_of(const wire::Manifest& manifest);
   Built build_outside(const wire::Manifest& manifest);

@@ -36,10 +36,12 @@ std::optional<double> RunProgress::seconds_left(const training::EndSettings& end
 
 std::string RunProgress::text(const training::EndSettings& end, std::uint64_t epoch_samples,
                               const Now& now) const {
-  const double epochs =
-      static_cast<double>(now.swarm_samples) / static_cast<double>(std::max<std::uint64_t>(epoch_samples, 1));
-  std::string text = end.epochs ? fmt::format("{:.1f} of {:g} epochs", epochs, *end.epochs)
-                                : fmt::format("{:.1f} epochs", epochs);
+  std::string text = fmt::format("{} samples", now.swarm_samples);
+  if (epoch_samples > 0) {
+    const double epochs = static_cast<double>(now.swarm_samples) / static_cast<double>(epoch_samples);
+    text = end.epochs ? fmt::format("{:.1f} of {:g} epochs", epochs, *end.epochs)
+                      : fmt::format("{:.1f} epochs", epochs);
+  }
   if (end.steps) text += fmt::format(", {} of {} steps", now.steps, *end.steps);
   if (const auto left = seconds_left(end, epoch_samples, now)) text += ", " + format_time_left(*left);
   return text;

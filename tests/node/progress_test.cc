@@ -26,6 +26,7 @@ TEST_CASE("progress has the epochs, and the time to the nearest limit at the mea
   progress.begin(start, 1000, 0);
   REQUIRE(progress.text(end, 1000, {start + 10s, 1000, 0}) == "1.0 of 10 epochs");  // no speed yet
   REQUIRE(progress.text(end, 1000, {start + 10s, 2000, 50}) == "2.0 of 10 epochs, about 80 s left");
+  REQUIRE(progress.text({}, 0, {start + 10s, 2000, 50}) == "2000 samples");  // of a trainer without epochs
   end.steps = 100;
   REQUIRE(progress.text(end, 1000, {start + 10s, 2000, 50}) ==
           "2.0 of 10 epochs, 50 of 100 steps, about 10 s left");
