@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A stand-in for `starling peer --trainer SOCKET`: an independent definition of docs/TRAINERS.md, with which the clients are
-tested. A test sets its words and says when it replies. As a program, `daemon.py peer --trainer SOCKET`, it is a peer
+"""A stand-in for `starling peer --trainer SOCKET`: an independent definition of docs/TRAINERS.md, with which the clients
+are tested. A test sets its words and says when it replies. As a program, `daemon.py peer --trainer SOCKET`, it is a peer
 that is the only one of its run: it answers every post, asks for one after every fourth step, and ends after `bye`.
 """
 import array

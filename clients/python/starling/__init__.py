@@ -22,11 +22,16 @@ def gossip(model, optimizer=None, *, join=None, listen=None, socket=None, mode="
 
     model: a torch.nn.Module, whose `optimizer` then reports each step, or arrays as for `attach`. join="HOST:PORT"
     starts a peer that joins a run, listen="HOST:PORT" one that begins it (or, with join, accepts others there);
-    otherwise the peer at `socket` or $STARLING_SOCKET is used. mode: "copy", or "view" for float32 on the CPU.
+    socket=PATH uses a peer that runs. Defaults of all three: $STARLING_SOCKET, else $STARLING_JOIN and
+    $STARLING_LISTEN. mode: "copy", or "view" for float32 on the CPU.
     name: of the peer; model_name, data: in the run; epoch: training samples in one; batch: samples of a usual step.
     program: the starling program, default $STARLING_PROGRAM or the one on PATH. log: a file for the peer's log,
-    default stderr. settings: flags of the peer, such as every="8 steps", rule="d-psgd", epochs=3, http="127.0.0.1:7180".
+    default stderr. settings: flags of the peer, such as every="8 steps", rule="d-psgd", epochs=3,
+    http="127.0.0.1:7180".
     Raises Error if the peer cannot begin."""
+    if not (join or listen or socket or os.environ.get("STARLING_SOCKET")):
+        join = [one.strip() for one in os.environ.get("STARLING_JOIN", "").split(",") if one.strip()]
+        listen = os.environ.get("STARLING_LISTEN")
     return _gossip(model, optimizer, join, listen, socket, mode, model_name, data, epoch, batch,
                    dict(settings, name=name), program, log, None)
 
@@ -48,7 +53,7 @@ def _gossip(model, optimizer, join, listen, socket, mode, model_name, data, epoc
     def begin(tensors, device):
         daemon, path = None, socket or os.environ.get("STARLING_SOCKET")
         if join or listen:
-            listens = listen or listen_for(join)
+            listens = listen or os.environ.get("STARLING_LISTEN") or listen_for(join)
             daemon = Daemon(program, {"join": join, "listen": listens, **settings}, log)
             path = daemon.socket
         elif not path:

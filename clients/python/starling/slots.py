@@ -61,8 +61,8 @@ class Slot:
 
     def check_view(self):
         if self.kind != "f32":
-            raise Error(f"{self.name} is {self.kind}: in view mode every tensor must be float32 in the host's memory; "
-                        'use mode="copy"')
+            raise Error(f"{self.name} is {self.kind}: in view mode every tensor must be float32 in the memory of the "
+                        'host; use mode="copy"')
 
 
 class NumpySlot(Slot):
