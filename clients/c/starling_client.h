@@ -549,8 +549,8 @@ static int starling__read(starling_client* c) {
 
 // Steps
 
-// Parts 2 to 4 of a step.
-static int starling__turn(starling_client* c) {
+// Takes the reply, or another replica, if there is one.
+static void starling__look(starling_client* c) {
   const starling__region* r = &c->region;
   if (c->spec.mode == STARLING_VIEW) {
     const uint64_t era = starling__get(r, STARLING__ERA);
@@ -560,6 +560,12 @@ static int starling__turn(starling_client* c) {
              (c->pending && starling__get(r, STARLING__REPLY) >= c->post)) {
     starling__take(c);
   }
+}
+
+// Parts 2 to 4 of a step.
+static int starling__turn(starling_client* c) {
+  const starling__region* r = &c->region;
+  starling__look(c);
   const uint64_t due = starling__get(r, STARLING__RING_AT);
   if (due <= c->steps && (!c->has_rung || due != c->rung) && !c->pending) {
     c->rung = due, c->has_rung = 1;
@@ -629,6 +635,8 @@ int starling_step(starling_client* c, uint64_t samples, double loss) {
     starling__set_real(r, STARLING__LOSS, loss);
     starling__set(r, STARLING__STEPS, ++c->steps);
     if (starling__turn(c) != 0 || starling__wait(c) != 0) starling__lost(c);
+    // A reply that came since precedes what is allowed: the next step begins with it.
+    if (c->state == STARLING__STARTED && c->pending) starling__look(c);
   }
   if (c->state != STARLING__OVER) return 1;
   starling__drop(c);
@@ -693,7 +701,7 @@ static int starling__await(starling_client* c, int over, double seconds) {
   const double end = starling__now() + seconds;
   while (c->state == STARLING__STARTED && (over || c->pending) && starling__now() < end) {
     starling__poll(c, 20);
-    if (!over && starling__get(&c->region, STARLING__REPLY) >= c->post) starling__take(c);
+    if (!over) starling__look(c);
     if (starling__read(c) != 0) return -1;
   }
   return 0;

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""A stand-in for `starling peer --trainer SOCKET`: an independent definition of docs/TRAINERS.md, with which the clients
-are tested. A test sets its words and says when it replies. As a program, `daemon.py peer --trainer SOCKET`, it is a peer
-that is the only one of its run: it answers every post, asks for one after every fourth step, and ends after `bye`.
+"""A stand-in for `starling peer --trainer SOCKET`: an independent definition of docs/TRAINERS.md.
+
+The clients are tested with it. A test sets its words and says when it replies. As a program, `daemon.py peer --trainer
+SOCKET`, it is a peer that is the only one of its run: it answers every post, asks for one after every fourth step, and
+ends after `bye`.
 """
 import array
 import fcntl
@@ -49,7 +51,7 @@ class Daemon:
         self.declaration, self.tensors, self.tied, self.lines = {}, [], [], []
         self.starts = self.rings = self.ends = 0
         self.posts = []  # (snapshot, steps, samples, era) of each
-        self.ready, self.halted, self.on_post = False, False, None
+        self.view, self.ready, self.halted, self.on_post = False, False, False, None
         self.last = None  # r', the arena of the last reply
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         if os.path.exists(path):

@@ -117,11 +117,17 @@ class Attachment:
         self._turn()
         if steps >= whole[ALLOWED] and self.state == STARTED:
             self.wait()
+        if self._pending:  # a reply that came since precedes what is allowed: the next step begins with it
+            self._look()
 
-    def _turn(self):
+    def _look(self):
         whole = self.words.whole
         if whole[ERA] != self._era or (self._pending and whole[REPLY] >= self._post):
             self._take()
+
+    def _turn(self):
+        whole = self.words.whole
+        self._look()
         due = whole[RING_AT]
         if due <= self.steps and due != self._rung and not self._pending:
             self._ring(due)
@@ -217,8 +223,8 @@ class Attachment:
         end = time.monotonic() + seconds
         while not condition() and time.monotonic() < end:
             self.connection.wait(0.02)
-            if self._pending and self.words.whole[REPLY] >= self._post:
-                self._take()
+            if self._pending:
+                self._look()
             self.advance()
 
     def _end(self, text):
