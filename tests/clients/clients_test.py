@@ -12,15 +12,20 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import suite  # noqa: E402
 from stage import Skipped, Stage  # noqa: E402
+import array_cases  # noqa: E402
+import c_cases  # noqa: E402
 import core_cases  # noqa: E402
 import life_cases  # noqa: E402
+import package_cases  # noqa: E402
+import torch_cases  # noqa: E402
 
-GROUPS = [core_cases, life_cases]
+GROUPS = [core_cases, life_cases, array_cases, torch_cases, c_cases, package_cases]
 
 
 class Clients(suite.Suite):
     def __init__(self, program, folder):
         super().__init__(folder)
+        self.count = 0
         self.program, self.only = program, sys.argv[2:]
 
     def run(self):
@@ -31,28 +36,27 @@ class Clients(suite.Suite):
                     self.one(name, case)
 
     def one(self, name, work):
-        stage = Stage(self.program, os.path.join(self.folder, str(self.passed + self.failed)))
+        self.count += 1
 
         def staged():
+            stage = Stage(self.program, os.path.join(self.folder, str(self.count)))
             try:
                 work(stage)
             finally:
                 stage.close()
         try:
-            skipped = None
+            staged()
+        except Skipped as reason:
+            print(f"   skipped: {name}: {reason}")
+        except Exception as error:  # `case` counts and prints it
+            failure = error
+            self.case(name, lambda: throw(failure))
+        else:
+            self.case(name, lambda: None)
 
-            def guarded():
-                nonlocal skipped
-                try:
-                    staged()
-                except Skipped as reason:
-                    skipped = reason
-            self.case(name, guarded)
-            if skipped:
-                print(f"   skipped: {name}: {skipped}")
-                self.passed -= 1
-        finally:
-            sys.stdout.flush()
+
+def throw(error):
+    raise error
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ class Daemon:
     def __init__(self, path, every=4, ahead=EVER, answers=True, initial=None, refuses=None, region_major=1,
                  region_minor=0, before_start=()):
         self.path, self.every, self.ahead, self.answers = path, every, ahead, answers
-        self.arena, self.refuses, self.version = initial, refuses, (region_major, region_minor)
+        self.arena = None if initial is None else array.array("f", initial)
+        self.refuses, self.version = refuses, (region_major, region_minor)
         self.before_start = list(before_start)  # lines that it sends before `start`
         self.changed = threading.Condition(threading.RLock())
         self.connection = self.memory = None
