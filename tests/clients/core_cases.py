@@ -14,6 +14,10 @@ def floats(*values):
     return array.array("f", values)
 
 
+def as_arrays(params):
+    return {name: array.array("f", values) for name, values in params.items()}
+
+
 def awkward(count, seed=1):
     """Floats that no short sum represents."""
     draw = random.Random(seed)
@@ -25,9 +29,9 @@ def a_trainer_that_begins_the_run_keeps_its_parameters_to_the_bit(stage):
     for mode in "copy", "view":
         x, before = {"w": awkward(1000), "b": awkward(3, 2)}, {"w": awkward(1000), "b": awkward(3, 2)}
         with starling.attach(x, stage.socket, mode) as trainer:
-            require({name: array.array("f", v) for name, v in trainer.params.items()} == before, f"{mode}: at the start")
+            require(as_arrays(trainer.params) == before, f"{mode}: at the start")
             require(peer.value("w") == list(before["w"]), f"{mode}: the arena")
-        require({name: array.array("f", v) for name, v in trainer.params.items()} == before, f"{mode}: at the end")
+        require(as_arrays(trainer.params) == before, f"{mode}: at the end")
         require(trainer.progress.done, f"{mode}: done")
         peer.arena = None
 
@@ -36,7 +40,8 @@ def a_trainer_that_joins_takes_the_parameters_of_the_swarm(stage):
     stage.daemon(initial=floats(*range(32)))
     for mode in "copy", "view":
         trainer = stage.keep(starling.attach({"w": floats(9, 9, 9), "b": floats(9)}, stage.socket, mode))
-        require(list(trainer.params["w"]) == [0, 1, 2] and list(trainer.params["b"]) == [16], f"{mode}: {trainer.params}")
+        w, b = trainer.params["w"], trainer.params["b"]
+        require(list(w) == [0, 1, 2] and list(b) == [16], f"{mode}: {trainer.params}")
         trainer.close()
 
 

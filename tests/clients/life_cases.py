@@ -18,22 +18,26 @@ def floats(*values):
     return array.array("f", values)
 
 
+def refuses(words, stage, params=None, **more):
+    """Requires that attaching fails with these words."""
+    raises(starling.Error, words, lambda: starling.attach(params or {"w": floats(1)}, stage.socket, **more))
+
+
 def nobody_listens(stage):
-    raises(starling.Error, "start one with `starling peer --trainer", lambda: starling.attach({"w": floats(1)},
-                                                                                             stage.socket))
+    refuses("start one with `starling peer --trainer", stage)
 
 
 def a_refusal_is_an_error_with_the_sentence_of_the_peer(stage):
     stage.daemon(refuses="the run trains lenet, not gpt")
-    raises(starling.Error, "the run trains lenet, not gpt", lambda: starling.attach({"w": floats(1)}, stage.socket))
+    refuses("the run trains lenet, not gpt", stage)
 
 
 def other_major_versions_are_refused_by_both_sides(stage):
     stage.daemon(region_major=2)
-    raises(starling.Error, "the peer has version 2.0", lambda: starling.attach({"w": floats(1)}, stage.socket))
+    refuses("the peer has version 2.0", stage)
     starling.attachment.MAJOR = 2
     try:
-        raises(starling.Error, "the trainer has another version", lambda: starling.attach({"w": floats(1)}, stage.socket))
+        refuses("the trainer has another version", stage)
     finally:
         starling.attachment.MAJOR = 1
 
@@ -47,8 +51,8 @@ def other_minor_versions_and_unknown_lines_are_accepted(stage):
 
 
 def malformed_regions_are_errors(stage):
-    for name, lengths, damage in (("short", 10**6, None), ("magic", 0, (0, b"STARFISH")), ("outside", 0, (72, b"\xff" * 8)),
-                                  ("table", 0, (4096, b"nonsense"))):
+    for name, lengths, damage in (("short", 10**6, None), ("magic", 0, (0, b"STARFISH")),
+                                  ("outside", 0, (72, b"\xff" * 8)), ("table", 0, (4096, b"nonsense"))):
         peer = stage.daemon(f"{stage.socket}-{name}")
         send_fds = socket.send_fds
 
@@ -67,12 +71,13 @@ def impossible_parameters_and_arguments_are_errors(stage):
     peer = stage.daemon()
     for words, params, more in (
             ("nothing to train", {"i": array.array("l", [1])}, {}), ("not an array", {"w": "text"}, {}),
-            ("1 to 200 bytes without spaces", {"a b": floats(1)}, {}), ("must be float32", {"w": [1.0]}, {"mode": "view"}),
+            ("1 to 200 bytes without spaces", {"a b": floats(1)}, {}),
+            ("must be float32", {"w": [1.0]}, {"mode": "view"}),
             ('"copy" or "view"', {"w": floats(1)}, {"mode": "see"}), ("one word", {"w": floats(1)}, {"data": "a b"})):
-        raises(starling.Error, words, lambda: starling.attach(params, stage.socket, **more))
-    raises(starling.Error, "settings of a peer that runs", lambda: starling.gossip({"w": floats(1)}, socket=stage.socket,
-                                                                                  every="8 steps"))
-    raises(starling.Error, "gossip needs", lambda: starling.gossip({"w": floats(1)}))
+        refuses(words, stage, params, **more)
+    x = {"w": floats(1)}
+    raises(starling.Error, "settings of a peer that runs", lambda: starling.gossip(x, socket=stage.socket, every="1 s"))
+    raises(starling.Error, "gossip needs", lambda: starling.gossip(x))
     require(not peer.tensors, "none of them reached the peer")
 
 
@@ -223,7 +228,8 @@ def settings_become_flags(_):
 def regions_end_where_they_say(stage):
     """The stand-in's region agrees with the contract's offsets, which the client reads by other means."""
     peer = stage.daemon()
-    trainer = stage.keep(starling.attach({"w": floats(*range(20)), "s": floats(1)}, stage.socket, roles={"s": "frozen"}))
+    x = {"w": floats(*range(20)), "s": floats(1)}
+    trainer = stage.keep(starling.attach(x, stage.socket, roles={"s": "frozen"}))
     require(struct.unpack_from("<8sHHIQQQI", peer.memory, 0)[0] == b"STARLING", "magic")
     require(peer.count == 48 and peer.offsets == [0, 32], f"{peer.count}, {peer.offsets}")
     require(len(peer.memory) == peer.at_reply + 4 * 48, "the end")

@@ -87,8 +87,8 @@ def tensors_have_the_names_and_roles_of_the_model(stage):
     counter = model[1].num_batches_tracked
     stage.keep(starling.gossip(model, socket=stage.socket))
     require([(t.name, t.role, t.text) for t in peer.tensors] == [
-        ("0.bias", "trained", "8"), ("1.weight", "trained", "8"), ("1.bias", "trained", "8"), ("3.weight", "trained", "2,8"),
-        ("3.bias", "trained", "2"), ("head.bias", "trained", "2"), ("0.weight", "frozen", "8,4"),
+        ("0.bias", "trained", "8"), ("1.weight", "trained", "8"), ("1.bias", "trained", "8"),
+        ("3.weight", "trained", "2,8"), ("3.bias", "trained", "2"), ("head.bias", "trained", "2"), ("0.weight", "frozen", "8,4"),
         ("1.running_mean", "running", "8"), ("1.running_var", "running", "8")], f"{[t.name for t in peer.tensors]}")
     require(peer.tied == [("head.weight", "3.weight")], f"{peer.tied}")
     require(model[1].num_batches_tracked is counter and "device torch" in " ".join(peer.lines), "integers stay local")
@@ -128,7 +128,7 @@ def samples_losses_and_rates_are_found(stage):
         model(torch.randn(100, 4))
         model.train()
         optimizer.step()
-        require(peer.get(daemon.SAMPLES) == 44 and peer.get(daemon.STEPS) == 4, "accumulated, but not evaluated, samples")
+        require(peer.get(daemon.SAMPLES) == 44 and peer.get(daemon.STEPS) == 4, "accumulated, not evaluated, samples")
         require(peer.get(daemon.LEARNING_RATE) == 0.025, "a schedule's rate")
         trainer.report(loss=9.0)
         train(model, optimizer, steps=1)
@@ -267,7 +267,8 @@ def views_follow_the_peer_that_returns(stage):
     optimizer.step()
     require(model[0].weight.data_ptr() == pointer, "the parameters are the model's own")
     model.half()
-    raises(starling.Error, "is f16 on cpu: in view mode", lambda: starling.gossip(model, socket=stage.socket, mode="view"))
+    raises(starling.Error, "is f16 on cpu: in view mode",
+           lambda: starling.gossip(model, socket=stage.socket, mode="view"))
 
 
 def sharded_models_are_errors(stage):
@@ -346,7 +347,8 @@ def a_training_hook_with_nothing_to_do_is_cheap(stage):
 CASES = [
     alone_a_model_trains_as_without_gossip_to_the_bit, tensors_have_the_names_and_roles_of_the_model,
     a_model_takes_the_swarms_parameters_with_frozen_and_running_ones, samples_losses_and_rates_are_found,
-    schedulers_that_are_made_inside_work, closures_are_found, scaled_losses_are_reported_unscaled, hooks_are_gone_at_the_end,
+    schedulers_that_are_made_inside_work, closures_are_found, scaled_losses_are_reported_unscaled,
+    hooks_are_gone_at_the_end,
     half_precision_has_a_master_whose_rounding_never_shows, a_new_era_begins_with_fresh_optimizer_state,
     views_follow_the_peer_that_returns, sharded_models_are_errors, tensors_without_a_model_are_changed_in_place,
     workers_of_a_loader_leave_the_connection_alone, ranks_of_one_model_are_one_peer,

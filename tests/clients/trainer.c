@@ -1,14 +1,11 @@
 // A trainer for tests of the C client. Reads commands, a line each, and answers each with a line:
 //   attach PATH copy|view   ok, or the error
-//   step N                  makes N steps, each of which adds 1 to w[0] and counts 4 samples; 1, or 0 if the run is over
-//   until                   makes such steps until the peer is attached; their number
-//   add K X                 adds X to w[K]
-//   values                  w[0] w[1] w[2] b f[0]
-//   state                   samples epochs exchanges members rate_factor eras attached done index of
-//   report A R              accuracy and learning rate
-//   cost N                  nanoseconds of a step
-//   fork                    makes steps and detaches in a child
-//   detach                  values at the end
+//   step N                  makes N steps, each of which adds 1 to w[0] and counts 4 samples; 1, or 0 if the
+//   run is over until                   makes such steps until the peer is attached; their number add K X
+//   adds X to w[K] values                  w[0] w[1] w[2] b f[0] state                   samples epochs
+//   exchanges members rate_factor eras attached done index of report A R              accuracy and learning
+//   rate cost N                  nanoseconds of a step fork                    makes steps and detaches in a
+//   child detach                  values at the end
 #define STARLING_CLIENT_IMPLEMENTATION
 #include "starling_client.h"
 
@@ -18,9 +15,9 @@ static float w[3] = {1, 2, 3}, b = 4, f[1] = {5};
 static starling_tensor tensors[] = {{"w", STARLING_TRAINED, {3}, 1, w},
                                     {"b", STARLING_RUNNING, {0}, 0, &b},
                                     {"f", STARLING_FROZEN, {1, 1}, 2, f}};
-static starling_client *client;
+static starling_client* client;
 
-static void attach(const char *path, const char *mode) {
+static void attach(const char* path, const char* mode) {
   starling_spec spec = STARLING_SPEC;
   spec.model = "tiny", spec.data = "none", spec.device = "C11 cpu", spec.epoch = 1000, spec.batch = 4;
   spec.tensors = tensors, spec.count = 3;
@@ -42,7 +39,7 @@ static int steps(long count) {
 }
 
 static void values(void) {
-  const float *x = tensors[0].data;
+  const float* x = tensors[0].data;
   printf("%g %g %g %g %g\n", (double)x[0], (double)x[1], (double)x[2], (double)*tensors[1].data,
          (double)*tensors[2].data);
 }
@@ -59,8 +56,8 @@ static void state(void) {
   uint32_t index, of;
   starling_share(client, &index, &of);
   printf("%llu %g %llu %u %g %llu %d %d %u %u\n", (unsigned long long)s.samples, s.epochs,
-         (unsigned long long)s.exchanges, s.members, s.rate_factor, (unsigned long long)s.eras, s.attached, s.done, index,
-         of);
+         (unsigned long long)s.exchanges, s.members, s.rate_factor, (unsigned long long)s.eras, s.attached,
+         s.done, index, of);
 }
 
 static void until_attached(void) {
@@ -91,7 +88,7 @@ static void fork_child(void) {
   puts("ok");
 }
 
-static void run(const char *command, const char *first, const char *second) {
+static void run(const char* command, const char* first, const char* second) {
   const double x = strtod(second, NULL);
   const long n = strtol(first, NULL, 10);
   if (strcmp(command, "attach") == 0) attach(first, second);

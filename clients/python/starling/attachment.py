@@ -150,11 +150,11 @@ class Attachment:
             log.warning("starling: the next step waits for the peer: %s", REASONS[reason])
 
     def _ring(self, due):
-        self._rung = due
         if self._late_loss:
             self.words.real[LOSS], self._late_loss = float(self._late_loss()), None
         if not self._view:
             self._post_snapshot()
+        self._rung = due
         self.connection.send("ring\n")
 
     def _post_snapshot(self):

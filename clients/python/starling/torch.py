@@ -76,8 +76,8 @@ class TorchSlot(Slot):
 
     def check_view(self):
         if self.kind != "f32" or self.values.device.type != "cpu":
-            raise Error(f"{self.name} is {self.kind} on {self.values.device}: in view mode every tensor must be float32 "
-                        'in the memory of the host; use mode="copy"')
+            raise Error(f"{self.name} is {self.kind} on {self.values.device}: in view mode every tensor must be "
+                        'float32 in the memory of the host; use mode="copy"')
 
 
 def unwrap(model):
