@@ -171,7 +171,9 @@ struct starling_client {
   uint64_t* offsets;              // of each tensor in the arena, in floats
   float** own;                    // view mode: the trainer's pointers
   uint64_t steps, samples, posted_steps, post, era, rung, eras;
+  double rate;  // learning rate, NAN if unknown
   int has_rung, pending, frozen_posted;
+  int refused;  // since the last start
   double next_try;
   unsigned long said;  // a bit for each reason
   char* unsent;        // allocated
@@ -506,17 +508,22 @@ static void starling__start(starling_client* c) {
   starling__adopt(c);
   starling__unmap(&old);
   c->state = STARLING__STARTED;
+  c->refused = 0;
+  starling__set_real(&c->region, STARLING__RATE, c->rate);
   if (c->was_started) starling__warn(c, "attached to the peer again", "");
   c->was_started = 1;
 }
 
 // Lines
 
-static int starling__handle(starling_client* c, char* line) {
+static void starling__handle(starling_client* c, char* line) {
   char* text = strchr(line, ' ');
   if (text != NULL) *text++ = '\0';
   if (text == NULL) text = line + strlen(line);
-  if (strcmp(line, "region") == 0 && c->state == STARLING__DECLARED) return starling__open(c, text);
+  if (strcmp(line, "region") == 0 && c->state == STARLING__DECLARED && starling__open(c, text) != 0) {
+    snprintf(c->text, sizeof c->text, "%.4000s", c->error);
+    c->state = STARLING__REFUSED;
+  }
   if (strcmp(line, "start") == 0 && c->state == STARLING__READY) starling__start(c);
   if (strcmp(line, "say") == 0) starling__warn(c, text, "");
   if (strcmp(line, "refused") == 0) {
@@ -528,10 +535,9 @@ static int starling__handle(starling_client* c, char* line) {
     if (c->state == STARLING__STARTED && c->spec.mode == STARLING_COPY) starling__adopt(c);
     c->state = STARLING__OVER;
   }
-  return 0;
 }
 
-// Handles what has arrived. Returns -1 at the end of the connection, or if the region cannot be used.
+// Handles what has arrived. Returns -1 at the end of the connection.
 static int starling__read(starling_client* c) {
   if (c->unsent_size > 0) starling__flush(c);
   const int received = starling__receive(c);
@@ -539,7 +545,7 @@ static int starling__read(starling_client* c) {
   char *begin = c->in, *end = c->in + c->in_size, *stop;
   while ((stop = (char*)memchr(begin, '\n', (size_t)(end - begin))) != NULL) {
     *stop = '\0';
-    if (starling__handle(c, begin) != 0) return -1;
+    starling__handle(c, begin);
     begin = stop + 1;
   }
   c->in_size = (size_t)(end - begin);
@@ -613,11 +619,12 @@ static void starling__return(starling_client* c) {
     starling__declare(c);
   }
   if (starling__read(c) != 0 || c->state == STARLING__REFUSED) {
-    if (c->state == STARLING__REFUSED && strcmp(c->error, c->text) != 0) {
-      starling__warn(c, "the peer refuses this trainer, which trains on alone: ", c->text);
+    if (c->state == STARLING__REFUSED) {
+      if (!c->refused) starling__warn(c, "the peer refuses this trainer, which trains on alone: ", c->text);
+      c->refused = 1;
+      c->next_try = starling__now() + 5;
       starling__fail(c, "%s", c->text);
     }
-    if (c->state == STARLING__REFUSED) c->next_try = starling__now() + 5;
     starling__lost(c);
   } else if (c->state == STARLING__STARTED && starling__wait(c) != 0) {
     starling__lost(c);
@@ -681,6 +688,7 @@ int starling_attach(const char* path, const starling_spec* spec, starling_client
   if (c == NULL) return -1;
   c->socket = c->descriptor = -1;
   c->owner = getpid();
+  c->rate = (double)NAN;
   if (starling__check(c, path, spec) != 0 || starling__connect(c) != 0) return -1;
   starling__declare(c);
   int result = 0;
@@ -771,6 +779,7 @@ void starling_report_accuracy(starling_client* c, double accuracy) {
 }
 
 void starling_report_rate(starling_client* c, double learning_rate) {
+  c->rate = learning_rate;
   if (c->state != STARLING__STARTED || getpid() != c->owner) return;
   starling__set_real(&c->region, STARLING__RATE, learning_rate);
 }

@@ -88,8 +88,9 @@ def tensors_have_the_names_and_roles_of_the_model(stage):
     stage.keep(starling.gossip(model, socket=stage.socket))
     require([(t.name, t.role, t.text) for t in peer.tensors] == [
         ("0.bias", "trained", "8"), ("1.weight", "trained", "8"), ("1.bias", "trained", "8"),
-        ("3.weight", "trained", "2,8"), ("3.bias", "trained", "2"), ("head.bias", "trained", "2"), ("0.weight", "frozen", "8,4"),
-        ("1.running_mean", "running", "8"), ("1.running_var", "running", "8")], f"{[t.name for t in peer.tensors]}")
+        ("3.weight", "trained", "2,8"), ("3.bias", "trained", "2"), ("head.bias", "trained", "2"),
+        ("0.weight", "frozen", "8,4"), ("1.running_mean", "running", "8"), ("1.running_var", "running", "8")],
+            f"{[t.name for t in peer.tensors]}")
     require(peer.tied == [("head.weight", "3.weight")], f"{peer.tied}")
     require(model[1].num_batches_tracked is counter and "device torch" in " ".join(peer.lines), "integers stay local")
 
@@ -261,6 +262,7 @@ def views_follow_the_peer_that_returns(stage):
             train(model, optimizer, steps=1)
         train(model, optimizer, steps=3)
         require(peer.value("0.bias") == model[0].bias.tolist(), "and in the next one")
+        require(peer.get(daemon.LEARNING_RATE) == 0.05, "the learning rate is reported again")
         peer.mix(lambda value, i: 0.0)
         require(not model[3].weight.any(), "exchanges change the model")
     pointer = model[0].weight.data_ptr()

@@ -1,11 +1,14 @@
 // A trainer for tests of the C client. Reads commands, a line each, and answers each with a line:
 //   attach PATH copy|view   ok, or the error
-//   step N                  makes N steps, each of which adds 1 to w[0] and counts 4 samples; 1, or 0 if the
-//   run is over until                   makes such steps until the peer is attached; their number add K X
-//   adds X to w[K] values                  w[0] w[1] w[2] b f[0] state                   samples epochs
-//   exchanges members rate_factor eras attached done index of report A R              accuracy and learning
-//   rate cost N                  nanoseconds of a step fork                    makes steps and detaches in a
-//   child detach                  values at the end
+//   step N                  N steps that add 1 to w[0] and count 4 samples; 1, or 0 if the run is over
+//   until                   such steps until the peer is attached; their number
+//   add K X                 adds X to w[K]
+//   values                  w[0] w[1] w[2] b f[0]
+//   state                   samples epochs exchanges members rate_factor eras attached done index of
+//   report A R              accuracy and learning rate
+//   cost N                  nanoseconds of a step
+//   fork                    makes steps and detaches in a child
+//   detach                  values at the end
 #define STARLING_CLIENT_IMPLEMENTATION
 #include "starling_client.h"
 

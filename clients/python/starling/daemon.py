@@ -58,9 +58,10 @@ class Daemon:
             raise Error(f"cannot start {self.program}: {error.strerror}") from None
 
     def start(self):
-        # A session of its own: Ctrl-C reaches the trainer, which then says `bye`.
+        # A session of its own: Ctrl-C reaches the trainer, which then says `bye`. SIGPIPE stays ignored: a peer whose
+        # trainer was killed answers others for a while, and its log has no reader.
         self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, start_new_session=True)
+                                        stderr=subprocess.STDOUT, start_new_session=True, restore_signals=False)
         self._reader = threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True,
                                         name="starling-log")
         self._reader.start()

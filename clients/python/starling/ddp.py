@@ -26,7 +26,9 @@ class Group:
         if flag in (TAKEN, NEW_ERA):
             with torch.no_grad():
                 for slot in self.tensors.slots:
-                    dist.broadcast(slot.values.data, 0)
+                    whole = slot.values.data.contiguous()
+                    dist.broadcast(whole, 0)
+                    slot.values.data.copy_(whole)
         return flag
 
 

@@ -36,7 +36,7 @@ class Peer:
         self._path, self._head, self._view = path, list(head), mode == "view"
         self._epoch, self._batch, self._daemon = epoch, batch or 1, daemon
         self._attachment, self._live = None, False  # live: the attachment is started
-        self._words = None
+        self._words = self._rate = None
         self._taken = 0
         self.own_loss = False  # the loss is reported by the trainer's own code
         self.on_leave = lambda: None  # after a context that ended without an exception
@@ -109,6 +109,7 @@ class Peer:
     def report(self, accuracy=None, loss=None, learning_rate=None):
         """Numbers for the swarm's status: accuracy from 0 to 1 on the trainer's test data, loss of the latest step."""
         self.own_loss = self.own_loss or loss is not None
+        self._rate = self._rate if learning_rate is None else learning_rate
         if self._live and os.getpid() == self._pid:
             self._attachment.report(accuracy, loss, learning_rate)
 
@@ -154,6 +155,7 @@ class Peer:
 
     def _started(self):
         self._live, self._words = True, self._attachment.words
+        self._attachment.report(learning_rate=self._rate)
         if self._daemon:
             self._daemon.attached()
 
