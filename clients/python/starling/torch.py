@@ -7,6 +7,8 @@ from .errors import Error
 from .slots import KINDS, Slot
 from .tree import Tensors
 
+BLOCK = 30000  # floats: less than PyTorch divides among threads, which would disturb those of the trainer
+
 
 def kind_of(name, tensor):
     """The type in a declaration, or None if the tensor stays local. Raises Error for types that no swarm averages."""
@@ -21,6 +23,13 @@ def kind_of(name, tensor):
             raise Error(f"{name} has type {tensor.dtype}; a swarm averages float32, float64, float16 and bfloat16")
         return kind
     return None
+
+
+def blocks(*tensors):
+    """The same parts of tensors of one shape: what fits a processor's cache, for those in the memory of the host."""
+    if all(tensor.is_contiguous() for tensor in tensors) and tensors[0].device.type == "cpu":
+        return zip(*(tensor.view(-1).split(BLOCK) for tensor in tensors))
+    return [tensors]
 
 
 class TorchSlot(Slot):
@@ -42,11 +51,9 @@ class TorchSlot(Slot):
 
     def add(self, reply, snapshot):
         with torch.no_grad():
-            change = (reply - snapshot).to(self.values.device)
-            if self.kind == "f32":
-                self.values.data.add_(change)
-            else:
-                self._put(self._current() + change)
+            for x, r, s in blocks(self._current(), reply, snapshot):
+                x.add_((r - s).to(x.device))
+            self._round()
 
     def _current(self):
         x = self.values.data
@@ -54,19 +61,23 @@ class TorchSlot(Slot):
             return x
         if self.master is None or self.master.device != x.device:
             self.master = x.to(torch.float32, copy=True)
-        else:
-            wide = torch.float64 if self.kind == "f64" else torch.float32
-            self.master.add_((x.to(wide) - self.base.to(wide)).to(torch.float32))
-        self.base = x.clone()
+            self.base = x.clone()
+        wide = torch.float64 if self.kind == "f64" else torch.float32
+        for m, new, old in blocks(self.master, x, self.base):
+            m.add_(new.to(wide) - old.to(wide))
+            old.copy_(new)
         return self.master
 
     def _put(self, new):
-        x = self.values.data
+        self._current().copy_(new)
+        self._round()
+
+    def _round(self):
+        """x = m, and x' = x."""
         if self.kind != "f32":
-            self.master = new.to(x.device, torch.float32, copy=True)
-        x.copy_(new)
-        if self.kind != "f32":
-            self.base = x.clone()
+            x = self.values.data
+            x.copy_(self.master)
+            self.base.copy_(x)
 
     def view(self, piece):
         self.values.data = piece
