@@ -74,6 +74,17 @@ def new_arrays_of_each_step_are_taken(stage):
     trainer.exchange(params)
 
 
+def replies_of_any_size_are_taken_to_the_bit(stage):
+    """s + (r - s) would lose a small r beside a large s."""
+    np = numpy()
+    peer = stage.daemon(every=1, ahead=1)
+    params = {"w": np.float32([1e8, 3])}
+    trainer = stage.keep(starling.attach(params, stage.socket))
+    peer.on_post = lambda p: p.mix(lambda value, i: 0.3)
+    trainer.exchange(params)
+    require(params["w"].tolist() == peer.value("w") and params["w"][0] == np.float32(0.3), f"{params}")
+
+
 def views_of_numpy_are_the_arena(stage):
     np = numpy()
     peer = stage.daemon()
@@ -104,4 +115,4 @@ def arrays_of_jax_are_replaced(stage):
 
 
 CASES = [keys_of_nested_trees_are_names, arrays_of_every_type_are_exchanged, new_arrays_of_each_step_are_taken,
-         views_of_numpy_are_the_arena, arrays_of_jax_are_replaced]
+         replies_of_any_size_are_taken_to_the_bit, views_of_numpy_are_the_arena, arrays_of_jax_are_replaced]

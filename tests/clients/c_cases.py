@@ -138,6 +138,12 @@ def c_in_lock_step_begins_each_step_with_the_reply(stage):
         trainer.ask("step 1")
         wanted = 2 * wanted + 1
     require(trainer.ask("values").split()[0] == f"{wanted:g}" and len(peer.posts) == 20, trainer.ask("values"))
+    peer.on_post = None
+    trainer.ask("add 1 1e12")
+    trainer.ask("step 1")
+    peer.on_post = lambda p: p.mix(lambda value, i: 0.25)
+    trainer.ask("step 1")  # s + (r - s) would lose a small r beside a large s
+    require(trainer.ask("values").split()[1] == "0.25", trainer.ask("values"))
 
 
 def c_takes_a_new_era(stage):

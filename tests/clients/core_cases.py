@@ -113,6 +113,24 @@ def without_steps_since_its_post_a_trainer_has_the_reply_to_the_bit(stage):
     require(peer.get(daemon.STEPS) == 5 and len(peer.posts) == 5, f"{len(peer.posts)} posts in 5 steps")
 
 
+def a_reply_that_comes_with_the_permission_precedes_the_next_step(stage):
+    peer = stage.daemon(every=1, ahead=1)
+    peer.on_post = lambda p: p.mix(lambda value, i: value * 2)
+    x = {"w": floats(1)}
+    trainer = stage.keep(starling.attach(x, stage.socket))
+    attachment = trainer._attachment
+    receive = attachment.connection.receive
+
+    def late():  # the peer replies while the trainer looks for lines, which are still on their way
+        peer.until(lambda: peer.get(daemon.REPLY) == attachment._post, "the reply")
+        return ()
+    attachment.connection.receive = late
+    x["w"][0] += 1
+    trainer.step()
+    attachment.connection.receive = receive
+    require(x["w"][0] == 3, f"{x}")
+
+
 def snapshots_count_their_steps_and_samples(stage):
     peer = stage.daemon(every=4)
     trainer = stage.keep(starling.attach({"w": floats(1)}, stage.socket, batch=16))
@@ -290,7 +308,7 @@ CASES = [
     steps_and_exchanges_of_the_same_moment_are_both_kept,
     no_step_and_no_parameter_is_lost_in_a_swarm_of_two,
     without_steps_since_its_post_a_trainer_has_the_reply_to_the_bit,
-    snapshots_count_their_steps_and_samples, a_trainer_reads_the_swarm_in_the_words, views_are_the_arena,
+    a_reply_that_comes_with_the_permission_precedes_the_next_step, snapshots_count_their_steps_and_samples, a_trainer_reads_the_swarm_in_the_words, views_are_the_arena,
     a_step_waits_and_says_why, a_wait_can_be_interrupted, the_run_ends_while_a_step_waits,
     after_the_end_of_the_run_the_trainer_has_its_last_parameters, the_last_steps_are_posted_at_the_end,
     the_end_waits_for_a_reply_and_then_posts, a_new_era_replaces_the_parameters, views_see_a_new_era,

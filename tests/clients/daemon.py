@@ -299,8 +299,8 @@ def main(arguments):
     if "--fail" in arguments:
         print("2026-01-01 00:00:00.000 info: begins")
         sys.exit("2026-01-01 00:00:00.001 error: " + arguments[arguments.index("--fail") + 1])
-    daemon = Daemon(arguments[arguments.index("--trainer") + 1])
     print("2026-01-01 00:00:00.000 info: waits for a trainer", flush=True)
+    daemon = Daemon(arguments[arguments.index("--trainer") + 1])
     with daemon.changed:
         daemon.changed.wait_for(lambda: daemon.ends and "bye" in daemon.lines)
 

@@ -182,6 +182,7 @@ def a_peer_of_its_own_is_started_restarted_and_ended(stage):
     own = trainer._daemon
     require(os.stat(own.folder).st_mode & 0o777 == 0o700, "its folder is private")
     require(own._command[1:6] == ["peer", "--trainer", own.socket, "--state", f"{own.folder}/state"], "its command")
+    require(os.getsid(own.process.pid) != os.getsid(0), "Ctrl-C reaches the trainer only")
     require("--every" in own._command and "--listen" in own._command, "its settings")
     first = own.process.pid
     os.kill(first, signal.SIGKILL)
