@@ -1,0 +1,99 @@
+"""Several processes with DistributedDataParallel as one peer: rank 0 has the connection and sends the others what
+the swarm has changed, after every eighth step."""
+import torch
+import torch.distributed as dist
+
+from .errors import Error
+from .peer import Progress
+from .torch import Hooks, hook_step
+
+EVERY = 8  # steps
+NOTHING, TAKEN, NEW_ERA, FAILED = range(4)
+
+
+class Group:
+    """What the ranks send one another. All of them call the same methods in the same order."""
+
+    def __init__(self, tensors):
+        self.tensors = tensors
+
+    def broadcast(self, flag):
+        """Sends rank 0's flag and, if there is something new, its tensors. Returns the flag."""
+        device = self.tensors.device()
+        word = torch.tensor([flag], device=device)
+        dist.broadcast(word, 0)
+        flag = int(word.item())
+        if flag in (TAKEN, NEW_ERA):
+            with torch.no_grad():
+                for slot in self.tensors.slots:
+                    whole = slot.values.data.contiguous()
+                    dist.broadcast(whole, 0)
+                    slot.values.data.copy_(whole)
+        return flag
+
+
+class Follower:
+    """A rank other than 0. It has no connection: its progress and share say nothing."""
+
+    def __init__(self, optimizer, group):
+        self._optimizer, self._group, self._steps = optimizer, group, 0
+        if group.broadcast(NOTHING) == FAILED:
+            raise Error("rank 0 found no peer; its error says why")
+        self._stop = hook_step(optimizer, self._stepped) if optimizer else lambda: None
+        self.progress, self.share, self.own_loss = Progress(0, None, 0, 0, 1.0, False), (0, 1), False
+
+    def _stepped(self, _=None):
+        self._steps += 1
+        if self._steps % EVERY == 0 and self._group.broadcast(NOTHING) == NEW_ERA:
+            self._optimizer.state.clear()
+
+    def report(self, **_):
+        pass
+
+    def close(self):
+        self._stop()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        self.close()
+        if kind is None:
+            self._group.broadcast(NOTHING)
+
+
+class Leader:
+    """Rank 0's part: `peer`, whose changes it sends."""
+
+    def __init__(self, peer, optimizer, group):
+        self._peer, self._group, self._steps, self._sent = peer, group, 0, peer.taken
+        self._flag = NOTHING
+        clear = peer.on_era
+
+        def on_era():
+            clear()
+            self._flag = NEW_ERA
+        peer.on_era = on_era
+
+    def stepped(self):
+        self._steps += 1
+        if self._steps % EVERY == 0:
+            flag = self._flag or (TAKEN if self._peer.taken != self._sent else NOTHING)
+            self._flag, self._sent = NOTHING, self._peer.taken
+            self._group.broadcast(flag)
+
+
+def gossip_of_group(model, optimizer, tensors, attach):
+    group = Group(tensors)
+    if dist.get_rank() != 0:
+        return Follower(optimizer, group)
+    try:
+        peer = attach(tensors, f"{tensors.describe()} x{dist.get_world_size()}")
+    except BaseException:
+        group.broadcast(FAILED)
+        raise
+    group.broadcast(TAKEN)
+    hooks = Hooks(peer, model, optimizer, dist.get_world_size())
+    hooks.after = Leader(peer, optimizer, group).stepped
+    peer.on_leave = lambda: group.broadcast(TAKEN)
+    return peer

@@ -1,0 +1,249 @@
+"""The trainer's side of its peer, across the peer's crashes and returns."""
+import atexit
+import collections
+import os
+import time
+
+from .attachment import OVER, REFUSED, STARTED, Attachment
+from .connection import Lost
+from .errors import Error, log
+from .region import EXCHANGES, MEMBERS, RATE_FACTOR, SHARE_INDEX, SHARE_OF, SWARM_SAMPLES
+
+RETRY, RETRY_REFUSED = 0.1, 5  # seconds between two connections
+REPLY_SECONDS, OVER_SECONDS = 1, 10  # of waits at the end
+
+Progress = collections.namedtuple("Progress", "samples epochs exchanges members rate_factor done")
+
+
+class Peer:
+    """A member of a swarm. Returns when training may begin; `tensors` then have the swarm's values.
+
+    `path`: the peer's socket; `daemon`: the Daemon that listens there, if it is our own. `head`: the lines of the
+    declaration without tensors. Raises Error if no peer accepts. Later, no method raises because of the peer: without
+    one the trainer trains on alone, and returns when it can. A context manager that closes itself."""
+
+    def __init__(self, tensors, path, head=(), mode="copy", epoch=None, batch=None, daemon=None):
+        if mode not in ("copy", "view"):
+            raise Error(f'mode must be "copy" or "view", got "{mode}"')
+        if mode == "view":
+            for slot in tensors.slots:
+                slot.check_view()
+        if not any(slot.role == "trained" for slot in tensors.slots):
+            raise Error("there is nothing to train: none of the tensors has floating-point values that are trained")
+        self.tensors = tensors
+        self.on_era = lambda: None  # the replica was replaced: the optimizer's state begins anew
+        self.on_close = []  # functions that undo hooks
+        self._path, self._head, self._view = path, list(head), mode == "view"
+        self._epoch, self._batch, self._daemon = epoch, batch or 1, daemon
+        self._attachment, self._live = None, False  # live: the attachment is started
+        self._words = self._rate = None
+        self._taken = 0
+        self.own_loss = False  # the loss is reported by the trainer's own code
+        self.on_leave = lambda: None  # after a context that ended without an exception
+        self._done = self._closed = False
+        self._next_try, self._warned = 0, None
+        self._pid = os.getpid()
+        try:
+            self._begin()
+        except BaseException:
+            self._drop()
+            if daemon:
+                daemon.stop(0)
+            raise
+        atexit.register(self.close)
+
+    # Steps
+
+    def step(self, samples=None, loss=None):
+        """After a step with this many samples. `loss`: a number, a function that returns it, or None."""
+        if os.getpid() != self._pid or self._done or self._closed:
+            return
+        try:
+            if self._live:
+                self._attachment.step(self._batch if samples is None else samples, loss)
+                if self._attachment.state == OVER:
+                    self._finished()
+            else:
+                self._return()
+        except Lost:
+            self._lost()
+
+    def exchange(self, params=None, samples=None, loss=None):
+        """After a step that made `params`: reports it, and returns the parameters to continue with. Those of NumPy,
+        PyTorch and the standard library are changed in place (in view mode: replaced); those of JAX are new arrays."""
+        if params is not None:
+            self.tensors.bind(params)
+        if loss is not None and not isinstance(loss, (int, float)):
+            value = loss
+            loss = lambda: float(value)  # noqa: E731  an array on a device is read only if it is wanted
+        self.step(samples, loss)
+        return self.params
+
+    @property
+    def params(self):
+        """The parameters that are current, in the form in which they were attached."""
+        return self.tensors.params
+
+    @property
+    def taken(self):
+        """How often the parameters were changed by the peer."""
+        return self._taken + (self._attachment.taken if self._attachment else 0)
+
+    # What is known
+
+    @property
+    def progress(self):
+        """Of the swarm: samples, epochs (None if the run has none), exchanges of this peer, members that live, the
+        learning rate's factor, and whether the run is over."""
+        words = self._words
+        samples = words.whole[SWARM_SAMPLES]
+        return Progress(samples, samples / self._epoch if self._epoch else None, words.whole[EXCHANGES],
+                        words.half[MEMBERS], words.real[RATE_FACTOR], self._done)
+
+    @property
+    def share(self):
+        """(index, of): this peer's place among those that train, to divide data among them."""
+        words = self._words
+        return words.half[SHARE_INDEX], words.half[SHARE_OF]
+
+    def report(self, accuracy=None, loss=None, learning_rate=None):
+        """Numbers for the swarm's status: accuracy from 0 to 1 on the trainer's test data, loss of the latest step."""
+        self.own_loss = self.own_loss or loss is not None
+        self._rate = self._rate if learning_rate is None else learning_rate
+        if self._live and os.getpid() == self._pid:
+            self._attachment.report(accuracy, loss, learning_rate)
+
+    # Attaching
+
+    def _begin(self):
+        while not self._connect():
+            if not self._daemon:
+                raise Error(f"no peer accepts at {self._path} ({self._why}); start one with `starling peer --trainer "
+                            f"{self._path}`")
+            if not self._daemon.running():
+                raise Error(self._daemon.last_error())
+            time.sleep(0.01)
+        attachment = self._attachment
+        try:
+            while attachment.state not in (STARTED, OVER, REFUSED):
+                attachment.connection.wait(1)
+                attachment.advance()
+            if attachment.state == STARTED:
+                self._started()
+                attachment.wait()
+        except Lost as lost:
+            daemon = self._daemon
+            ended = daemon and (daemon.stop(1) or daemon.last_error())
+            raise Error(ended or f"the peer at {self._path} ended the connection: {lost}") from None
+        if attachment.state == REFUSED:
+            raise Error(attachment.text)
+        if attachment.state == OVER:
+            if not self._live:
+                raise Error(f"the run is over: {attachment.text}")
+            self._finished()
+
+    def _connect(self):
+        try:
+            self._attachment = Attachment(self._path, self._head, self.tensors, self._view, self._new_era)
+        except OSError as error:
+            self._why = error.strerror or str(error)
+            return False
+        return True
+
+    def _new_era(self):
+        self.on_era()
+
+    def _started(self):
+        self._live, self._words = True, self._attachment.words
+        self._attachment.report(learning_rate=self._rate)
+        if self._daemon:
+            self._daemon.attached()
+
+    def _return(self):
+        """Without waiting: the next part of getting a peer again."""
+        if self._attachment is None:
+            now = time.monotonic()
+            if now < self._next_try:
+                return
+            self._next_try = now + RETRY
+            if self._daemon:
+                self._daemon.restart_if_ended()
+            if not self._connect():
+                return
+        attachment = self._attachment
+        try:
+            attachment.advance()
+        except Error as error:
+            attachment.state, attachment.text = REFUSED, str(error)
+        if attachment.state == STARTED:
+            self._started()
+            self._warned = None
+            log.warning("starling: attached to the peer again")
+            attachment.wait()
+        if attachment.state == OVER:
+            self._finished()
+        elif attachment.state == REFUSED:
+            if self._warned != attachment.text:
+                self._warned = attachment.text
+                log.warning("starling: the peer refuses this trainer, which trains on alone: %s", attachment.text)
+            self._drop()
+            self._next_try = time.monotonic() + RETRY_REFUSED
+
+    def _lost(self):
+        if self._live:
+            log.warning("starling: the peer has ended; training continues without it until it returns")
+        self._drop()
+
+    def _drop(self):
+        """Closes the connection; the last words stay readable."""
+        if self._attachment is not None:
+            self._taken += self._attachment.taken
+            self._attachment.close()
+            if self._live:
+                self._words = self._words.copy()
+        self._attachment, self._live = None, False
+
+    # The end
+
+    def _finished(self):
+        self._done = True
+        if self._attachment.text:
+            log.info("starling: %s", self._attachment.text)
+        self._drop()
+
+    def close(self):
+        """Leaves the swarm with the last steps posted, and takes the last parameters. Restores what was hooked."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        answered = self._done
+        try:
+            if self._live:
+                answered = self._leave()
+        finally:
+            for undo in self.on_close:
+                undo()
+            if self._attachment is not None:
+                self._attachment.keep_own()
+            self._drop()
+            if self._daemon:
+                self._daemon.stop(10 if answered else 0)
+
+    def _leave(self):
+        try:
+            if self._attachment.finish(REPLY_SECONDS, OVER_SECONDS):
+                self._finished()
+                return True
+            log.warning("starling: the peer did not answer `bye` within %d s", OVER_SECONDS)
+        except Lost:
+            self._lost()
+        return False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        self.close()
+        if kind is None and os.getpid() == self._pid:
+            self.on_leave()

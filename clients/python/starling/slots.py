@@ -1,0 +1,196 @@
+"""Tensors of the trainer as float32 in shared memory: a slot per tensor, a class per library.
+
+A slot copies one tensor x to and from pieces: arrays of x's shape over shared memory. For a tensor of another type
+than float32, a float32 master m and the values x' that x had when m was taken are kept: m + (x - x') is what is
+copied, so that rounding x to its type changes nothing in the arena.
+"""
+import array
+import operator
+import sys
+
+from .errors import Error
+
+KINDS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
+
+
+def product(shape):
+    floats = 1
+    for extent in shape:
+        floats *= extent
+    return floats
+
+
+class Slot:
+    """A tensor with a name. `values` is the library's object and may be replaced by another one of the same shape.
+    Derived: piece, _current, _put, _sum, _own."""
+
+    def __init__(self, name, values, kind, shape, role):
+        self.name, self.values, self.kind, self.role = name, values, kind, role
+        self.shape, self.floats = tuple(shape), product(shape)
+        self.master = self.base = None
+        if len(name.encode()) > 200 or not name or any(c.isspace() or not c.isprintable() for c in name):
+            raise Error(f"the name of tensor {name!r} must have 1 to 200 bytes without spaces")
+
+    def declaration(self):
+        shape = ",".join(map(str, self.shape)) or "-"
+        return f"tensor {self.name} {self.kind} {self.role} {shape}"
+
+    def piece(self, memory, at):
+        """The slot's floats in `memory`, from byte `at`, as an array of the library and of this shape."""
+        raise NotImplementedError
+
+    def write(self, piece):
+        """piece = x"""
+        raise NotImplementedError
+
+    def take(self, piece):
+        """x = piece"""
+        self._put(piece)
+
+    def add(self, reply, snapshot):
+        """x += reply - snapshot"""
+        self._put(self._current() + (reply - snapshot))
+
+    def view(self, piece):
+        """x becomes the piece itself."""
+        self.values = piece
+
+    def keep_own(self):
+        """x becomes a copy of itself, in memory of its own."""
+        self.values = self.values.copy()
+
+    def check_view(self):
+        if self.kind != "f32":
+            raise Error(f"{self.name} is {self.kind}: in view mode every tensor must be float32 in the memory of the "
+                        'host; use mode="copy"')
+
+
+class NumpySlot(Slot):
+    """x is a numpy.ndarray, changed in place."""
+
+    def __init__(self, name, values, role):
+        super().__init__(name, values, KINDS[values.dtype.name], values.shape, role)
+        import numpy
+        self.numpy = numpy
+
+    def piece(self, memory, at):
+        return self.numpy.frombuffer(memory, self.numpy.float32, self.floats, at).reshape(self.shape)
+
+    def write(self, piece):
+        piece[...] = self._current()
+
+    def _current(self):
+        values = self._get()
+        if self.kind == "f32":
+            return values
+        if self.master is None:
+            self.master = values.astype("float32")
+        else:
+            wide = "float64" if self.kind == "f64" else "float32"
+            self.master += (values.astype(wide) - self.base.astype(wide)).astype("float32")
+        self.base = values.copy()
+        return self.master
+
+    def _put(self, new):
+        if self.kind == "f32":
+            return self._set(new)
+        self.master = self.numpy.array(new, "float32")
+        self._set(self.master.astype(self._get().dtype))
+        self.base = self._get().copy()
+
+    def _get(self):
+        return self.values
+
+    def _set(self, new):
+        self.values[...] = new
+
+
+class JaxSlot(NumpySlot):
+    """x is a jax.Array, which cannot change: `values` is replaced, on the same device."""
+
+    def _get(self):
+        return self.numpy.asarray(self.values)
+
+    def _set(self, new):
+        import jax
+        own = self.numpy.array(new, self._get().dtype)
+        self.values = jax.device_put(own, self.values.sharding)
+
+    def check_view(self):
+        raise Error(f'{self.name} is a jax.Array, which cannot change, so it cannot be a view; use mode="copy"')
+
+
+class PlainSlot(Slot):
+    """x is an array.array or memoryview of floats or doubles, or a list of numbers; pieces are memoryviews."""
+
+    def __init__(self, name, values, role):
+        code = values.typecode if isinstance(values, array.array) else getattr(values, "format", "d")
+        super().__init__(name, values, {"f": "f32", "d": "f64"}[code], (len(values),), role)
+
+    def piece(self, memory, at):
+        return memoryview(memory)[at:at + 4 * self.floats].cast("f")
+
+    def write(self, piece):
+        piece[:] = self._current()
+
+    def _current(self):
+        """An array of float32."""
+        if self.kind == "f32":
+            return array.array("f", self.values)
+        if self.master is None:
+            self.master = array.array("f", self.values)
+        else:
+            changes = map(operator.sub, self.values, self.base)
+            self.master = array.array("f", map(operator.add, self.master, changes))
+        self.base = array.array("d", self.values)
+        return self.master
+
+    def add(self, reply, snapshot):
+        changes = map(operator.sub, reply, snapshot)
+        self._put(array.array("f", map(operator.add, self._current(), changes)))
+
+    def _put(self, new):
+        if self.kind == "f32":
+            self.values[:] = array.array("f", new)
+            return
+        self.master, self.base = array.array("f", new), array.array("d", new)
+        self.values[:] = list(new) if isinstance(self.values, list) else self.base
+
+    def keep_own(self):
+        self.values = array.array("f", self.values)
+
+
+def _instance(value, module, name):
+    """Whether value is a MODULE.NAME, without importing a library that is not in use."""
+    library = sys.modules.get(module)
+    kind = getattr(library, name, None)
+    return kind is not None and isinstance(value, kind)
+
+
+def is_jax(value):
+    return _instance(value, "jax", "Array")
+
+
+def is_numbers(value):
+    return isinstance(value, list) and bool(value) and all(isinstance(x, (int, float)) for x in value)
+
+
+def make_slot(name, value, role):
+    """The slot of a leaf of the trainer's parameters, or None if it stays local: integers, and what has no elements.
+    Raises Error if it is no array."""
+    if _instance(value, "torch", "Tensor"):
+        from .torch import TorchSlot, kind_of
+        return TorchSlot(name, value, role) if kind_of(name, value) and value.numel() else None
+    if _instance(value, "numpy", "ndarray") or is_jax(value):
+        if value.dtype.name not in KINDS or value.size == 0:
+            return _local(name, value.dtype.kind)
+        return (JaxSlot if is_jax(value) else NumpySlot)(name, value, role)
+    if isinstance(value, (array.array, memoryview)) or is_numbers(value):
+        code = getattr(value, "typecode", getattr(value, "format", "d"))
+        return PlainSlot(name, value, role) if code in "fd" and len(value) else None
+    raise Error(f"{name} is of type {type(value).__name__}, not an array of numbers")
+
+
+def _local(name, kind):
+    if kind == "c":
+        raise Error(f"{name} has complex numbers; a swarm averages real ones")

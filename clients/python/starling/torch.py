@@ -1,0 +1,283 @@
+"""Peers that train a torch.nn.Module: tensors by their names in the module, and hooks so that the loop is unchanged."""
+import types
+
+import torch
+
+from .errors import Error
+from .slots import KINDS, Slot
+from .tree import Tensors
+
+BLOCK = 30000  # floats: less than PyTorch divides among threads, which would disturb those of the trainer
+
+
+def kind_of(name, tensor):
+    """The type in a declaration, or None if the tensor stays local. Raises Error for types that no swarm averages."""
+    if type(tensor).__name__ == "DTensor" or type(tensor.data).__name__ == "DTensor":
+        raise Error(f"{name} is sharded over processes (FSDP or DTensor); a peer needs whole parameters: use DDP, or "
+                    "one process per peer")
+    if tensor.is_complex():
+        raise Error(f"{name} has complex numbers; a swarm averages real ones")
+    if tensor.is_floating_point():
+        kind = KINDS.get(str(tensor.dtype).rpartition(".")[2])
+        if kind is None:
+            raise Error(f"{name} has type {tensor.dtype}; a swarm averages float32, float64, float16 and bfloat16")
+        return kind
+    return None
+
+
+def blocks(*tensors):
+    """The same parts of tensors of one shape: what fits a processor's cache, for those in the memory of the host."""
+    if all(tensor.is_contiguous() for tensor in tensors) and tensors[0].device.type == "cpu":
+        return zip(*(tensor.view(-1).split(BLOCK) for tensor in tensors))
+    return [tensors]
+
+
+class TorchSlot(Slot):
+    """x is a tensor on any device, changed in place."""
+
+    def __init__(self, name, values, role):
+        super().__init__(name, values, kind_of(name, values), values.shape, role)
+
+    def piece(self, memory, at):
+        return torch.frombuffer(memory, dtype=torch.float32, count=self.floats, offset=at).view(self.shape)
+
+    def write(self, piece):
+        with torch.no_grad():
+            piece.copy_(self._current())
+
+    def take(self, piece):
+        with torch.no_grad():
+            self._put(piece)
+
+    def add(self, reply, snapshot):
+        with torch.no_grad():
+            for x, r, s in blocks(self._current(), reply, snapshot):
+                x.add_((r - s).to(x.device))
+            self._round()
+
+    def _current(self):
+        x = self.values.data
+        if self.kind == "f32":
+            return x
+        if self.master is None or self.master.device != x.device:
+            self.master = x.to(torch.float32, copy=True)
+            self.base = x.clone()
+        wide = torch.float64 if self.kind == "f64" else torch.float32
+        for m, new, old in blocks(self.master, x, self.base):
+            m.add_(new.to(wide) - old.to(wide))
+            old.copy_(new)
+        return self.master
+
+    def _put(self, new):
+        self._current().copy_(new)
+        self._round()
+
+    def _round(self):
+        """x = m, and x' = x."""
+        if self.kind != "f32":
+            x = self.values.data
+            x.copy_(self.master)
+            self.base.copy_(x)
+
+    def view(self, piece):
+        self.values.data = piece
+
+    def keep_own(self):
+        self.values.data = self.values.data.clone()
+
+    def check_view(self):
+        if self.kind != "f32" or self.values.device.type != "cpu":
+            raise Error(f"{self.name} is {self.kind} on {self.values.device}: in view mode every tensor must be "
+                        'float32 in the memory of the host; use mode="copy"')
+
+
+def unwrap(model):
+    """The module whose tensors have the names that every peer uses: without DataParallel, DDP and torch.compile."""
+    while True:
+        inner = getattr(model, "_orig_mod", None)
+        if inner is None and type(model).__name__ in ("DistributedDataParallel", "DataParallel"):
+            inner = model.module
+        if inner is None:
+            return model
+        model = inner
+
+
+class ModelTensors(Tensors):
+    """Parameters (trained, or frozen without requires_grad) and the persistent buffers of floating-point numbers
+    (running). Local stay integers, buffers that are not saved, and buffers with infinite values, such as masks."""
+
+    def __init__(self, model):
+        self.model = model = unwrap(model)
+        for module in model.modules():
+            if type(module).__name__ == "FullyShardedDataParallel":
+                raise Error("the model is wrapped by FSDP, which shards its parameters; a peer needs whole ones: use "
+                            "DDP, or one process per peer")
+        slots, tied, seen = [], [], {}
+        for name, tensor, role in (*self._parameters(), *self._buffers()):
+            if id(tensor) in seen:
+                tied.append((name, seen[id(tensor)]))
+            elif kind_of(name, tensor) and tensor.numel() > 0:
+                seen[id(tensor)] = name
+                slots.append(TorchSlot(name, tensor, role))
+        super().__init__(slots, tied)
+
+    def _members(self, table):
+        for prefix, module in self.model.named_modules(remove_duplicate=False):
+            for key, tensor in getattr(module, table).items():
+                if tensor is not None:
+                    yield module, key, f"{prefix}.{key}" if prefix else key, tensor
+
+    def _parameters(self):
+        for _, _, name, tensor in self._members("_parameters"):
+            yield name, tensor, "trained" if tensor.requires_grad else "frozen"
+
+    def _buffers(self):
+        for module, key, name, tensor in self._members("_buffers"):
+            if key not in module._non_persistent_buffers_set and tensor.is_floating_point():
+                if bool(torch.isfinite(tensor).all()):
+                    yield name, tensor, "running"
+
+    def device(self):
+        return self.slots[0].values.device if self.slots else torch.device("cpu")
+
+    def describe(self):
+        device = self.device()
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+        return f"torch {torch.__version__} {name}"
+
+
+class Losses:
+    """Which scalar's backward() was called last: torch.Tensor.backward is wrapped while anyone listens."""
+
+    listeners = []
+    originals = []
+
+    @classmethod
+    def listen(cls, listener):
+        """Calls listener(loss) at each backward() of a scalar; returns a function that ends this."""
+        if not cls.listeners:
+            cls._wrap()
+        cls.listeners.append(listener)
+
+        def stop():
+            cls.listeners.remove(listener)
+            if not cls.listeners:
+                while cls.originals:
+                    owner, name, original = cls.originals.pop()
+                    setattr(owner, name, original)
+        return stop
+
+    @classmethod
+    def _wrap(cls):
+        backward, scaler = torch.Tensor.backward, _grad_scaler()
+
+        def backward_and_tell(tensor, *args, **kwargs):
+            if tensor.numel() == 1:
+                loss = getattr(tensor, "_starling_unscaled", tensor).detach()
+                for listener in cls.listeners:
+                    listener(loss)
+            return backward(tensor, *args, **kwargs)
+        cls._replace(torch.Tensor, "backward", backward_and_tell)
+        if scaler:
+            scale = scaler.scale
+
+            def scale_and_note(self, outputs):
+                scaled = scale(self, outputs)
+                if isinstance(outputs, torch.Tensor):
+                    scaled._starling_unscaled = outputs
+                return scaled
+            cls._replace(scaler, "scale", scale_and_note)
+
+    @classmethod
+    def _replace(cls, owner, name, function):
+        cls.originals.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, function)
+
+
+def _grad_scaler():
+    """The class that multiplies losses before backward()."""
+    return getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
+
+
+class Hooks:
+    """Calls peer.step after each optimizer step, with the samples of the forward passes since the last one and the
+    loss of the last backward(). `weight`: processes that make each step together (DDP)."""
+
+    def __init__(self, peer, model, optimizer, weight=1):
+        self.peer, self.optimizer, self.weight = peer, optimizer, weight
+        self.samples, self.loss, self.rate = 0, None, None
+        self.after = None  # called after each step
+        peer.on_era = optimizer.state.clear if optimizer else lambda: None
+        peer.on_close += [self._hook_forward(model), Losses.listen(self._backward)]
+        if optimizer:
+            peer.on_close.append(hook_step(optimizer, self._stepped))
+
+    def _hook_forward(self, model):
+        try:
+            return model.register_forward_pre_hook(self._forward, with_kwargs=True).remove
+        except TypeError:  # before PyTorch 2
+            return model.register_forward_pre_hook(self._forward).remove
+
+    def _forward(self, module, args, kwargs=None):
+        if module.training and torch.is_grad_enabled():
+            for value in (*args, *(kwargs or {}).values()):
+                if isinstance(value, torch.Tensor):
+                    self.samples += value.shape[0] * self.weight if value.dim() else self.weight
+                    return
+
+    def _backward(self, loss):
+        self.loss = loss
+
+    def _stepped(self, result=None):
+        loss, samples = self.loss, self.samples
+        if isinstance(result, (float, torch.Tensor)):  # a closure's
+            loss = result
+        self.samples = 0
+        if isinstance(loss, torch.Tensor):
+            loss = loss.item if loss.device.type != "cpu" else loss.item()
+        rate = self.optimizer.param_groups[0]["lr"]
+        if rate is not self.rate:
+            self.rate = rate
+            self.peer.report(learning_rate=float(rate))
+        self.peer.step(samples or None, None if self.peer.own_loss else loss)
+        if self.after:
+            self.after()
+
+
+def hook_step(optimizer, stepped):
+    """Calls stepped(result) after each optimizer.step(); result: None, or what step() returned. Returns a function
+    that ends this."""
+    if hasattr(optimizer, "register_step_post_hook"):
+        return optimizer.register_step_post_hook(lambda *_: stepped()).remove
+    step = optimizer.step
+    active = [True]
+
+    def step_and_tell(self, *args, **kwargs):
+        result = step(*args, **kwargs)
+        if active:
+            stepped(result)
+        return result
+    step_and_tell.__dict__.update(getattr(step, "__dict__", {}))  # marks of learning-rate schedulers
+    own = "step" in vars(optimizer)
+    optimizer.step = wrapped = types.MethodType(step_and_tell, optimizer)
+
+    def stop():
+        active.clear()
+        if vars(optimizer).get("step") == wrapped:  # else a scheduler has wrapped it, too
+            if own:
+                optimizer.step = step
+            else:
+                del optimizer.step
+    return stop
+
+
+def gossip(model, optimizer, attach):
+    """A peer that trains `model`; attach(tensors, device) makes it. Several processes with DDP are one peer."""
+    tensors = ModelTensors(model)
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        if torch.distributed.get_world_size() > 1:
+            from .ddp import gossip_of_group
+            return gossip_of_group(model, optimizer, tensors, attach)
+    peer = attach(tensors, tensors.describe())
+    Hooks(peer, model, optimizer)
+    return peer

@@ -1,0 +1,91 @@
+"""The trainer's parameters as a tree of arrays: dictionaries, lists and tuples, whose keys make the names."""
+from collections.abc import Mapping
+
+from .slots import is_jax, is_numbers, make_slot
+
+
+class Tensors:
+    """The tensors of a trainer. `tied` are pairs (other name, name). Derived classes keep the slots' values current."""
+
+    def __init__(self, slots, tied=()):
+        # Trained tensors precede the others in the arena; their order is otherwise the trainer's.
+        self.slots, self.tied = slots, list(tied)
+        self.params = None
+
+    def declaration(self):
+        return [slot.declaration() for slot in self.slots] + [f"tied {other} {name}" for other, name in self.tied]
+
+    def refresh(self):
+        """Before values are read or written."""
+
+    def store(self):
+        """After values were written."""
+
+
+class Tree(Tensors):
+    """Parameters in nested dictionaries, lists and tuples, or one array. `roles`: of names that are not trained,
+    for example {"mean": "running"}."""
+
+    def __init__(self, params, roles=None):
+        self.params = params
+        self._sorts = any(is_jax(leaf) for _, leaf in self._leaves())  # as jax orders dictionaries
+        roles = dict(roles or {})
+        slots, tied, seen = [], [], {}
+        for name, leaf in self._leaves():
+            slot = make_slot(name, leaf, roles.get(name, "trained"))
+            if slot and id(leaf) in seen and not is_jax(leaf):
+                tied.append((name, seen[id(leaf)]))
+            elif slot:
+                seen[id(leaf)] = name
+                slots.append(slot)
+        super().__init__(slots, tied)
+        self.params = params
+        self._by_name = {slot.name: slot for slot in slots}
+        self._by_name.update((other, self._by_name[name]) for other, name in tied)
+
+    def bind(self, params):
+        """The arrays that the trainer has now."""
+        self.params = params
+
+    def refresh(self):
+        # A tree may keep its identity and have other arrays: `params["w"] = params["w"] - step`.
+        for name, leaf in self._leaves():
+            slot = self._by_name.get(name)
+            if slot is not None:
+                if getattr(leaf, "shape", slot.shape) != slot.shape:
+                    raise ValueError(f"the shape of {name} was {slot.shape} and is {leaf.shape}")
+                slot.values = leaf
+
+    def store(self):
+        self.params = self._rebuild(self.params, "")
+
+    def _leaves(self):
+        return list(self._walk(self.params, ""))
+
+    def _walk(self, node, name):
+        if isinstance(node, Mapping):
+            keys = sorted(node) if getattr(self, "_sorts", False) else node
+            for key in keys:
+                yield from self._walk(node[key], _join(name, key))
+        elif isinstance(node, (list, tuple)) and not is_numbers(node):
+            for index, child in enumerate(node):
+                yield from self._walk(child, _join(name, index))
+        elif node is not None:
+            yield name or "parameters", node
+
+    def _rebuild(self, node, name):
+        """The same tree with the slots' values; nodes that have not changed are the same objects."""
+        if isinstance(node, Mapping):
+            new = {key: self._rebuild(child, _join(name, key)) for key, child in node.items()}
+            return node if all(new[key] is node[key] for key in new) else type(node)(new)
+        if isinstance(node, (list, tuple)) and not is_numbers(node):
+            new = [self._rebuild(child, _join(name, index)) for index, child in enumerate(node)]
+            if all(a is b for a, b in zip(new, node)):
+                return node
+            return type(node)(*new) if hasattr(node, "_fields") else type(node)(new)
+        slot = self._by_name.get(name or "parameters")
+        return node if slot is None else slot.values
+
+
+def _join(name, key):
+    return f"{name}.{key}" if name else str(key)
