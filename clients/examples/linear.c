@@ -1,73 +1,99 @@
-// A linear model y = w x + b, trained as a peer of a swarm on data that the program makes.
+// Softmax regression on a table, the network of `starling peer --model softmax --data FILE.csv`, in a swarm
+// with such peers or without. FILE.csv has a line of names, then numbers, the last of which is the class.
 //
 //     cc -O2 -I clients/c clients/examples/linear.c -o linear -lm
-//     starling peer --trainer /tmp/trainer --listen 127.0.0.1:7100 --epochs 20 &
-//     ./linear /tmp/trainer
+//     starling peer --trainer /tmp/trainer --join 127.0.0.1:7100 --listen 127.0.0.1:0 &
+//     ./linear /tmp/trainer table.csv
 #define STARLING_CLIENT_IMPLEMENTATION
 #include "starling_client.h"
 
-enum { kInputs = 8, kBatch = 32, kEpoch = 2000 };
+#include <math.h>
 
-static double uniform(uint64_t* state) {  // from -1 to 1; splitmix64
-  uint64_t z = *state += 0x9E3779B97F4A7C15;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-  return (double)(z >> 11) / 4503599627370496.0 - 1;
-}
+enum { kInputs = 8, kClasses = 4, kBatch = 32, kRows = 100000 };
 
-// A sample of the line that is to be learned: weights 1, 2, 3, ... and bias -1, with a little noise.
-static float sample(uint64_t* state, float x[kInputs]) {
-  double y = -1 + 0.01 * uniform(state);
+static float x[kRows][kInputs];
+static int label[kRows], rows;
+
+// Reads the table, and scales each column to mean 0 and deviation 1.
+static int read_table(const char* path) {
+  char line[4096];
+  FILE* const file = fopen(path, "r");
+  if (!file || !fgets(line, sizeof line, file)) return 0;
+  for (; rows < kRows && fgets(line, sizeof line, file); ++rows) {
+    char* at = line;
+    for (int i = 0; i < kInputs; ++i, ++at) x[rows][i] = strtof(at, &at);
+    label[rows] = (int)strtol(at, NULL, 10);
+    if (label[rows] < 0 || label[rows] >= kClasses) break;
+  }
+  fclose(file);
   for (int i = 0; i < kInputs; ++i) {
-    x[i] = (float)uniform(state);
-    y += (i + 1) * x[i];
+    double mean = 0, square = 0;
+    for (int k = 0; k < rows; ++k) mean += (double)x[k][i] / rows, square += (double)x[k][i] * x[k][i] / rows;
+    for (int k = 0; k < rows; ++k) x[k][i] = (float)((x[k][i] - mean) / sqrt(square - mean * mean));
   }
-  return (float)y;
+  return rows;
 }
 
-// One step of stochastic gradient descent on the mean squared error, which it returns.
-static double make_step(uint64_t* state, float* w, float* b, float rate) {
-  float gradient[kInputs + 1] = {0}, x[kInputs];
-  double loss = 0;
-  for (int k = 0; k < kBatch; ++k) {
-    float error = -sample(state, x) + *b;
-    for (int i = 0; i < kInputs; ++i) error += w[i] * x[i];
-    for (int i = 0; i < kInputs; ++i) gradient[i] += 2 * error * x[i] / kBatch;
-    gradient[kInputs] += 2 * error / kBatch;
-    loss += (double)error * error / kBatch;
+// The probability of each class for row k; returns the most probable one.
+static int predict(const float* w, const float* b, int k, float p[kClasses]) {
+  float sum = 0;
+  int best = 0;
+  for (int c = 0; c < kClasses; ++c) {
+    p[c] = b[c];
+    for (int i = 0; i < kInputs; ++i) p[c] += w[c * kInputs + i] * x[k][i];
+    if (p[c] > p[best]) best = c;
   }
-  for (int i = 0; i < kInputs; ++i) w[i] -= rate * gradient[i];
-  *b -= rate * gradient[kInputs];
+  for (int c = 0; c < kClasses; ++c) sum += p[c] = expf(p[c]);
+  for (int c = 0; c < kClasses; ++c) p[c] /= sum;
+  return best;
+}
+
+// One step of stochastic gradient descent; returns the batch's mean cross-entropy.
+static double make_step(float* w, float* b, float rate) {
+  float gradient[kClasses][kInputs + 1] = {{0}}, p[kClasses];
+  double loss = 0;
+  for (int n = 0; n < kBatch; ++n) {
+    const int k = rand() % rows;
+    predict(w, b, k, p);
+    loss -= log(p[label[k]] + 1e-12) / kBatch;
+    p[label[k]] -= 1;
+    for (int c = 0; c < kClasses; ++c) {
+      for (int i = 0; i < kInputs; ++i) gradient[c][i] += p[c] * x[k][i] / kBatch;
+      gradient[c][kInputs] += p[c] / kBatch;
+    }
+  }
+  for (int c = 0; c < kClasses; ++c) {
+    for (int i = 0; i < kInputs; ++i) w[c * kInputs + i] -= rate * gradient[c][i];
+    b[c] -= rate * gradient[c][kInputs];
+  }
   return loss;
 }
 
 int main(int argc, char** argv) {
-  float w[kInputs] = {0}, b = 0;
-  starling_tensor tensors[] = {{"weight", STARLING_TRAINED, {kInputs}, 1, w},
-                               {"bias", STARLING_TRAINED, {0}, 0, &b}};
+  static float w[kClasses * kInputs], b[kClasses];
+  starling_tensor tensors[] = {{"fc1.weight", STARLING_TRAINED, {kClasses, kInputs}, 2, w},
+                               {"fc1.bias", STARLING_TRAINED, {kClasses}, 1, b}};
   starling_spec spec = STARLING_SPEC;
-  spec.model = "linear", spec.data = "line", spec.device = "C", spec.epoch = kEpoch, spec.batch = kBatch;
+  if (argc < 3) return fprintf(stderr, "usage: linear SOCKET FILE.csv [STEPS] [copy|view]\n"), 2;
+  if (!read_table(argv[2])) return fprintf(stderr, "linear: no rows in %s\n", argv[2]), 2;
+  spec.model = "softmax", spec.data = "table", spec.epoch = (uint64_t)rows, spec.batch = kBatch;
+  spec.mode = argc > 4 && strcmp(argv[4], "view") == 0 ? STARLING_VIEW : STARLING_COPY;
   spec.tensors = tensors, spec.count = 2;
-  spec.mode = argc > 3 && strcmp(argv[3], "view") == 0 ? STARLING_VIEW : STARLING_COPY;
-  if (argc < 2) return fprintf(stderr, "usage: linear SOCKET [STEPS] [copy|view]\n"), 2;
-  const long steps = argc > 2 ? atol(argv[2]) : 2000;
   starling_client* client;
   if (starling_attach(argv[1], &spec, &client) != 0) {
     fprintf(stderr, "linear: %s\n", starling_last_error(client));
-    starling_detach(client);
-    return 1;
+    return starling_detach(client), 1;
   }
-  uint64_t state = (uint64_t)getpid();  // each peer draws samples of its own
-  double loss = 0;
+  srand((unsigned)getpid());  // each peer draws batches of its own
+  const long steps = argc > 3 ? atol(argv[3]) : 1000000;
+  double loss = 0, right = 0;
+  float p[kClasses];
   for (long i = 0; i < steps; ++i) {
-    loss = make_step(&state, tensors[0].data, tensors[1].data, 0.1f);
-    if (!starling_step(client, kBatch, loss)) break;
+    loss = make_step(tensors[0].data, tensors[1].data, 0.05f);
+    if (!starling_step(client, kBatch, loss)) break;  // the run is over
   }
-  starling_state progress = {sizeof progress, 0, 0, 0, 0, 0, 0, 0, 0};
-  starling_progress(client, &progress);
   starling_detach(client);
-  printf("loss %.6f, %llu exchanges, weights", loss, (unsigned long long)progress.exchanges);
-  for (int i = 0; i < kInputs; ++i) printf(" %.3f", w[i]);
-  printf(", bias %.3f\n", b);
+  for (int k = 0; k < rows; ++k) right += predict(w, b, k, p) == label[k];
+  printf("loss %.4f, accuracy %.4f\n", loss, right / rows);
   return 0;
 }

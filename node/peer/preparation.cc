@@ -68,7 +68,8 @@ Preparation::Built Preparation::make(Result<datasets::DataPair> data, const Plan
 Status Preparation::check_epoch(std::uint64_t samples) const {
   const training::Experiment& experiment = parts_.experiment;
   if (samples > 0 || (!experiment.end.epochs && experiment.schedule.name == "constant")) return Done{};
-  return Error{"the run counts epochs, and neither the trainer nor the swarm says how many samples are in one"};
+  return Error{
+      "the run counts epochs, and neither the trainer nor the swarm says how many samples are in one"};
 }
 
 // What the trainer has declared, as a run.

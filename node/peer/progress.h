@@ -32,8 +32,8 @@ class RunProgress {
   // was.
   std::optional<double> seconds_left(const training::EndSettings& end, std::uint64_t epoch_samples,
                                      const Now& now) const;
-  // "12.3 of 40 epochs, about 4 min left"; "12.3 epochs" without such an end; "7000 samples" if it is not known
-  // how many are in an epoch (0).
+  // "12.3 of 40 epochs, about 4 min left"; "12.3 epochs" without such an end; "7000 samples" if it is not
+  // known how many are in an epoch (0).
   std::string text(const training::EndSettings& end, std::uint64_t epoch_samples, const Now& now) const;
 
  private:

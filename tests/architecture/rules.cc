@@ -21,6 +21,7 @@ using Row = std::pair<std::string, std::string>;  // a room and its cell of the 
 // cells.
 const std::vector<Row>& program_rows() {
   static const std::vector<Row> kRows = {
+      {"clients", ""},
       {"base", ""},
       {"rules", "base"},
       {"wire", "rules, base"},
@@ -244,6 +245,7 @@ std::vector<std::string> check_includes(const Source& source) {
     return found;
   }
   for (const auto& include : own_includes(source)) {
+    if (include.name == "starling_client.h") continue;  // included as by its users, from its own folder
     const std::string to = room_of(include.name);
     if (!rooms().contains(to)) {
       found.push_back(sentence(source, include.line, "\"" + include.name + "\" does not begin with a room"));

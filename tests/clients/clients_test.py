@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The clients of trainers against a stand-in for the peer (daemon.py): clients_test.py PROGRAM [CASE...]
 
 PROGRAM is build/release/starling. CASE: words; only cases whose names contain one of them run. Cases for libraries or

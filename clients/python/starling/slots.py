@@ -121,11 +121,19 @@ class JaxSlot(NumpySlot):
 
 
 class PlainSlot(Slot):
-    """x is an array.array or memoryview of floats or doubles, or a list of numbers; pieces are memoryviews."""
+    """x is an array.array or memoryview (of any shape) of floats or doubles, or a list of numbers; pieces are
+    memoryviews."""
 
     def __init__(self, name, values, role):
         code = values.typecode if isinstance(values, array.array) else getattr(values, "format", "d")
-        super().__init__(name, values, {"f": "f32", "d": "f64"}[code], (len(values),), role)
+        super().__init__(name, values, {"f": "f32", "d": "f64"}[code], getattr(values, "shape", (len(values),)), role)
+
+    def _flat(self):
+        values = self.values
+        return values if len(self.shape) == 1 else values.cast("B").cast(values.format)
+
+    def _shaped(self, flat):
+        return flat if len(self.shape) == 1 else memoryview(flat).cast("B").cast("f", self.shape)
 
     def piece(self, memory, at):
         return memoryview(memory)[at:at + 4 * self.floats].cast("f")
@@ -135,14 +143,15 @@ class PlainSlot(Slot):
 
     def _current(self):
         """An array of float32."""
+        values = self._flat()
         if self.kind == "f32":
-            return array.array("f", self.values)
+            return array.array("f", values)
         if self.master is None:
-            self.master = array.array("f", self.values)
+            self.master = array.array("f", values)
         else:
-            changes = map(operator.sub, self.values, self.base)
+            changes = map(operator.sub, values, self.base)
             self.master = array.array("f", map(operator.add, self.master, changes))
-        self.base = array.array("d", self.values)
+        self.base = array.array("d", values)
         return self.master
 
     def add(self, reply, snapshot):
@@ -151,13 +160,16 @@ class PlainSlot(Slot):
 
     def _put(self, new):
         if self.kind == "f32":
-            self.values[:] = array.array("f", new)
+            self._flat()[:] = array.array("f", new)
             return
         self.master, self.base = array.array("f", new), array.array("d", new)
-        self.values[:] = list(new) if isinstance(self.values, list) else self.base
+        self._flat()[:] = list(new) if isinstance(self.values, list) else self.base
+
+    def view(self, piece):
+        self.values = self._shaped(piece)
 
     def keep_own(self):
-        self.values = array.array("f", self.values)
+        self.values = self._shaped(array.array("f", self._flat()))
 
 
 def _instance(value, module, name):
@@ -187,7 +199,7 @@ def make_slot(name, value, role):
         return (JaxSlot if is_jax(value) else NumpySlot)(name, value, role)
     if isinstance(value, (array.array, memoryview)) or is_numbers(value):
         code = getattr(value, "typecode", getattr(value, "format", "d"))
-        return PlainSlot(name, value, role) if code in "fd" and len(value) else None
+        return PlainSlot(name, value, role) if code in "fd" and all(getattr(value, "shape", (len(value),))) else None
     raise Error(f"{name} is of type {type(value).__name__}, not an array of numbers")
 
 

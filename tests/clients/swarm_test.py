@@ -1,0 +1,359 @@
+#!/usr/bin/python3
+"""Swarms of real peers with trainers: swarm_test.py PROGRAM [--kills N] [CASE...]
+
+PROGRAM is build/release/starling. CASE: words; only cases whose names contain one of them run. --kills: instants at
+which a trainer or its peer is killed (default 40). The last line is "N passed, N failed".
+"""
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True  # leave no files in the source tree
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import suite  # noqa: E402
+from suite import require  # noqa: E402
+from table import table  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENTS = os.path.join(suite.SOURCE, "clients")
+EXAMPLES = os.path.join(CLIENTS, "examples")
+PATIENCE = 30  # seconds, for what normally takes less than one
+RETURN_LIMIT = 2  # seconds, from a kill until the peer trains again
+STALL_LIMIT = 2  # seconds, between two steps of a member that nobody touches
+sys.path.insert(0, os.path.join(CLIENTS, "python"))
+
+
+def wait_for(condition, what, seconds=PATIENCE):
+    """Returns the condition's value once it is true."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+class Process:
+    def __init__(self, words, log, **environment):
+        self.log = log
+        with open(log, "wb") as file:
+            self.process = subprocess.Popen(words, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                            env={**os.environ, **environment})
+
+    def text(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def running(self):
+        return self.process.poll() is None
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def end(self, seconds=PATIENCE):
+        if self.running():
+            self.process.terminate()
+        return self.process.wait(seconds)
+
+
+class Peer(Process):
+    """`starling peer` with these flags; `join` is another Peer."""
+
+    def __init__(self, scene, name, *flags, join=None, trainer=True):
+        self.socket = os.path.join(scene.folder, name + ".socket")
+        self.words = [scene.program, "peer", "--name", name, "--http", "127.0.0.1:0", "--export", "none", *flags]
+        if trainer:
+            self.words += ["--trainer", self.socket]
+        if join:
+            self.words += ["--join", join.address]
+        super().__init__([*self.words, "--listen", "127.0.0.1:0"], os.path.join(scene.folder, name + ".log"))
+        self.http = wait_for(lambda: re.search(r"HTTP at (\S+)", self.text()), f"{name} serves HTTP").group(1)
+
+    @property
+    def address(self):
+        found = wait_for(lambda: re.search(r"listens at (\S+),", self.text()), "the peer listens: " + self.text())
+        return found.group(1)
+
+    def ask(self, path):
+        """The answer as JSON; None if there is none."""
+        host, _, port = self.http.rpartition(":")
+        try:
+            connection = http.client.HTTPConnection(host, int(port), timeout=5)
+            connection.request("GET", "/api/v1/" + path)
+            answer = connection.getresponse()
+            return json.loads(answer.read()) if answer.status == 200 else None
+        except (OSError, http.client.HTTPException):
+            return None
+
+    def member(self, name):
+        """The row of the live member with this name; None if there is none."""
+        for row in (self.ask("members") or {}).get("members", []):
+            if row["name"] == name and row["condition"] not in ("left", "failed"):
+                return row
+        return None
+
+
+class Scene:
+    """The folder and the processes of one case."""
+
+    def __init__(self, program, folder):
+        self.program, self.folder, self.processes = program, folder, []
+        os.makedirs(folder)
+
+    def peer(self, *arguments, **more):
+        return self.add(Peer(self, *arguments, **more))
+
+    def run(self, name, *words, **environment):
+        words = [str(word) for word in words]
+        return self.add(Process(words, os.path.join(self.folder, name + ".log"), OMP_NUM_THREADS="1", **environment,
+                                PYTHONPATH=os.path.join(CLIENTS, "python"), PYTHONDONTWRITEBYTECODE="1"))
+
+    def add(self, process):
+        self.processes.append(process)
+        return process
+
+    def compiled(self, source):
+        path = os.path.join(self.folder, os.path.basename(source)[:-2])
+        subprocess.run(["gcc", "-std=c11", "-O2", "-I", os.path.join(CLIENTS, "c"), source, "-o", path,
+                        "-lm"], check=True)
+        return path
+
+    def close(self):
+        for process in reversed(self.processes):
+            if process.running():
+                process.kill()
+
+
+def commit():
+    """Fresh seeds with each commit."""
+    return subprocess.run(["git", "-C", suite.SOURCE, "rev-parse", "HEAD"], text=True, capture_output=True).stdout
+
+
+class Swarms(suite.Suite):
+    def __init__(self, program, folder):
+        super().__init__(folder)
+        words = sys.argv[2:]
+        self.kills = int(words.pop(words.index("--kills") + 1)) if "--kills" in words else 40
+        self.program, self.only = program, [word for word in words if word != "--kills"]
+
+    def run(self):
+        for work in (self.linear_models_in_c_and_python_train_with_engine_peers, self.sums_are_conserved,
+                     self.a_trainer_whose_values_are_not_finite_harms_only_itself, self.kills_harm_only_what_is_killed,
+                     self.a_trainer_that_began_the_run_survives_its_peer, self.pytorch_trains_with_engine_peers):
+            name = work.__name__.replace("_", " ")
+            if not self.only or any(words in name for words in self.only):
+                self.case(name, lambda work=work, name=name: self.staged(work, name))
+
+    def staged(self, work, name):
+        scene = Scene(self.program, os.path.join(self.folder, name.replace(" ", "-")[:40]))
+        try:
+            work(scene)
+        except BaseException:
+            for process in scene.processes:
+                print(f"--- {process.log}\n" + "\n".join(process.text().splitlines()[-12:]))
+            raise
+        finally:
+            scene.close()
+
+    def linear_models_in_c_and_python_train_with_engine_peers(self, scene):
+        data = table(os.path.join(scene.folder, "table.csv"))
+        first = scene.peer("engine", "--model", "softmax", "--data", data, "--seconds", "6", "--pace", "2ms",
+                           "--learning-rate", "0.05", trainer=False)
+        joiners = [scene.peer(name, join=first) for name in ("c", "python")]
+        trainers = [scene.run("c-trainer", scene.compiled(f"{EXAMPLES}/linear.c"), joiners[0].socket, data),
+                    scene.run("python-trainer", sys.executable, f"{EXAMPLES}/linear_stdlib.py", joiners[1].socket, data)]
+        for process in trainers + joiners + [first]:
+            require(process.process.wait(60) == 0, process.text())
+        for process in trainers:
+            accuracy = float(re.search(r"accuracy ([\d.]+)", process.text()).group(1))
+            require(accuracy > 0.9, process.text())
+        require(float(re.search(r"accuracy ([\d.]+) %", first.text()).group(1)) > 90, first.text())
+        for peer in joiners:
+            exchanges = re.findall(r"(\d+) exchanges begun", peer.text())
+            print(f"   {os.path.basename(peer.log)}: {exchanges[-1] if exchanges else '?'} exchanges begun")
+
+    def sums_are_conserved(self, scene):
+        """Learning rate 0, four clients that begin with values of their own, 1,000 exchanges."""
+        import array
+        import starling
+        for mode in "copy", "view":
+            peers = [scene.peer(f"{mode}0", "--every", "1 steps")]
+            clients, total = [], 0.0
+            for i in range(4):
+                if i:
+                    peers.append(scene.peer(f"{mode}{i}", join=peers[0]))
+                params = {"w": array.array("f", [0.0]) * 10000}
+                clients.append(starling.attach(params, socket=peers[i].socket, mode=mode, model_name="sum"))
+            wait_for(lambda: len((peers[0].ask("members") or {"members": []})["members"]) == 4, "four members")
+            chance = random.Random(mode)
+            for client in clients:  # a step by which the four differ
+                w = client.params["w"]
+                for k in range(len(w)):
+                    step = chance.uniform(0.5, 1.5)
+                    before, w[k] = w[k], w[k] + step
+                    total += w[k] - before
+            counts = [0] * 4
+            while min(counts) < 250:
+                for i, client in enumerate(clients):
+                    client.exchange(samples=1)
+                    counts[i] = client.progress.exchanges
+            threads = [threading.Thread(target=client.close) for client in clients]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(PATIENCE)
+            found = sum(sum(client.params["w"]) for client in clients)
+            print(f"   {mode}: {sum(counts)} exchanges, the sum changes by {abs(found / total - 1):.1e} of itself")
+            require(abs(found / total - 1) < 1e-6, f"{mode}: {found} instead of {total}")
+
+    def a_trainer_whose_values_are_not_finite_harms_only_itself(self, scene):
+        import array
+        import starling
+        runner = scene.compiled(f"{HERE}/runner.c")
+        first = scene.peer("first", "--every", "20ms")
+        bystander = scene.run("bystander", runner, first.socket, "copy")
+        second = scene.peer("second", join=first)
+        params = {"w": array.array("f", [0.0]) * 20000}
+        with starling.attach(params, socket=second.socket, model_name="target") as client:
+            w = client.params["w"]
+            for bad in (float("nan"), float("inf"), 3e38):
+                eras = client.taken
+                for k in range(0, len(w), 7):
+                    w[k] = bad
+                end = time.monotonic() + PATIENCE
+                while not all(abs(value) < 1000 for value in w):
+                    require(time.monotonic() < end, f"{bad} stays")
+                    client.exchange(samples=1)
+                require(client.taken > eras, "nothing was taken")
+        require(bystander.running(), f"the bystander ended with code {bystander.process.poll()}")
+        require(bystander.end() == 0, bystander.text())
+
+    def kills_harm_only_what_is_killed(self, scene):
+        runner = scene.compiled(f"{HERE}/runner.c")
+        first = scene.peer("first", "--every", "20ms")
+        bystander = scene.run("bystander", runner, first.socket, "copy")
+        watch = Watch(first)
+        slowest = {"trainer": 0.0, "peer": 0.0}
+        for mode in "copy", "view":
+            self.kill_often(scene, first, runner, mode, slowest)
+        stall = watch.end()
+        print(f"   {self.kills} kills: back after at most {slowest['trainer']:.2f} s (trainer) and {slowest['peer']:.2f} s "
+              f"(peer); the others made steps at least every {stall:.2f} s")
+        require(max(slowest.values()) < RETURN_LIMIT, f"{slowest}")
+        require(stall < STALL_LIMIT, f"the bystander made no step for {stall:.2f} s")
+        require(bystander.end() == 0, bystander.text())
+
+    def kill_often(self, scene, first, runner, mode, slowest):
+        """Half of the kills, of a peer whose trainer has this mode, or of that trainer. Exit code 3 of a trainer means
+        that a parameter was not finite."""
+        name = f"victim-{mode}"
+        flags = ["--state", os.path.join(scene.folder, name)]
+        peer = scene.peer(name, *flags, join=first)
+        trainer = scene.run("trainer", runner, peer.socket, mode)
+        chance = random.Random(f"{mode} {commit()}")
+
+        def steps_of(one):
+            return (one.ask("status") or {"steps": 0})["steps"]
+
+        def trains():
+            return (first.member(name) or {"condition": ""})["condition"] == "training"
+        wait_for(trains, f"{name} trains")
+        for kill in range(self.kills // 2):
+            time.sleep(chance.uniform(0, 0.1))  # the instant
+            victim = chance.choice(["trainer", "peer"])
+            before = 0 if victim == "peer" else steps_of(peer)
+            began = time.monotonic()
+            if victim == "trainer":
+                trainer.kill()
+                trainer = scene.run("trainer", runner, peer.socket, mode)
+            else:
+                peer.kill()
+                peer = scene.peer(name, *flags, join=first)
+            wait_for(lambda: steps_of(peer) > before and trains(), f"{name} trains after kill {kill} of the {victim}")
+            slowest[victim] = max(slowest[victim], time.monotonic() - began)
+            require(trainer.running(), f"the trainer ended with code {trainer.process.poll()} after kill {kill}")
+        require(trainer.end() == 0, trainer.text())
+
+    def a_trainer_that_began_the_run_survives_its_peer(self, scene):
+        import array
+        import starling
+        os.environ["STARLING_PROGRAM"] = self.program
+        log = os.path.join(scene.folder, "log")
+        params = {"w": array.array("f", [0.0]) * 100}
+        with starling.gossip(params, listen="127.0.0.1:0", log=log) as client:
+            for _ in range(3):
+                process = client._daemon.process
+                for _ in range(20):
+                    client.exchange(samples=1)
+                process.kill()
+                process.wait()
+                began = time.monotonic()
+                while client._daemon.process is process or not client._live:
+                    require(time.monotonic() - began < RETURN_LIMIT, f"not back within {RETURN_LIMIT} s")
+                    client.exchange(samples=1)
+                print(f"   attached again after {time.monotonic() - began:.2f} s")
+
+    def pytorch_trains_with_engine_peers(self, scene):
+        """Two peers with our engine and two with PyTorch train one LeNet, whose tensors have the same names."""
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            print("   skipped: PyTorch is not installed")
+            return
+        data = os.environ.get("STARLING_DATA", os.path.join(suite.SOURCE, "..", "shared", "data"))
+        if not os.path.exists(os.path.join(data, "mnist", "t10k-images-idx3-ubyte.gz")):
+            print("   skipped: there is no MNIST")
+            return
+        os.environ["STARLING_DATA"] = data
+        peers = [scene.peer("torch0", "--epochs", "1")]
+        trainers = []
+        for i in range(2):
+            if i:
+                peers.append(scene.peer("torch1", join=peers[0]))
+            trainers.append(scene.run(f"torch{i}-trainer", sys.executable, f"{EXAMPLES}/mnist_gossip.py", "--data",
+                                      os.path.join(data, "mnist"), "--epochs", "9", STARLING_SOCKET=peers[i].socket))
+            wait_for(lambda i=i: (peers[0].member(f"torch{i}") or {"steps": 0})["steps"], f"torch{i} trains", 120)
+        peers += [scene.peer(f"engine{i}", "--slot", f"{i}/4", join=peers[0], trainer=False) for i in (2, 3)]
+        for process in [*peers, *trainers]:
+            require(process.process.wait(300) == 0, process.text())
+        found = re.findall(r"accuracy ([\d.]+)\s?%", "".join(process.text() for process in [*peers, *trainers]))
+        print(f"   accuracies {', '.join(found)}")
+        require(len(found) == 4 and min(map(float, found)) > 95, f"{found}")
+
+
+class Watch:
+    """Measures the longest time without a step of the peer that it asks, on a thread of its own."""
+
+    def __init__(self, peer):
+        self.peer, self.longest, self.over = peer, 0.0, False
+        self.thread = threading.Thread(target=self.look, daemon=True)
+        self.thread.start()
+
+    def look(self):
+        steps, since = 0, time.monotonic()
+        while not self.over:
+            status = self.peer.ask("status")
+            if status and status["steps"] != steps:
+                steps, since = status["steps"], time.monotonic()
+            self.longest = max(self.longest, time.monotonic() - since)
+            time.sleep(0.02)
+
+    def end(self):
+        self.over = True
+        self.thread.join()
+        return self.longest
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    sys.exit(suite.main(Swarms))
