@@ -321,7 +321,7 @@ class Swarms(suite.Suite):
             if i:
                 peers.append(scene.peer("torch1", join=peers[0]))
             trainers.append(scene.run(f"torch{i}-trainer", sys.executable, f"{EXAMPLES}/mnist_gossip.py", "--data",
-                                      os.path.join(data, "mnist"), "--epochs", "9", STARLING_SOCKET=peers[i].socket))
+                                      os.path.join(data, "mnist"), STARLING_SOCKET=peers[i].socket))
             wait_for(lambda i=i: (peers[0].member(f"torch{i}") or {"steps": 0})["steps"], f"torch{i} trains", 120)
         peers += [scene.peer(f"engine{i}", "--slot", f"{i}/4", join=peers[0], trainer=False) for i in (2, 3)]
         for process in [*peers, *trainers]:
