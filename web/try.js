@@ -110,6 +110,13 @@ const Try = (() => {
       if (!answer.ok) return;
       input = await answer.json();
     } catch { return; }
+    if (input.outside) {
+      page.put($("try-words"), "The network is in another program, a trainer; its parameters can be downloaded here.");
+      $("drop").querySelector(".controls").hidden = true;
+      input = null;
+      $("model").hidden = false;
+      return;
+    }
     page.put($("try-words"), `Drop a sample here to see what this peer's model makes of it: ${shapeWords()}.`);
     $("inverts").hidden = !(input.pixels && input.shape[0] === 1);
     $("sample").accept = isRow() ? ".csv,.txt,text/plain" : "image/*";

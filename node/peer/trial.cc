@@ -68,7 +68,8 @@ std::string input_json(const datasets::Dataset& data) {
 std::vector<HttpRoute> Trial::routes() {
   HttpRoute input{"GET", "/api/v1/input", [this](const std::string&) {
                     if (!parts_.replica) return http_refusal(503, "the peer has no model yet");
-                    if (parts_.replica->is_outside()) return http_refusal(404, kOutside);
+                    if (parts_.replica->is_outside())
+                      return HttpAnswer{200, training::to_line({{"outside", true}})};
                     return HttpAnswer{200, input_json(parts_.replica->data.train)};
                   }};
   HttpRoute model{.method = "POST", .path = "/api/v1/model"};

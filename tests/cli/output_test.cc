@@ -89,4 +89,36 @@ TEST_CASE("a joiner reads no path that the swarm names, and is told no path of t
 }
 
 }  // namespace
+TEST_CASE("a peer says how others join, where its page is, when the run ends, and keeps its model") {
+  const TemporaryFolder folder;
+  const Words peer = {"peer",   "--listen", "127.0.0.1:0", "--name", "north",  "--model",    "softmax",
+                      "--data", "glyphs",   "--epochs",    "0.1",    "--http", "127.0.0.1:0"};
+  const auto says = [](const Outcome& outcome, const char* what) {
+    INFO(what);
+    CHECK(outcome.err.find(what) != std::string::npos);
+  };
+  const Outcome kept = run(peer, {{"STARLING_EXPORT", ""}}, folder.path());
+  REQUIRE(kept.exit_code == 0);
+  says(kept, "others join with: starling peer --join 127.0.0.1:");
+  says(kept, "page: http://127.0.0.1:");
+  says(kept, "the run ends after 0.1 epochs of the swarm");
+  says(kept, "at the end the model is written to ./north.safetensors");
+  CHECK(run({"evaluate", folder.file("north.safetensors"), "--data", "glyphs"}).exit_code == 0);
+
+  // The next one of this name does not replace it; none keeps nothing.
+  says(run(peer, {{"STARLING_EXPORT", ""}}, folder.path()), "written to ./north-2.safetensors");
+  says(run(peer, {}, folder.path()), "the model is not kept; --export FILE keeps it");
+  CHECK(std::filesystem::exists(folder.file("north-2.safetensors")));
+  CHECK_FALSE(std::filesystem::exists(folder.file("north-3.safetensors")));
+}
+
+TEST_CASE("a running simulation says how far it is and how long it still takes") {
+  const TemporaryFolder folder;
+  Program program(
+      {"simulate", "--peers", "8", "--model", "mlp", "--epochs", "10000", "--out", folder.file("run")});
+  REQUIRE(program.wait_for_error_text(" s of virtual time, about "));
+  program.signal(SIGINT);
+  CHECK(program.finish().exit_code == 130);
+}
+
 }  // namespace starling::cli_tests

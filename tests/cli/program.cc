@@ -25,7 +25,8 @@ Program::Program(const Words& arguments, const Environment& environment, const s
     if (std::strncmp(*variable, "STARLING_", 9) != 0) variables.emplace_back(*variable);
   }
   if (!environment.contains("STARLING_EXPORT")) variables.emplace_back("STARLING_EXPORT=none");  // no litter
-  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment)
+    if (name != "STARLING_EXPORT" || !value.empty()) variables.push_back(name + "=" + value);
   const auto pointers = [](std::vector<std::string>& texts) {
     std::vector<char*> list;
     for (std::string& text : texts) list.push_back(text.data());

@@ -1,5 +1,5 @@
 // Runs the program and collects its output. Its environment has only the given STARLING_ variables, and
-// STARLING_EXPORT=none unless another value is given.
+// STARLING_EXPORT=none unless another value is given; an empty one leaves it unset.
 #pragma once
 
 #include <sys/types.h>

@@ -84,15 +84,21 @@ class Peer(Process):
         found = wait_for(lambda: re.search(r"listens at (\S+),", self.text()), "the peer listens: " + self.text())
         return found.group(1)
 
+    def fetch(self, method, path, headers=None):
+        """The body of a successful answer."""
+        host, _, port = self.http.rpartition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=5)
+        connection.request(method, path, "{}" if method == "POST" else None, headers or {})
+        answer = connection.getresponse()
+        body = answer.read()
+        require(answer.status == 200, f"{path}: {answer.status} {body[:200]}")
+        return body
+
     def ask(self, path):
         """The answer as JSON; None if there is none."""
-        host, _, port = self.http.rpartition(":")
         try:
-            connection = http.client.HTTPConnection(host, int(port), timeout=5)
-            connection.request("GET", "/api/v1/" + path)
-            answer = connection.getresponse()
-            return json.loads(answer.read()) if answer.status == 200 else None
-        except (OSError, http.client.HTTPException):
+            return json.loads(self.fetch("GET", "/api/v1/" + path))
+        except (OSError, http.client.HTTPException, AssertionError):
             return None
 
     def member(self, name):
@@ -148,6 +154,7 @@ class Swarms(suite.Suite):
 
     def run(self):
         for work in (self.linear_models_in_c_and_python_train_with_engine_peers, self.sums_are_conserved,
+                     self.a_peer_with_a_trainer_is_shown_and_kept_like_any_other,
                      self.a_trainer_whose_values_are_not_finite_harms_only_itself, self.kills_harm_only_what_is_killed,
                      self.a_trainer_that_began_the_run_survives_its_peer, self.pytorch_trains_with_engine_peers):
             name = work.__name__.replace("_", " ")
@@ -181,6 +188,37 @@ class Swarms(suite.Suite):
         for peer in joiners:
             exchanges = re.findall(r"(\d+) exchanges begun", peer.text())
             print(f"   {os.path.basename(peer.log)}: {exchanges[-1] if exchanges else '?'} exchanges begun")
+
+    def a_peer_with_a_trainer_is_shown_and_kept_like_any_other(self, scene):
+        runner = scene.compiled(f"{HERE}/runner.c")
+        kept = os.path.join(scene.folder, "checkpoints")
+        flags = ["--checkpoints", kept, "--checkpoint-every", "50 steps", "--resume", kept]
+        peer = scene.peer("kept", *flags)
+        trainer = scene.run("trainer", runner, peer.socket, "copy")
+        wait_for(lambda: any(".100." in name for name in os.listdir(kept)), "a checkpoint of step 100")
+        status = peer.ask("status")
+        for key, value in {"condition": "training", "device": "C", "model": "target", "epoch_samples": 0}.items():
+            require(status[key] == value, f"{key} is {status[key]!r}")
+        require(status["steps"] >= 100 and status["loss"] is not None, f"{status}")
+        require(f"starling_steps_total {status['steps']}"[:20] in peer.fetch("GET", "/metrics").decode(), "no metrics")
+        model = peer.fetch("POST", "/api/v1/model", {"Content-Type": "application/json"})
+        head = json.loads(model[8:8 + int.from_bytes(model[:8], "little")])
+        require(head["w"]["shape"] == [20000], f"{head}")
+        require(json.loads(peer.fetch("GET", "/api/v1/input")) == {"outside": True}, "there is an input")
+
+        command = {"Content-Type": "application/json"}
+        peer.fetch("POST", "/api/v1/pause", command)
+        wait_for(lambda: peer.ask("status")["condition"] == "paused", "the peer is paused")
+        wait_for(lambda: "its owner paused it" in trainer.text(), "the trainer says why it waits")
+        steps = peer.ask("status")["steps"]
+        peer.fetch("POST", "/api/v1/resume", command)
+        wait_for(lambda: peer.ask("status")["steps"] > steps + 10, "the peer trains again")
+
+        peer.kill()
+        again = scene.peer("kept", *flags)
+        wait_for(lambda: (again.ask("status") or {"steps": 0})["steps"] > steps + 10, "the resumed peer trains")
+        require("resumes from" in again.text(), again.text())
+        require(trainer.end() == 0 and again.process.wait(PATIENCE) == 0, trainer.text() + again.text())
 
     def sums_are_conserved(self, scene):
         """Learning rate 0, four clients that begin with values of their own, 1,000 exchanges."""
