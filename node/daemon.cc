@@ -404,6 +404,9 @@ void Daemon::act(const gossip::StartTraining& start) {
   if (!start.steps) {
     spdlog::info("serving begins: {} parameters, trained by others", parameters);
     parts_.advance(PeerLife::serving);
+    if (parts_.attachment)
+      parts_.attachment->say(
+          "this peer is a server: it makes no steps, and its trainer only declares the tensors");
     return teller_.begin_serving();
   }
   const training::Experiment& run = parts_.experiment;

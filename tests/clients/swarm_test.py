@@ -154,6 +154,7 @@ class Swarms(suite.Suite):
 
     def run(self):
         for work in (self.linear_models_in_c_and_python_train_with_engine_peers, self.sums_are_conserved,
+                     self.every_rule_works_with_trainers,
                      self.a_peer_with_a_trainer_is_shown_and_kept_like_any_other,
                      self.a_trainer_whose_values_are_not_finite_harms_only_itself, self.kills_harm_only_what_is_killed,
                      self.a_trainer_that_began_the_run_survives_its_peer, self.pytorch_trains_with_engine_peers):
@@ -188,6 +189,29 @@ class Swarms(suite.Suite):
         for peer in joiners:
             exchanges = re.findall(r"(\d+) exchanges begun", peer.text())
             print(f"   {os.path.basename(peer.log)}: {exchanges[-1] if exchanges else '?'} exchanges begun")
+
+    def every_rule_works_with_trainers(self, scene):
+        runner = scene.compiled(f"{HERE}/runner.c")
+        for rule in "pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped", "parameter-server", "ssp":
+            served = rule in ("parameter-server", "ssp")
+            names = [*(["s0"] if served else []), "first", "second"]
+            peers, trainers = [], []
+            for name, mode in zip(names, ("copy", "view", "copy") if served else ("copy", "view")):
+                peers.append(scene.peer(name, "--rule", rule) if not peers else scene.peer(name, join=peers[0]))
+                trainers.append(scene.run(f"{rule}-{name}", runner, peers[-1].socket, mode))
+            for peer in peers[-2:]:
+                def exchanges(peer=peer):
+                    counts = (peer.ask("status") or {"exchanges": {"completed": 0, "answered": 0}})["exchanges"]
+                    return counts["completed"] + counts["answered"] >= 5
+                wait_for(exchanges, f"exchanges by {rule}")
+            for process in trainers[-2:] + peers[-2:]:
+                if process in trainers:
+                    process.process.terminate()
+                require(process.process.wait(PATIENCE) == 0, f"{rule}: {process.text()}")
+            if served:
+                require("this peer is a server" in trainers[0].text(), trainers[0].text())
+                trainers[0].kill()
+                require(peers[0].end() == 0, peers[0].text())
 
     def a_peer_with_a_trainer_is_shown_and_kept_like_any_other(self, scene):
         runner = scene.compiled(f"{HERE}/runner.c")
