@@ -1,10 +1,11 @@
 #!/bin/sh
 # Compares training steps of Starling and PyTorch in interleaved rounds on the same machine: for each network a table of
-# medians, with Starling's ratio to the best of PyTorch's thread counts; in float32 and, if the processor supports it, in
-# bfloat16 (whose ratio is to PyTorch's best in any precision).
+# medians, with Starling's ratio to PyTorch's best: eager or compiled (from version 2 on), with any number of threads; in
+# float32 and, if the processor supports it, in bfloat16 (whose ratio is to PyTorch's best in any precision).
 # usage: bench/compare_pytorch.sh [ROUNDS [MODEL...]] (default: 5 lenet mlp resnet18)
 # TRAIN_BENCH is the program, default build/release/train_bench; PYTHON is a Python with PyTorch, default /usr/bin/python3,
-# which Debian's python3-torch uses. Debian's PyTorch is slow without a good BLAS: install libopenblas0.
+# which Debian's python3-torch uses. Debian's PyTorch is slow without a good BLAS: install libopenblas0. The current wheel is
+# faster: python3 -m venv DIR && DIR/bin/pip install torch, then PYTHON=DIR/bin/python.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,6 +24,12 @@ have_torch=yes
 if ! "$python" -c 'import torch' 2>/dev/null; then
   have_torch=no
   echo "PyTorch is not installed for $python (Debian: python3-torch); measuring Starling only."
+fi
+
+variants=eager
+if [ $have_torch = yes ]; then
+  "$python" "$here/pytorch_step.py" --version
+  if "$python" -c 'import torch; torch.compile' 2>/dev/null; then variants="eager compile"; fi
 fi
 
 results=$(mktemp)
@@ -48,10 +55,11 @@ for model in $models; do
     for n in $counts; do
       for precision in $precisions; do
         "$bench" --seconds 3 --workers "$n" --precision "$precision" "$model" | rate "$model-starling-$precision-$n"
-        if [ $have_torch = yes ]; then
-          "$python" "$here/pytorch_step.py" --seconds 3 --threads "$n" --precision "$precision" "$model" |
-            rate "$model-pytorch-$precision-$n"
-        fi
+        [ $have_torch = yes ] || continue
+        for variant in $variants; do
+          "$python" "$here/pytorch_step.py" --seconds 3 --threads "$n" --precision "$precision" --variant "$variant" "$model" |
+            rate "$model-pytorch-$variant-$precision-$n"
+        done
       done
     done
     round=$((round + 1))
@@ -61,13 +69,15 @@ for model in $models; do
   for precision in $precisions; do
     for n in $counts; do
       [ $have_torch = yes ] || continue
-      theirs=$(median "$model-pytorch-$precision-$n")
-      printf '  %-28s %10.1f\n' "PyTorch, $precision, threads: $n" "$theirs"
-      best=$(awk -v a="$best" -v b="$theirs" 'BEGIN { print (a > b ? a : b) }')
+      for variant in $variants; do
+        theirs=$(median "$model-pytorch-$variant-$precision-$n")
+        printf '  %-36s %10.1f\n' "PyTorch $variant, $precision, threads: $n" "$theirs"
+        best=$(awk -v a="$best" -v b="$theirs" 'BEGIN { print (a > b ? a : b) }')
+      done
     done
     for n in $counts; do
       ours=$(median "$model-starling-$precision-$n")
-      printf '  %-28s %10.1f' "Starling, $precision, workers: $n" "$ours"
+      printf '  %-36s %10.1f' "Starling, $precision, workers: $n" "$ours"
       [ $have_torch = no ] || awk -v ours="$ours" -v best="$best" 'BEGIN { printf "   %.2f times PyTorch at its best", ours / best }'
       echo
     done

@@ -3,8 +3,11 @@
 `train_bench`: the same layers, batch and optimizer.
 
 usage: pytorch_step.py lenet|mlp|resnet18 [--batch N] [--threads N] [--seconds S] [--precision f32|bf16]
+                       [--variant eager|compile]
+       pytorch_step.py --version    PyTorch's version and BLAS
 """
 import argparse
+import re
 import time
 
 import torch
@@ -13,18 +16,26 @@ from torch import nn
 from pytorch_models import MODELS, make
 
 parser = argparse.ArgumentParser()
-parser.add_argument("model", choices=sorted(MODELS))
+parser.add_argument("model", choices=sorted(MODELS), nargs="?")
+parser.add_argument("--version", action="store_true")
+parser.add_argument("--variant", choices=("eager", "compile"), default="eager")
 parser.add_argument("--batch", type=int)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--seconds", type=float, default=2.0)
 parser.add_argument("--precision", choices=("f32", "bf16"), default="f32")
 arguments = parser.parse_args()
 
+if arguments.version or not arguments.model:
+    blas = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
+    print(f"PyTorch {torch.__version__}, BLAS: {blas.group(1) if blas else 'unknown'}")
+    raise SystemExit
 _, shape, _, batch = MODELS[arguments.model]
 batch = arguments.batch or batch
 torch.set_num_threads(arguments.threads)
 torch.manual_seed(1)
 network = make(arguments.model)
+if arguments.variant == "compile":
+    network = torch.compile(network)
 optimizer = torch.optim.SGD(network.parameters(), lr=1e-6, momentum=0.9)
 loss = nn.CrossEntropyLoss()
 inputs = torch.rand(batch, *shape) * 2 - 1
