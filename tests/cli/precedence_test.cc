@@ -113,7 +113,7 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
   if (name == "--key") return places.files(".key");
   if (name == "--token-file") return places.files(".token");
   if (name == "--allow") return places.files(".allow");
-  if (placeholder == "DIR" || placeholder == "FILE" || placeholder == "FILE|DIR")
+  if (placeholder == "DIR" || placeholder == "FILE" || placeholder == "FILE|DIR" || placeholder == "SOCKET")
     return places.files(name.substr(1));
   for (const auto* table : {&kByName, &kByPlaceholder}) {
     const auto at = table->find(table == &kByName ? name : placeholder);
