@@ -93,6 +93,8 @@ bool MemberStates::merge_statement(Instant now, Record& record, PeerId teller, c
     set_liveness(now, record, Liveness::left, out);
   else if (is_reborn && was_doubted)
     set_liveness(now, record, Liveness::alive, out);
+  else if (is_reborn && record.member.liveness == Liveness::left)  // superseded, and it did not leave again
+    set_liveness(now, record, Liveness::failed, out);
   return true;
 }
 

@@ -280,6 +280,23 @@ TEST_CASE("a superseded member that is heard again recovers, and both are told o
   REQUIRE(table.liveness(9) == Liveness::alive);
 }
 
+TEST_CASE("a superseded member that left and is back in a later incarnation has not left that one") {
+  Conflict conflict;
+  Table& table = conflict.table;
+  REQUIRE(table.membership.find(PeerId{2})->superseded);
+  table.says(at(2s), 2, by_itself(said_to_be(conflict.second, Liveness::left)));
+  REQUIRE(table.liveness(2) == Liveness::left);
+  table.says(at(3s), 3, by_itself(said_to_be(conflict.second, Liveness::alive, 1)));
+  REQUIRE(table.record(2).incarnation == conflict.second.incarnation + 1);
+  REQUIRE(table.liveness(2) == Liveness::failed);
+  // It is told so, refutes that, and is back.
+  for (const std::uint32_t incarnation : {1, 2}) {
+    conflict.second = said_to_be(conflict.second, Liveness::alive, incarnation);
+    conflict.hears_second(at(4s));
+  }
+  REQUIRE(table.liveness(2) == Liveness::alive);
+}
+
 TEST_CASE("a conflict changes the members' states once, even if only one of them can be reached") {
   for (const bool is_reached : {true, false}) {
     Conflict conflict;
