@@ -15,15 +15,11 @@ constexpr std::string_view kStatistic = "statistic", kScalar = "scalar";
 std::string quoted(const std::string& name) { return "'" + name.substr(0, 80) + "'"; }
 
 Result<std::vector<std::int64_t>> parse_shape(std::string_view text) {
-  std::vector<std::int64_t> shape;
-  if (text == kScalar) return shape;
-  for (const std::string_view extent : split(text, 'x')) {
-    const auto number = parse_number<std::int64_t>(extent);
-    if (!number || *number <= 0)
-      return Error{"'" + std::string(text.substr(0, 80)) + "' is not a shape such as 64x3x5x5"};
-    shape.push_back(*number);
-  }
-  return shape;
+  if (text == kScalar) return std::vector<std::int64_t>();
+  auto shape = parse_extents(text, 'x');
+  if (!shape || std::ranges::any_of(*shape, [](std::int64_t extent) { return extent <= 0; }))
+    return Error{"'" + std::string(text.substr(0, 80)) + "' is not a shape such as 64x3x5x5"};
+  return std::move(*shape);
 }
 
 std::string described(const Layout& layout, std::size_t index) {
@@ -55,9 +51,26 @@ Status check_tensor(const Tensor& tensor) {
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return shape.empty() ? std::string(kScalar) : extents_text(shape, 'x');
+}
+
+std::string extents_text(const std::vector<std::int64_t>& shape, char separator) {
   std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
-  return text.empty() ? std::string(kScalar) : text;
+  for (const std::int64_t extent : shape) {
+    if (!text.empty()) text += separator;
+    text += std::to_string(extent);
+  }
+  return text;
+}
+
+std::optional<std::vector<std::int64_t>> parse_extents(std::string_view text, char separator) {
+  std::vector<std::int64_t> shape;
+  for (const std::string_view extent : split(text, separator)) {
+    const auto number = parse_number<std::int64_t>(extent);
+    if (!number) return std::nullopt;
+    shape.push_back(*number);
+  }
+  return shape;
 }
 
 std::string layout_text(const Layout& layout) {

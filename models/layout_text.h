@@ -28,6 +28,10 @@ Result<Layout> parse_layout(std::string_view text);
 // "6x1x5x5"; "scalar" without extents.
 std::string shape_text(const std::vector<std::int64_t>& shape);
 
+// Whole numbers with this character between them. nullopt if one is not a number.
+std::string extents_text(const std::vector<std::int64_t>& shape, char separator);
+std::optional<std::vector<std::int64_t>> parse_extents(std::string_view text, char separator);
+
 // The first tensor that differs: "tensor 3 is fc1.weight of 120x400 there, and fc1.weight of 84x400 here".
 // nullopt if the fingerprints are equal.
 std::optional<std::string> difference(const Layout& there, const Layout& here);

@@ -88,15 +88,15 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
       violate(8, "{} ended at {} and is still {} in the view of {}", called(instance),
               in_seconds(instance.ended->since_start), liveness, name(viewer));
   } else if (!instance.leaving) {
-    const bool can_be_met = !reach_.are_apart();
     const bool is_of_this = member.incarnation >= instance.first_exchange >> 32;
     if (member.liveness == wire::Liveness::left && is_of_this)
       violate(8, "{} is up and did not leave, but has left in the view of {}", called(instance),
               name(viewer));
-    if (!is_live(member.liveness) && can_be_met && setting_.calm && now - instance.began > setting_.detection)
+    if (!is_live(member.liveness) && setting_.calm && now - instance.began > setting_.detection &&
+        !reach_.are_apart())
       violate(8, "{} is up, and is {} in the view of {}", called(instance), liveness, name(viewer));
-    if (!is_live(member.liveness) && can_be_met && faults_end &&
-        now - setting_.faults_end > setting_.recovery)
+    if (!is_live(member.liveness) && faults_end && now - setting_.faults_end > setting_.recovery &&
+        !reach_.are_apart())
       violate(8, "{} is up and remains {} in the view of {}", called(instance), liveness, name(viewer));
   }
 }

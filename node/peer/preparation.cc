@@ -94,8 +94,9 @@ Preparation::Built Preparation::build_outside(const wire::Manifest& manifest) {
   auto replica = std::make_unique<Replica>(declared.layout(), parts_.attachment->region().arena(),
                                            declared.device, manifest.data);
   const RunFacts facts = facts_of(manifest);
-  replica->epoch_samples = facts.epoch_samples > 0 ? facts.epoch_samples : declared.epoch;
-  if (Status known = check_epoch(replica->epoch_samples); !known) return known.error();
+  const bool known = facts.epoch_samples > 0 && facts.epoch_samples <= kEpochSamplesMax;
+  replica->epoch_samples = known ? facts.epoch_samples : declared.epoch;
+  if (Status counted = check_epoch(replica->epoch_samples); !counted) return counted.error();
   if (replica->plan.layout.fingerprint() == manifest.fingerprint) return replica;
   const auto theirs = models::parse_layout(facts.tensors);
   const auto differs = theirs ? models::difference(*theirs, replica->plan.layout) : std::nullopt;

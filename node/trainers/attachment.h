@@ -45,7 +45,8 @@ class Attachment {
   };
   void listen_to(Events events) { events_ = std::move(events); }
 
-  // Of the first trainer; later ones must have the same tensors. REQUIRES: ready() has been called.
+  // What the first trainer has declared; later ones must have the same tensors. REQUIRES: ready() has been
+  // called.
   const Declaration& declaration() const { return *declaration_; }
   Region& region() { return *region_; }
 

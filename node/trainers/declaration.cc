@@ -19,25 +19,16 @@ constexpr std::string_view kGreeting = "starling-trainer ";
 constexpr std::array<std::string_view, 3> kRoles = {"trained", "running", "frozen"};
 constexpr std::array<std::string_view, 4> kTypes = {"f32", "f64", "f16", "bf16"};
 constexpr std::size_t kTextBytesMax = 200;
-constexpr std::uint64_t kEpochMax = std::uint64_t{1} << 40;
 constexpr std::uint32_t kBatchMax = std::uint32_t{1} << 24;
 
 // "32,1,5,5", or "-" for a scalar.
-std::optional<std::vector<std::int64_t>> parse_extents(std::string_view text) {
-  std::vector<std::int64_t> shape;
-  if (text == "-") return shape;
-  for (const std::string_view extent : split(text, ',')) {
-    const auto number = parse_number<std::int64_t>(extent);
-    if (!number) return std::nullopt;
-    shape.push_back(*number);
-  }
-  return shape;
+std::optional<std::vector<std::int64_t>> parse_shape(std::string_view text) {
+  if (text == "-") return std::vector<std::int64_t>();
+  return models::parse_extents(text, ',');
 }
 
-std::string extents_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : ",") + std::to_string(extent);
-  return text.empty() ? "-" : text;
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return shape.empty() ? "-" : models::extents_text(shape, ',');
 }
 
 models::Tensor to_tensor(const DeclaredTensor& declared) {
@@ -86,7 +77,7 @@ std::string Declaration::table() const {
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     const models::Tensor& placed = layout.tensors()[i];
     text += fmt::format("{} {} {} {} {} {}\n", placed.offset, placed.size, sorted[i]->type,
-                        kRoles.at(static_cast<std::size_t>(sorted[i]->role)), extents_text(placed.shape),
+                        kRoles.at(static_cast<std::size_t>(sorted[i]->role)), shape_text(placed.shape),
                         placed.name);
   }
   return text;
@@ -131,7 +122,7 @@ Status DeclarationReader::take_word(std::string_view word, std::string_view rest
   if (word == "tied") return take_tied(rest);
   if (word == "model") return read_name(rest, declaration_.model);
   if (word == "data") return read_name(rest, declaration_.data);
-  if (word == "epoch") return read_count<std::uint64_t>(rest, kEpochMax, declaration_.epoch);
+  if (word == "epoch") return read_count<std::uint64_t>(rest, kEpochSamplesMax, declaration_.epoch);
   if (word == "batch") return read_count<std::uint32_t>(rest, kBatchMax, declaration_.batch);
   if (word == "mode") {
     if (rest != "copy" && rest != "view")
@@ -155,7 +146,7 @@ Status DeclarationReader::take_tensor(std::string_view text) {
   tensor.name = words[0];
   tensor.type = words[1];
   const auto role = std::ranges::find(kRoles, words[2]);
-  const auto shape = parse_extents(words[3]);
+  const auto shape = parse_shape(words[3]);
   if (std::ranges::find(kTypes, words[1]) == kTypes.end())
     return Error{fmt::format("{} has the type '{}', which is not {}", tensor.name.substr(0, 80),
                              tensor.type.substr(0, 20), one_of(kTypes))};

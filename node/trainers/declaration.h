@@ -18,6 +18,7 @@ namespace starling::node {
 
 inline constexpr std::uint16_t kContractMajor = 1, kContractMinor = 0;
 inline constexpr std::size_t kTrainerLineBytesMax = 4096;
+inline constexpr std::uint64_t kEpochSamplesMax = std::uint64_t{1} << 40;
 
 struct DeclaredTensor {
   enum class Role : std::uint8_t { trained, running, frozen };

@@ -20,13 +20,13 @@ bool all_finite(std::span<const float> values) {
 
 }  // namespace
 
-void Mailboxes::begin() {
+void Mailboxes::begin(std::uint64_t era) {
   abandon();
+  era_ = era;
   post_ = 0;
   posted_ = Clock::now();
   write_reply();
   region_.set(PeerWord::reply, post_);
-  region_.set(PeerWord::era, era_);
 }
 
 void Mailboxes::abandon() {
@@ -39,12 +39,12 @@ void Mailboxes::write_reply() {
   arena_.read(0, region_.reply());
 }
 
-void Mailboxes::replace() {
+void Mailboxes::replace(std::uint64_t era) {
   abandon();
+  era_ = era;
   write_reply();
   post_ = region_.get(TrainerWord::post);
   region_.set(PeerWord::reply, post_);
-  region_.set(PeerWord::era, ++era_);
 }
 
 bool Mailboxes::take() {

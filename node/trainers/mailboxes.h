@@ -35,14 +35,14 @@ class Mailboxes {
   Mailboxes(Region& region, models::Arena& arena, asio::any_io_executor executor, Events events)
       : region_(region), arena_(arena), executor_(std::move(executor)), events_(std::move(events)) {}
 
-  // For a new trainer: the reply is the arena, nothing is posted yet.
-  void begin();
+  // For a new trainer, in this era: the reply is the arena, nothing is posted yet.
+  void begin(std::uint64_t era);
   // Begins to absorb the next post if it is there and the last one is answered; true if so.
   bool take();
   // Answers a post that is absorbed.
   void reply();
-  // Another replica is in the arena: the reply is the arena, and posts up to now are void.
-  void replace();
+  // Another replica is in the arena, a new era: the reply is the arena, and posts up to now are void.
+  void replace(std::uint64_t era);
   // Drops what is under way. The trainer waits for a reply until begin() or replace().
   void abandon();
   // For the last time, without a post: the reply is the arena.

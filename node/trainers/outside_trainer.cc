@@ -21,7 +21,7 @@ constexpr auto kWatchInterval = std::chrono::milliseconds(50);
 constexpr std::uint64_t kStepSamplesMax = std::uint64_t{1} << 24;
 constexpr std::uint64_t kNoLimit = UINT64_MAX;
 
-// Of the word `waits`.
+// The values of the word `waits`.
 enum class Waits : std::uint8_t { nothing, paused, rule, replica, last };
 
 std::uint8_t bit(PausedBy who) { return static_cast<std::uint8_t>(who); }
@@ -62,7 +62,10 @@ OutsideTrainer::~OutsideTrainer() { attachment_.listen_to({}); }
 void OutsideTrainer::start() {
   stage_ = Stage::running;
   transport::spawn(watch_timer_.get_executor(), watch());
-  if (attachment_.is_ready()) begin();
+  if (attachment_.is_ready())
+    begin();
+  else
+    await_another();
 }
 
 // The trainer has written its parameters and waits. It takes those of the arena, which are its own if it
@@ -72,8 +75,10 @@ void OutsideTrainer::begin() {
   if (stage_ != Stage::running) return;
   rung_ = ring_at_ = 0;
   handled_ = steps();
-  attachment_.region().set(PeerWord::rate_factor, rate_factor_);
-  if (boxes_) boxes_->begin();
+  Region& region = attachment_.region();
+  region.set(PeerWord::rate_factor, rate_factor_);
+  if (boxes_) boxes_->begin(era_);
+  region.set(PeerWord::era, era_);
   plan();
   attachment_.start();
 }
@@ -83,6 +88,11 @@ void OutsideTrainer::gone() {
   before_ = {steps(), samples()};
   now_ = {};
   if (stage_ > Stage::running) return;
+  await_another();
+  if (stage_ == Stage::running) events_.stepped();
+}
+
+void OutsideTrainer::await_another() {
   const double seconds = to_seconds(options_.grace);
   spdlog::warn("the trainer has ended; for {:.0f} s the peer answers others, and another trainer may attach",
                seconds);
@@ -90,7 +100,6 @@ void OutsideTrainer::gone() {
   grace_timer_.async_wait([this, seconds](const asio::error_code& error) {
     if (!error) end(fmt::format("no trainer has attached for {:.0f} s after the last one ended", seconds));
   });
-  if (stage_ == Stage::running) events_.stepped();
 }
 
 void OutsideTrainer::end(const std::string& why) {
@@ -271,7 +280,9 @@ void OutsideTrainer::renew() {
   non_finite_ = false;
   if (attachment_.is_ready()) take_counts(TrainerWord::steps, TrainerWord::samples);
   handled_ = steps();
-  if (boxes_ && attachment_.is_ready()) boxes_->replace();
+  ++era_;
+  if (boxes_ && attachment_.is_ready()) boxes_->replace(era_);
+  attachment_.region().set(PeerWord::era, era_);  // after the reply
   plan();
 }
 

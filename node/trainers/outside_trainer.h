@@ -91,6 +91,7 @@ class OutsideTrainer final : public Trainer {
   void rang();
   void absorbed(Mailboxes::Post post);
   void gone();
+  void await_another();
   void end(const std::string& why);
   asio::awaitable<void> watch();
   // Where each step is waited for, a step counts when the arena has it.
@@ -118,6 +119,7 @@ class OutsideTrainer final : public Trainer {
   enum class Stage : std::uint8_t { preparing, running, said_bye, ended, stopped } stage_ = Stage::preparing;
   std::uint8_t pauses_ = 0;
   bool non_finite_ = false, capturing_ = false;
+  std::uint64_t era_ = 0;
   std::uint64_t allowed_samples_ = UINT64_MAX, handled_ = 0;
   std::uint64_t allowed_ = 0, ring_at_ = 0, rung_ = 0;  // the words, and the value that was rung for last
   Duration idle_{0};

@@ -17,8 +17,10 @@ constexpr std::size_t kHeaderBytes = kPage;
 
 std::size_t round_up_to_page(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
+}  // namespace
+
 // Where the parts of a region begin.
-struct Places {
+struct Region::Places {
   explicit Places(const Declaration& declaration)
       : layout(declaration.layout()), text(declaration.table()), floats(layout.arena_size()) {
     const std::size_t room = round_up_to_page(floats * sizeof(float));
@@ -34,6 +36,8 @@ struct Places {
   std::string text;
   std::size_t floats, arena, post = 0, reply = 0, bytes = 0;
 };
+
+namespace {
 
 Error refused(const char* what, std::size_t bytes) {
   return Error{"the memory shared with the trainer, " + std::to_string(bytes) + " bytes, cannot be " + what +
@@ -58,7 +62,7 @@ Result<std::unique_ptr<Region>> Region::make(const Declaration& declaration) {
     return error;
   }
   std::unique_ptr<Region> region(new Region(descriptor, static_cast<std::byte*>(begin), places.bytes));
-  region->write_header(declaration);
+  region->write_header(places, declaration.view);
   return region;
 }
 
@@ -67,8 +71,7 @@ Region::~Region() {
   ::close(descriptor_);
 }
 
-void Region::write_header(const Declaration& declaration) {
-  const Places places(declaration);
+void Region::write_header(const Places& places, bool view) {
   floats_ = places.floats;
   arena_ = places.arena;
   post_ = places.post;
@@ -82,7 +85,7 @@ void Region::write_header(const Declaration& declaration) {
   to += 8;
   put(kContractMajor);
   put(kContractMinor);
-  put(std::uint32_t{declaration.view});
+  put(std::uint32_t{view});
   put(std::uint64_t{bytes_});
   put(places.layout.fingerprint());
   put(std::uint64_t{floats_});

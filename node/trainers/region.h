@@ -71,7 +71,8 @@ class Region {
  private:
   Region(int descriptor, std::byte* begin, std::size_t bytes)
       : descriptor_(descriptor), begin_(begin), bytes_(bytes) {}
-  void write_header(const Declaration& declaration);
+  struct Places;
+  void write_header(const Places& places, bool view);
   std::atomic_ref<std::uint64_t> at(std::size_t offset) const {
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(begin_ + offset));
   }

@@ -40,7 +40,7 @@ struct Replica {
         backends(std::move(b)),
         arena(plan.layout.arena_size(), backend()),
         epoch_samples(data.train.size()) {}
-  // Of a trainer outside the process, with the layout of its tensors and the memory that is shared with it.
+  // For a trainer outside the process: `layout` has its tensors, `memory` is shared with it.
   Replica(models::Layout layout, std::span<float> memory, std::string device, std::string data_name)
       : data{std::move(data_name), {}, {}},
         plan{{}, std::move(layout), {}, 0},

@@ -45,15 +45,18 @@ struct Bench {
     std::copy(parameters.begin(), parameters.end(), view ? stub->arena() : stub->post());
     stub->send("ready");
     REQUIRE(until(io, [&] { return ready; }));
+    make_trainer();
+    if (!view) arena->write(0, attachment.region().post());
+    trainer->start();
+    await(*stub, "start");
+    return stub;
+  }
+  void make_trainer() {
     arena = std::make_unique<models::Arena>(attachment.region().arena());
     trainer = std::make_unique<OutsideTrainer>(
         attachment, *arena, background, io.get_executor(), options,
         OutsideTrainer::Events{.stepped = [this] { ++stepped; },
                                .ended = [this](const std::string& why) { ended = why; }});
-    if (!view) arena->write(0, attachment.region().post());
-    trainer->start();
-    await(*stub, "start");
-    return stub;
   }
   void await(TrainerStub& stub, const std::string& line) {
     INFO(line);
@@ -303,6 +306,39 @@ TEST_CASE("a peer without a trainer ends after the grace period") {
   const auto stub = bench.begin(filled(112, 1));
   stub->die();
   REQUIRE(until(bench.io, [&] { return bench.ended.find("no trainer has attached") == 0; }));
+}
+
+TEST_CASE("a peer whose trainer died before the run began waits for another one as long") {
+  Bench bench({.grace = std::chrono::milliseconds(20)});
+  auto stub = bench.attach();
+  stub->send("ready");
+  REQUIRE(until(bench.io, [&] { return bench.ready; }));
+  stub->die();
+  REQUIRE(until(bench.io, [&] { return !bench.attachment.is_ready(); }));
+  bench.make_trainer();
+  bench.trainer->start();
+  REQUIRE(until(bench.io, [&] { return bench.ended.find("no trainer has attached") == 0; }));
+}
+
+TEST_CASE("a new era is told in both modes, also to a trainer that attaches later") {
+  for (const char* mode : {"mode copy", "mode view"}) {
+    INFO(mode);
+    Bench bench({}, {mode, "tensor w f32 trained 100"});
+    auto stub = bench.begin(filled(112, 1));
+    CHECK(stub->word(1048) == 0);
+    bench.trainer->pause(PausedBy::core);
+    bench.trainer->discard_steps();
+    bench.arena->write(0, filled(112, 5));
+    bench.trainer->renew();
+    bench.trainer->resume(PausedBy::core);
+    CHECK(stub->word(1048) == 1);
+    stub->die();
+    REQUIRE(until(bench.io, [&] { return !bench.attachment.is_ready(); }));
+    const auto next = bench.attach();
+    next->send("ready");
+    bench.await(*next, "start");
+    CHECK(next->word(1048) == 1);
+  }
 }
 
 TEST_CASE("a second trainer and one with other tensors are refused, and the first goes on") {
