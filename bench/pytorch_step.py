@@ -7,9 +7,12 @@ usage: pytorch_step.py lenet|mlp|resnet18 [--batch N] [--threads N] [--seconds S
        pytorch_step.py --version    PyTorch's version and BLAS
 """
 import argparse
+import os
 import re
 import time
 
+# Where PyTorch calls OpenBLAS, --threads are PyTorch's own: OpenBLAS's would compete with them, and are never faster here.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import torch
 from torch import nn
 

@@ -37,6 +37,7 @@ def main():
     parser.add_argument("--network", choices=["lenet", "wide"], default="lenet")
     parser.add_argument("--partner", metavar="SOCKET", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # its threads would take the other processor, too
     import starling
     import torch
     torch.set_num_threads(1)

@@ -12,6 +12,7 @@
 namespace starling::node {
 namespace {
 
+constexpr auto kReplyWait = std::chrono::milliseconds(250);
 constexpr std::size_t kSliceFloats = std::size_t{1} << 17;
 
 bool all_finite(std::span<const float> values) {
@@ -55,6 +56,11 @@ bool Mailboxes::take() {
   return true;
 }
 
+bool Mailboxes::reply_is_due(bool trainer_waits) const {
+  if (stage_ != Stage::absorbed) return false;
+  return trainer_waits || arena_.mixes() != post_mixes_ || Clock::now() - posted_ >= kReplyWait;
+}
+
 void Mailboxes::reply() {
   stage_ = Stage::replying;
   mixes_ = arena_.mixes();
@@ -82,6 +88,7 @@ asio::awaitable<void> Mailboxes::absorb() {
   }
   stage_ = Stage::absorbed;
   posted_ = Clock::now();
+  post_mixes_ = arena_.mixes();
   events_.absorbed(outdated ? Post::outdated : finite ? Post::added : Post::not_finite);
 }
 

@@ -39,7 +39,10 @@ class Mailboxes {
   void begin(std::uint64_t era);
   // Begins to absorb the next post if it is there and the last one is answered; true if so.
   bool take();
-  // Answers a post that is absorbed.
+  // Whether a post is absorbed and to be answered now. Unless the trainer waits for it, the reply follows the
+  // exchange that the post gives rise to, for some time: so the trainer has the result soon, and one post is
+  // enough.
+  bool reply_is_due(bool trainer_waits) const;
   void reply();
   // Another replica is in the arena, a new era: the reply is the arena, and posts up to now are void.
   void replace(std::uint64_t era);
@@ -49,10 +52,9 @@ class Mailboxes {
   void write_reply();
 
   bool is_absorbing() const { return stage_ == Stage::absorbing; }
-  bool is_absorbed() const { return stage_ == Stage::absorbed; }
   bool is_idle() const { return stage_ == Stage::none; }
-  // Whether exchanges have changed the arena since the last reply.
-  bool has_news() const { return arena_.mixes() != mixes_; }
+  // Whether exchanges have changed the arena since the last reply, and no other reply is to come.
+  bool has_news() const { return is_idle() && arena_.mixes() != mixes_; }
   Clock::time_point last_post() const { return posted_; }
 
  private:
@@ -69,7 +71,7 @@ class Mailboxes {
   std::uint64_t work_ = 0;  // a coroutine that began with another number has nothing to do any more
   std::uint64_t post_ = 0;  // the latest that was taken
   std::uint64_t era_ = 0;
-  std::uint64_t mixes_ = 0;  // of the arena at the last reply
+  std::uint64_t mixes_ = 0, post_mixes_ = 0;  // of the arena at the last reply, and at the latest post
   Clock::time_point posted_{};
 };
 

@@ -20,9 +20,14 @@ constexpr auto kWatchInterval = std::chrono::milliseconds(50);
 // A trainer that claims more samples in a step counts none.
 constexpr std::uint64_t kStepSamplesMax = std::uint64_t{1} << 24;
 constexpr std::uint64_t kNoLimit = UINT64_MAX;
+// Steps from a post to one that only asks for what exchanges have brought since its reply: a post and its
+// reply take the trainer as long as a few passes over its parameters.
+constexpr std::uint64_t kNewsSteps = 8;
 
 // The values of the word `waits`.
 enum class Waits : std::uint8_t { nothing, paused, rule, replica, last };
+
+std::uint64_t next_multiple(std::uint64_t steps, std::uint64_t of) { return (steps / of + 1) * of; }
 
 std::uint8_t bit(PausedBy who) { return static_cast<std::uint8_t>(who); }
 
@@ -74,7 +79,7 @@ void OutsideTrainer::begin() {
   grace_timer_.cancel();
   if (stage_ != Stage::running) return;
   rung_ = ring_at_ = 0;
-  handled_ = steps();
+  handled_ = posted_steps_ = steps();
   Region& region = attachment_.region();
   region.set(PeerWord::rate_factor, rate_factor_);
   if (boxes_) boxes_->begin(era_);
@@ -143,8 +148,10 @@ void OutsideTrainer::rang() {
   if (!counts_posts()) take_counts(TrainerWord::steps, TrainerWord::samples);
   if (!boxes_)
     rung_ = std::max(rung_, std::min(now_.steps, ring_at_));
-  else if (boxes_->take())
+  else if (boxes_->take()) {
     rung_ = ring_at_;
+    posted_steps_ = steps();
+  }
   if (boxes_ && boxes_->is_absorbing()) return;  // absorbed() follows
   if (now_.steps != counted.steps) events_.stepped();
   if (stage_ == Stage::said_bye) return end("the trainer has made its last step");
@@ -177,8 +184,11 @@ void OutsideTrainer::take_counts(TrainerWord steps_word, TrainerWord samples_wor
 // Writes the words that bound the trainer.
 void OutsideTrainer::plan() {
   if (stage_ == Stage::preparing || !attachment_.is_ready()) return;
-  if (boxes_ && boxes_->is_absorbed() && stage_ < Stage::ended && may_continue())
-    boxes_->reply();  // and plans again
+  if (boxes_ && stage_ < Stage::ended && may_continue()) {
+    const bool is_due = ring_at_ > rung_ && now_.steps >= ring_at_;
+    const bool trainer_waits = waits_here() || is_due || now_.steps >= limit();
+    if (boxes_->reply_is_due(trainer_waits)) boxes_->reply();  // and plans again
+  }
   Region& region = attachment_.region();
   region.set(PeerWord::exchanges, arena_.mixes());
   plan_ring();
@@ -196,8 +206,12 @@ void OutsideTrainer::plan() {
 // Whether it is settled what the steps so far mean for the run.
 bool OutsideTrainer::may_continue() const {
   if (non_finite_) return false;
-  const bool waits = options_.in_turn || (options_.wait_every > 0 && steps() % options_.wait_every == 0);
-  return !waits || (handled_ >= steps() && (pauses_ & bit(PausedBy::core)) == 0);
+  return !waits_here() || (handled_ >= steps() && (pauses_ & bit(PausedBy::core)) == 0);
+}
+
+// Whether the rule makes the trainer wait after the steps so far.
+bool OutsideTrainer::waits_here() const {
+  return options_.in_turn || (options_.wait_every > 0 && steps() % options_.wait_every == 0);
 }
 
 // The number of steps of this trainer at which it waits.
@@ -212,7 +226,7 @@ std::uint64_t OutsideTrainer::limit() const {
   if (options_.in_turn)
     all = std::min(all, may_continue() && (!boxes_ || boxes_->is_idle()) ? steps() + 1 : steps());
   if (options_.wait_every > 0)
-    all = std::min(all, may_continue() ? next_multiple(options_.wait_every) : steps());
+    all = std::min(all, may_continue() ? next_multiple(steps(), options_.wait_every) : steps());
   return all == kNoLimit ? all : all - std::min(all, before_.steps);
 }
 
@@ -231,14 +245,15 @@ std::uint64_t OutsideTrainer::reason() const {
 void OutsideTrainer::plan_ring() {
   const auto last_post = boxes_ ? boxes_->last_post() : Clock::time_point{};
   std::uint64_t next = kNoLimit;
-  if (options_.in_turn || (boxes_ && boxes_->has_news())) {
+  if (options_.in_turn) {
     next = steps() + 1;
   } else if (options_.pace.kind == Pace::Kind::steps) {
-    next = next_multiple(options_.pace.steps);
+    next = next_multiple(steps(), options_.pace.steps);
   } else if (Clock::now() - last_post >= options_.pace.time / 2) {
     next = steps() + 1;
   }
-  if (options_.wait_every > 0) next = std::min(next, next_multiple(options_.wait_every));
+  if (boxes_ && boxes_->has_news()) next = std::min(next, std::max(steps() + 1, posted_steps_ + kNewsSteps));
+  if (options_.wait_every > 0) next = std::min(next, next_multiple(steps(), options_.wait_every));
   if (steps() < options_.last_step) next = std::min(next, options_.last_step);
   if (next != kNoLimit) next -= before_.steps;
   // A value that is not rung for yet stays, unless an earlier one is wanted: each is rung for once.

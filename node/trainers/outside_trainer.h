@@ -100,9 +100,9 @@ class OutsideTrainer final : public Trainer {
   void plan();
   void plan_ring();
   bool may_continue() const;
+  bool waits_here() const;
   std::uint64_t limit() const;
   std::uint64_t reason() const;
-  std::uint64_t next_multiple(std::uint64_t of) const { return (steps() / of + 1) * of; }
 
   Attachment& attachment_;
   models::Arena& arena_;
@@ -121,6 +121,7 @@ class OutsideTrainer final : public Trainer {
   bool non_finite_ = false, capturing_ = false;
   std::uint64_t era_ = 0;
   std::uint64_t allowed_samples_ = UINT64_MAX, handled_ = 0;
+  std::uint64_t posted_steps_ = 0;                      // at the latest post
   std::uint64_t allowed_ = 0, ring_at_ = 0, rung_ = 0;  // the words, and the value that was rung for last
   Duration idle_{0};
   std::optional<Clock::time_point> idle_since_;

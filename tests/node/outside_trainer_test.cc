@@ -118,10 +118,46 @@ TEST_CASE("a trainer's first parameters are the peer's, and each gets what the o
   CHECK(bench.stepped > 0);
   CHECK(stub->ring_at() == 16);
   CHECK(stub->word(1080) == 1);  // exchanges
+}
 
+TEST_CASE("a post is answered after the exchange that follows it, and brings the trainer its result") {
+  Bench bench;
+  const auto stub = bench.begin(filled(112, 1));
+  stub->count(8);
+  stub->post(filled(112, 1));
+  REQUIRE(until(bench.io, [&] { return bench.stepped > 0; }));
+  CHECK(!stub->is_answered());
+  bench.arena->mix(0, filled(112, 3), filled(112, 1), 0.5F);  // adds 1
   bench.arena->count_mix();
   bench.trainer->mixed();
-  CHECK(stub->ring_at() == 9);  // there is news for the trainer
+  bench.answer(*stub);
+  CHECK(std::vector<float>(stub->reply(), stub->reply() + 112) == filled(112, 2));
+  CHECK(stub->ring_at() == 16);
+}
+
+TEST_CASE("a post that no exchange follows is answered when the trainer is due again, or soon") {
+  Bench bench;
+  const auto stub = bench.begin(filled(112, 1));
+  for (const std::uint64_t steps : {8, 16}) {
+    stub->count(steps);
+    stub->post(filled(112, 1));
+    REQUIRE(until(bench.io, [&] { return stub->ring_at() == steps + 8; }));
+    if (steps == 8) stub->count(16);  // the trainer reaches its next ring, and is soon told
+    bench.answer(*stub);
+  }
+}
+
+TEST_CASE("news that comes after the reply is fetched by the next post, eight steps later at most") {
+  Bench bench({.pace = {.steps = 1000}});
+  const auto stub = bench.begin(filled(112, 1));
+  CHECK(stub->ring_at() == 1000);
+  bench.arena->count_mix();
+  bench.trainer->mixed();
+  CHECK(stub->ring_at() == 8);
+  stub->count(8);
+  stub->post(filled(112, 1));
+  bench.answer(*stub);
+  CHECK(stub->ring_at() == 1000);
 }
 
 TEST_CASE("posts and exchanges that cross lose nothing of each other") {
