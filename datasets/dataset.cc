@@ -72,8 +72,23 @@ std::size_t Dataset::memory_bytes() const {
   return images.size() + features.size() * sizeof(float) + labels.size();
 }
 
+void Dataset::gather_shifted(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
+                             float* images_out, std::int32_t* labels_out) const {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    STARLING_CHECK(indices[i] < size());
+    const std::size_t start =
+        std::min(std::size_t{indices[i]} * context + shifts[i], tokens.size() - 1 - context);
+    for (std::size_t t = 0; t < context; ++t) {
+      *images_out++ = static_cast<float>(tokens[start + t]);
+      *labels_out++ = tokens[start + t + 1];
+    }
+  }
+}
+
 void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
                      std::int32_t* labels_out) const {
+  if (is_text())
+    return gather_shifted(indices, std::vector<std::uint32_t>(indices.size()), images_out, labels_out);
   const auto channels = static_cast<std::size_t>(shape.channels);
   const std::size_t plane = shape.plane();
   for (std::size_t i = 0; i < indices.size(); ++i) {

@@ -36,8 +36,21 @@ struct Dataset {
   std::vector<float> features;               // all finite
   std::vector<std::uint8_t> labels;          // [size()], each below `classes`
   std::vector<Normalization> normalization;  // [channels]; empty: mean 0 and deviation 1
+  std::vector<std::uint16_t> tokens;
+  std::uint32_t context = 0;
 
-  std::size_t size() const { return labels.size(); }
+  bool is_text() const { return !tokens.empty(); }
+  void set_context(std::uint32_t c) {
+    context = c;
+    shape = {static_cast<int>(c), 1, 1};
+  }
+  std::size_t size() const {
+    if (is_text()) return context == 0 ? 0 : (tokens.size() - 1) / context;
+    return labels.size();
+  }
+  std::size_t labels_per_sample() const { return is_text() ? context : 1; }
+  void gather_shifted(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
+                      float* images_out, std::int32_t* labels_out) const;
   bool has_floats() const { return !features.empty(); }
   std::size_t memory_bytes() const;  // of the samples and their labels
 

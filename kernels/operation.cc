@@ -35,6 +35,30 @@ Shape shape_of(const GroupNormSpec& it, const Shape& in) {
   STARLING_CHECK(it.epsilon > 0 && it.groups > 0 && in.channels % it.groups == 0);
   return in;
 }
+Shape shape_of(const EmbeddingSpec& it, const Shape& in) {
+  STARLING_CHECK(it.tokens > 0 && it.features > 0 && in.sample_size() == 1);
+  return {in.batch, it.features, 1, 1};
+}
+Shape shape_of(const PositionSpec& it, const Shape& in) {
+  STARLING_CHECK(it.context > 0 && in.batch % it.context == 0 && in.height * in.width == 1);
+  return in;
+}
+Shape shape_of(const AttentionSpec& it, const Shape& in) {
+  STARLING_CHECK(it.context > 0 && in.batch % it.context == 0 && in.height * in.width == 1);
+  STARLING_CHECK(it.heads > 0 && it.groups > 0 && it.heads % it.groups == 0);
+  STARLING_CHECK(in.channels % (it.heads + 2 * it.groups) == 0);
+  STARLING_CHECK(!(it.rotary_base > 0) || it.head_size(in) % 2 == 0);
+  STARLING_CHECK(it.dropout >= 0 && it.dropout < 1);
+  return {in.batch, it.heads * it.head_size(in), 1, 1};
+}
+Shape shape_of(const SwigluSpec&, const Shape& in) {
+  STARLING_CHECK(in.channels % 2 == 0 && in.height * in.width == 1);
+  return {in.batch, in.channels / 2, 1, 1};
+}
+Shape shape_of(const RmsNormSpec& it, const Shape& in) {
+  STARLING_CHECK(it.epsilon > 0 && in.height * in.width == 1);
+  return in;
+}
 Shape shape_of(const DropoutSpec& it, const Shape& in) {
   STARLING_CHECK(it.rate >= 0 && it.rate < 1);
   STARLING_CHECK(in.size() <= std::numeric_limits<std::uint32_t>::max());  // draws use 32-bit indices

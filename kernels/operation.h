@@ -11,7 +11,8 @@
 
 namespace starling::kernels {
 
-// A batch of images, or of vectors (height = width = 1).
+// A batch of images, or of vectors (height = width = 1). A sequence of tokens is as many vectors, one after
+// the other, so a batch of sequences has batch = sequences x context, where context is the length of each.
 struct Shape {
   int batch = 1, channels = 1, height = 1, width = 1;
 
@@ -58,13 +59,49 @@ struct GlobalAveragePoolSpec {};
 struct LinearSpec {
   int features;        // out
   std::size_t weight;  // [out, in]
-  std::size_t bias;
+  std::size_t bias;    // or kNone
+};
+// y[n] = weight[x[n]], where x[n] is the number of a token, stored as a float. REQUIRES: 0 <= x[n] < tokens,
+// and that the input needs no gradient.
+struct EmbeddingSpec {
+  int tokens, features;
+  std::size_t weight;  // [tokens, features]
+  // Another operation has the same weight, and its backward() runs before: the gradient is added to.
+  bool shared = false;
+};
+// y[n,c] = x[n,c] + weight[n mod context, c]: learned positions (Gehring et al., "Convolutional sequence to
+// sequence learning", ICML 2017).
+struct PositionSpec {
+  int context;
+  std::size_t weight;  // [context, channels]
+};
+// Causal attention (Vaswani et al., "Attention is all you need", NIPS 2017, section 3.2) within each sequence
+// of `context` vectors. A vector has `heads` queries, then `groups` keys, then `groups` values, each of d =
+// channels / (heads + 2 groups) floats; head h uses key and value h / (heads / groups) (Ainslie et al.,
+// "GQA", EMNLP 2023). Of head h, position i:
+//   y[i] = sum over j <= i of drop(p[i,j]) v[j],  p[i,.] = softmax over j of q[i] . k[j] / sqrt(d).
+// With `rotary_base` > 0, q[i] and k[i] are first rotated (Su et al., "RoFormer", 2021): for each f < d/2,
+// the pair of their floats (f, f + d/2) by the angle i rotary_base^(-2f/d). drop() is dropout at this rate;
+// the index of its draw is that of p[i,j] in [sequence, head, i, j].
+struct AttentionSpec {
+  int context, heads, groups;  // groups divides heads
+  float rotary_base = 0;       // if > 0, d is even
+  float dropout = 0;           // in [0, 1)
+  std::uint64_t seed = 0;      // of dropout
+
+  int head_size(const Shape& input) const { return input.channels / (heads + 2 * groups); }
 };
 // y = max(x, 0); the derivative at 0 is 0.
 struct ReluSpec {};
 // y = x Phi(x), where Phi is the standard normal distribution function: the exact form of Hendrycks and
-// Gimpel, "Gaussian error linear units" (2016).
-struct GeluSpec {};
+// Gimpel, "Gaussian error linear units" (2016). With `tanh`, the approximation in its section 2:
+// y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+struct GeluSpec {
+  bool tanh = false;
+};
+// y[n,c] = a sigmoid(a) b with a = x[n,c] and b = x[n, channels/2 + c], for half the channels (Shazeer, "GLU
+// variants improve Transformer", 2020).
+struct SwigluSpec {};
 // y[n,c,i,j] = scale[c] (x[n,c,i,j] - m[c]) / sqrt(v[c] + epsilon) + shift[c] (Ioffe and Szegedy, "Batch
 // normalization", ICML 2015). For training, m and v are the mean and the (biased) variance of the batch's
 // channel over n, i and j. Without a backward pass they are the running ones among the parameters, and a
@@ -82,7 +119,13 @@ struct BatchNormSpec {
 // 2016).
 struct GroupNormSpec {
   int groups;                // divides the channels
-  std::size_t scale, shift;  // [channels]
+  std::size_t scale, shift;  // [channels]; shift may be kNone
+  float epsilon = 1e-5F;
+};
+// y[n,c] = scale[c] x[n,c] / sqrt(mean over c of x[n,c]^2 + epsilon), of vectors (Zhang and Sennrich, "Root
+// mean square layer normalization", NeurIPS 2019).
+struct RmsNormSpec {
+  std::size_t scale;  // [channels]
   float epsilon = 1e-5F;
 };
 // Each value is 0 with probability `rate`, else divided by 1 - rate (Srivastava et al., JMLR 2014). Every
@@ -92,7 +135,8 @@ struct DropoutSpec {
   std::uint64_t seed;
 };
 using OperationSpec = std::variant<ConvolutionSpec, AveragePoolSpec, MaxPoolSpec, GlobalAveragePoolSpec,
-                                   LinearSpec, ReluSpec, GeluSpec, BatchNormSpec, GroupNormSpec, DropoutSpec>;
+                                   LinearSpec, ReluSpec, GeluSpec, BatchNormSpec, GroupNormSpec, DropoutSpec,
+                                   EmbeddingSpec, PositionSpec, AttentionSpec, SwigluSpec, RmsNormSpec>;
 
 // REQUIRES: the spec fits the input.
 Shape output_shape(const OperationSpec& spec, const Shape& input);

@@ -78,7 +78,9 @@ struct LayerType<Linear> {
   static constexpr const char *kName = "linear", *kPrefix = "fc";
   static constexpr Reads kReads = Reads::sample;
   // Without features, which is 0: one for each class.
-  static constexpr std::tuple kKeys{LayerKey{"features", &Linear::features, false, 1}};
+  static constexpr std::tuple kKeys{LayerKey{"features", &Linear::features, false, 1},
+                                    LayerKey{"bias", &Linear::bias}, LayerKey{"tied", &Linear::tied},
+                                    LayerKey{"deviation", &Linear::deviation, false, 0, 1, true}};
 };
 template <>
 struct LayerType<Relu> {
@@ -90,7 +92,7 @@ template <>
 struct LayerType<Gelu> {
   static constexpr const char *kName = "gelu", *kPrefix = "gelu";
   static constexpr Reads kReads = Reads::value;
-  static constexpr std::tuple kKeys{};
+  static constexpr std::tuple kKeys{LayerKey{"tanh", &Gelu::tanh}};
 };
 template <>
 struct LayerType<BatchNorm> {
@@ -110,7 +112,8 @@ template <>
 struct LayerType<LayerNorm> {
   static constexpr const char *kName = "layer norm", *kPrefix = "ln";
   static constexpr Reads kReads = Reads::other;
-  static constexpr std::tuple kKeys{LayerKey{"epsilon", &LayerNorm::epsilon, false, 0, 1, true, true}};
+  static constexpr std::tuple kKeys{LayerKey{"epsilon", &LayerNorm::epsilon, false, 0, 1, true, true},
+                                    LayerKey{"bias", &LayerNorm::bias}};
 };
 template <>
 struct LayerType<Dropout> {
@@ -125,6 +128,61 @@ struct LayerType<Residual> {
   static constexpr Reads kReads = Reads::other;
   static constexpr std::tuple kKeys{LayerKey{"layers", &Residual::layers, true, 1},
                                     LayerKey{"shortcut", &Residual::shortcut}};
+};
+
+template <>
+struct LayerType<Embedding> {
+  static constexpr const char *kName = "embedding", *kPrefix = "embedding";
+  static constexpr Reads kReads = Reads::other;
+  static constexpr std::tuple kKeys{LayerKey{"features", &Embedding::features, true, 1},
+                                    LayerKey{"context", &Embedding::context, true, 1},
+                                    LayerKey{"tokens", &Embedding::tokens, false, 1},
+                                    LayerKey{"deviation", &Embedding::deviation, false, 0, 1, true}};
+};
+template <>
+struct LayerType<Position> {
+  static constexpr const char *kName = "position", *kPrefix = "position";
+  static constexpr Reads kReads = Reads::other;
+  static constexpr std::tuple kKeys{LayerKey{"deviation", &Position::deviation, false, 0, 1, true}};
+};
+template <>
+struct LayerType<Attention> {
+  static constexpr const char *kName = "attention", *kPrefix = "attention";
+  static constexpr Reads kReads = Reads::other;
+  static constexpr std::tuple kKeys{LayerKey{"heads", &Attention::heads, true, 1},
+                                    LayerKey{"groups", &Attention::groups, false, 1},
+                                    LayerKey{"rotary", &Attention::rotary},
+                                    LayerKey{"dropout", &Attention::dropout, false, 0, 1, false, true}};
+};
+template <>
+struct LayerType<Swiglu> {
+  static constexpr const char *kName = "swiglu", *kPrefix = "swiglu";
+  static constexpr Reads kReads = Reads::other;
+  static constexpr std::tuple kKeys{};
+};
+template <>
+struct LayerType<RmsNorm> {
+  static constexpr const char *kName = "rms norm", *kPrefix = "norm";
+  static constexpr Reads kReads = Reads::other;
+  static constexpr std::tuple kKeys{LayerKey{"epsilon", &RmsNorm::epsilon, false, 0, 1, true, true}};
+};
+// Not in a plan, which has its layers instead.
+template <>
+struct LayerType<TransformerBlock> {
+  static constexpr const char *kName = "block", *kPrefix = "block";
+  static constexpr Reads kReads = Reads::other;
+  static constexpr std::tuple kKeys{
+      LayerKey{"heads", &TransformerBlock::heads, true, 1},
+      LayerKey{"groups", &TransformerBlock::groups, false, 1},
+      LayerKey{"hidden", &TransformerBlock::hidden, false, 1},
+      LayerKey{"rms", &TransformerBlock::rms},
+      LayerKey{"swiglu", &TransformerBlock::swiglu},
+      LayerKey{"tanh", &TransformerBlock::tanh},
+      LayerKey{"rotary", &TransformerBlock::rotary},
+      LayerKey{"bias", &TransformerBlock::bias},
+      LayerKey{"dropout", &TransformerBlock::dropout, false, 0, 1, false, true},
+      LayerKey{"deviation", &TransformerBlock::deviation, false, 0, 1, true},
+      LayerKey{"out_deviation", &TransformerBlock::out_deviation, false, 0, 1, true}};
 };
 
 // Calls visit(key) for each key of T.

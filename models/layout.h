@@ -15,8 +15,8 @@ struct Tensor {
   std::size_t offset;               // in floats from the arena's start, a multiple of 16 (64 bytes)
   std::size_t size;                 // in floats
   bool trained = true;              // false: a statistic, which no optimizer changes
-  // The initial values: uniform in +-bound, or all equal to bound.
-  enum class Start : std::uint8_t { uniform, constant } start = Start::constant;
+  // The initial values: uniform in +-bound, normal with the deviation `bound`, or all equal to bound.
+  enum class Start : std::uint8_t { uniform, constant, normal } start = Start::constant;
   double bound = 0;
 };
 

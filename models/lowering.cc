@@ -58,7 +58,8 @@ class Lowering {
         it.groups};
   }
   Spec lower(const Linear& it, const LayerInfo& info, Extent) {
-    return kernels::LinearSpec{it.features, offset(info, 0), offset(info, 1)};
+    return kernels::LinearSpec{it.features, offset(info, 0),
+                               it.bias && !it.tied ? offset(info, 1) : kernels::kNone};
   }
   Spec lower(const BatchNorm& it, const LayerInfo& info, Extent) {
     return kernels::BatchNormSpec{offset(info, 0),
@@ -73,7 +74,8 @@ class Lowering {
                                   static_cast<float>(it.epsilon)};
   }
   Spec lower(const LayerNorm& it, const LayerInfo& info, Extent) {
-    return kernels::GroupNormSpec{1, offset(info, 0), offset(info, 1), static_cast<float>(it.epsilon)};
+    return kernels::GroupNormSpec{1, offset(info, 0), it.bias ? offset(info, 1) : kernels::kNone,
+                                  static_cast<float>(it.epsilon)};
   }
   Spec lower(const Dropout& it, const LayerInfo&, Extent) {
     return kernels::DropoutSpec{static_cast<float>(it.rate), random_.bits()};
@@ -82,9 +84,37 @@ class Lowering {
   Spec lower(const MaxPool& it, const LayerInfo&, Extent) { return kernels::MaxPoolSpec{it.size}; }
   Spec lower(const GlobalAveragePool&, const LayerInfo&, Extent) { return kernels::GlobalAveragePoolSpec{}; }
   Spec lower(const Relu&, const LayerInfo&, Extent) { return kernels::ReluSpec{}; }
-  Spec lower(const Gelu&, const LayerInfo&, Extent) { return kernels::GeluSpec{}; }
+  Spec lower(const Gelu& it, const LayerInfo&, Extent) { return kernels::GeluSpec{it.tanh}; }
+  Spec lower(const Embedding& it, const LayerInfo& info, Extent) {
+    return kernels::EmbeddingSpec{it.tokens, it.features, offset(info, 0), is_shared(info.tensors.at(0))};
+  }
+  Spec lower(const Position&, const LayerInfo& info, Extent) {
+    return kernels::PositionSpec{info.input.tokens, offset(info, 0)};
+  }
+  Spec lower(const Attention& it, const LayerInfo& info, Extent) {
+    return kernels::AttentionSpec{info.input.tokens,
+                                  it.heads,
+                                  it.groups == 0 ? it.heads : it.groups,
+                                  it.rotary ? 10'000.0F : 0.0F,
+                                  static_cast<float>(it.dropout),
+                                  it.dropout > 0 ? random_.bits() : 0};
+  }
+  Spec lower(const Swiglu&, const LayerInfo&, Extent) { return kernels::SwigluSpec{}; }
+  Spec lower(const RmsNorm& it, const LayerInfo& info, Extent) {
+    return kernels::RmsNormSpec{offset(info, 0), static_cast<float>(it.epsilon)};
+  }
+  Spec lower(const TransformerBlock&, const LayerInfo&, Extent) {
+    check_failed("a plan has the layers of a block", __FILE__, __LINE__);
+  }
   Spec lower(const Residual&, const LayerInfo&, Extent) {
     check_failed("a sum is not an operation", __FILE__, __LINE__);
+  }
+
+  // Whether several layers have this tensor.
+  bool is_shared(std::size_t tensor) const {
+    return std::ranges::count_if(plan_.layers, [&](const LayerInfo& info) {
+             return std::ranges::count(info.tensors, tensor) > 0;
+           }) > 1;
   }
 
   std::size_t offset(const LayerInfo& info, std::size_t tensor) const {

@@ -46,6 +46,18 @@ struct Segment {
   int begin, end;
 };
 
+double first_value(const Tensor& tensor, Random& draws) {
+  switch (tensor.start) {
+    case Tensor::Start::uniform:
+      return draws.uniform(-tensor.bound, tensor.bound);
+    case Tensor::Start::normal:
+      return tensor.bound * draws.normal();
+    case Tensor::Start::constant:
+      break;
+  }
+  return tensor.bound;
+}
+
 // Calls write(offset, values) for all tensors, with the gaps after them, in small pieces.
 template <class Write>
 void initialize_each(const Plan& plan, const Random& random, const Write& write) {
@@ -60,9 +72,7 @@ void initialize_each(const Plan& plan, const Random& random, const Write& write)
       values.assign(std::min(kPiece, room - begin), 0.0F);
       const std::size_t here = tensor.size - std::min(begin, tensor.size);
       for (float& value : std::span(values).first(std::min(here, values.size()))) {
-        value = static_cast<float>(tensor.start == Tensor::Start::uniform
-                                       ? draws.uniform(-tensor.bound, tensor.bound)
-                                       : tensor.bound);
+        value = static_cast<float>(first_value(tensor, draws));
       }
       write(tensor.offset + begin, std::span<const float>(values));
     }
@@ -73,6 +83,7 @@ void initialize_each(const Plan& plan, const Random& random, const Write& write)
 
 struct Network::Impl {
   int batch;
+  int labels;  // of each sample
   bool train, recompute;
   const kernels::Backend& backend;
   std::unique_ptr<kernels::Queue> queue;
@@ -87,6 +98,7 @@ struct Network::Impl {
 
   Impl(const Plan& plan, const kernels::Backend& on, int batch_size, Purpose purpose, NetworkOptions options)
       : batch(batch_size),
+        labels(plan.labels()),
         train(purpose == Purpose::train),
         recompute(train && options.recompute),
         backend(on),
@@ -110,7 +122,7 @@ struct Network::Impl {
 
   void build(const Plan& plan, const Lowered& lowered) {
     const Shape& in = plan.spec.input;
-    values.push_back({backend.input({batch, in.channels, in.height, in.width}, lowered.input_height,
+    values.push_back({backend.input({batch * labels, in.channels, in.height, in.width}, lowered.input_height,
                                     lowered.input_width)});
     const std::vector<Node>& nodes = lowered.nodes;
     std::vector<int> value_of(nodes.size());
@@ -404,6 +416,7 @@ Network::~Network() = default;
 Network::Network(Network&&) noexcept = default;
 
 int Network::batch() const { return impl_->batch; }
+int Network::predictions() const { return impl_->batch * impl_->labels; }
 
 kernels::Queue& Network::queue() { return *impl_->queue; }
 
@@ -419,23 +432,24 @@ double Network::train(const float* parameters, const float* inputs, const std::i
                       float* gradient) {
   start_training(parameters, inputs, labels, gradient, impl_->loss_value.get());
   impl_->queue->wait();
-  return impl_->loss_value->sum / impl_->batch;
+  return impl_->loss_value->sum / predictions();
 }
 
 Network::Evaluation Network::evaluate(const float* parameters, const float* inputs,
                                       const std::int32_t* labels, int count) {
   STARLING_CHECK(!impl_->train && count >= 0 && count <= impl_->batch);
   const float* logits = impl_->forward(parameters, inputs);
-  impl_->loss->evaluate(logits, labels, count, impl_->loss_value.get());
+  const int predictions = count * impl_->labels;
+  impl_->loss->evaluate(logits, labels, predictions, impl_->loss_value.get());
   impl_->queue->wait();
-  return {impl_->loss_value->sum, impl_->loss_value->correct, count};
+  return {impl_->loss_value->sum, impl_->loss_value->correct, predictions};
 }
 
 void Network::score(const float* parameters, const float* inputs, int count, std::span<float> logits) {
   const kernels::Activation& last = impl_->values.back().activation;
   const std::size_t classes = last.shape.sample_size();
   STARLING_CHECK(!impl_->train && count >= 0 && count <= impl_->batch && impl_->backend.memory().on_host());
-  STARLING_CHECK(logits.size() == static_cast<std::size_t>(count) * classes);
+  STARLING_CHECK(logits.size() == static_cast<std::size_t>(count * impl_->labels) * classes);
   const float* stored = impl_->forward(parameters, inputs);
   std::vector<float> plain(last.shape.size());
   impl_->backend.unpack(*impl_->queue, last, stored, plain.data());

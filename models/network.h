@@ -54,13 +54,14 @@ class Network {
   Network(Network&&) noexcept;
 
   int batch() const;
+  int predictions() const;  // of a batch: one for each sample, or for each token of a text
   kernels::Queue& queue();
 
-  // Forward and backward over one full batch: `inputs` [batch, channels, height, width], `labels` [batch] in
-  // [0, classes). Writes d(mean loss)/d(parameters) to every parameter's place in `gradient` (arena_size()
-  // floats; gaps are not written), and to a running statistic's place the change to add to it. Returns the
-  // batch's mean softmax cross-entropy. Other threads may change `parameters` meanwhile (Hogwild). REQUIRES:
-  // built for Purpose::train.
+  // Forward and backward over one full batch: `inputs` [batch, channels, height, width] and `labels` [batch]
+  // in [0, classes), or for a text both [batch, context]. Writes d(mean loss)/d(parameters) to every
+  // parameter's place in `gradient` (arena_size() floats; gaps are not written), and to a running statistic's
+  // place the change to add to it. Returns the batch's mean softmax cross-entropy. Other threads may change
+  // `parameters` meanwhile (Hogwild). REQUIRES: built for Purpose::train.
   double train(const float* parameters, const float* inputs, const std::int32_t* labels, float* gradient);
   // Queues the same and does not wait. `value`, in the back end's staging memory, is valid when the queue is
   // done.
@@ -68,16 +69,16 @@ class Network {
                       float* gradient, kernels::LossValue* value);
 
   struct Evaluation {
-    double loss_sum = 0;  // over the samples
+    double loss_sum = 0;  // over the predictions
     std::int64_t correct = 0;
-    std::int64_t samples = 0;
+    std::int64_t predictions = 0;
   };
   // Forward over the first `count` samples of a batch (count <= batch; all batch samples must be readable).
   // REQUIRES: built for Purpose::evaluate.
   Evaluation evaluate(const float* parameters, const float* inputs, const std::int32_t* labels, int count);
 
-  // Forward as in evaluate(). Writes the logits [count, classes]. REQUIRES: built for Purpose::evaluate on a
-  // back end of the host; `logits` has count * classes floats.
+  // Forward as in evaluate(). Writes the logits [count, classes], or for a text [count, context, classes].
+  // REQUIRES: built for Purpose::evaluate on a back end of the host; `logits` has that size.
   void score(const float* parameters, const float* inputs, int count, std::span<float> logits);
 
   // Continues dropout's draws as after this number of batches, in the order of the queue.

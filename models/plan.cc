@@ -13,6 +13,10 @@ constexpr int kExtentMax = 1 << 20;
 constexpr std::int64_t kTensorMax = (std::int64_t{1} << 31) - 1;
 
 std::string text(Shape shape) {
+  if (shape.tokens > 0) {
+    return std::to_string(shape.tokens) + " tokens" +
+           (shape.features() > 1 ? " of " + std::to_string(shape.features()) + " features" : "");
+  }
   return std::to_string(shape.channels) + "x" + std::to_string(shape.height) + "x" +
          std::to_string(shape.width);
 }
@@ -38,6 +42,9 @@ class Planner {
     }
     return {};
   }
+
+  // Whether a layer has read the tokens.
+  bool embeds() const { return embedding_.has_value(); }
 
   // After the last layer: appends the statistics to the layout.
   void finish() {
@@ -109,9 +116,140 @@ class Planner {
     if (!in_range(layer.features, 1)) {
       return info.name + " needs from 1 to " + std::to_string(kExtentMax) + " features";
     }
-    const int in = info.input.size();
-    if (std::string wrong = weights(layer.features, {in}, true); !wrong.empty()) return wrong;
-    return end({layer.features, 1, 1}, 2.0 * in * layer.features);
+    const int in = info.input.features();
+    if (layer.tied) {
+      if (!embedding_) return info.name + " is tied, but no embedding comes before it";
+      const Tensor& shared = plan_.layout.tensors()[*embedding_];
+      if (shared.shape != std::vector<std::int64_t>{layer.features, in}) {
+        return info.name + " is tied, so its " + std::to_string(in) + " inputs and " +
+               std::to_string(layer.features) + " features must be the embedding's " +
+               std::to_string(shared.shape[1]) + " features and " + std::to_string(shared.shape[0]) +
+               " tokens";
+      }
+      info.tensors.push_back(*embedding_);
+    } else {
+      if (!(layer.deviation >= 0)) return info.name + " needs a deviation of at least 0";
+      if (std::string wrong = weights(layer.features, {in}, layer.bias, layer.deviation); !wrong.empty())
+        return wrong;
+    }
+    return end_tokens(layer.features, 2.0 * in * layer.features);
+  }
+
+  std::string plan(const Embedding& layer) {
+    LayerInfo& info = begin(layer);
+    if (!in_range(layer.features, 1) || !in_range(layer.tokens, 1) || !(layer.deviation >= 0)) {
+      return info.name + " needs features and tokens from 1 to " + std::to_string(kExtentMax) +
+             " and a deviation of at least 0";
+    }
+    if (info.from != LayerInfo::kInput || info.input.tokens == 0 || info.input.features() != 1)
+      return info.name + " must be the first layer of a network for text";
+    if (layer.context != info.input.tokens)
+      return info.name + " has a context of " + std::to_string(layer.context) + ", but the samples have " +
+             text(info.input);
+    if (std::int64_t{layer.tokens} * layer.features > kTensorMax)
+      return info.name + " would have more than 2^31 weights";
+    embedding_ = plan_.layout.tensors().size();
+    append(info, {info.name + ".weight",
+                  {layer.tokens, layer.features},
+                  0,
+                  0,
+                  true,
+                  Tensor::Start::normal,
+                  layer.deviation});
+    return end_tokens(layer.features, 0);
+  }
+
+  std::string plan(const Position& layer) {
+    LayerInfo& info = begin(layer);
+    if (std::string wrong = needs_tokens(); !wrong.empty()) return wrong;
+    const int context = info.input.tokens, features = info.input.features();
+    append(info,
+           {info.name + ".weight", {context, features}, 0, 0, true, Tensor::Start::normal, layer.deviation});
+    return end_tokens(features, features);
+  }
+
+  std::string plan(const Attention& layer) {
+    LayerInfo& info = begin(layer);
+    if (std::string wrong = needs_tokens(); !wrong.empty()) return wrong;
+    const int groups = layer.groups == 0 ? layer.heads : layer.groups;
+    if (!in_range(layer.heads, 1) || !in_range(groups, 1) || layer.heads % groups != 0) {
+      return info.name + " has " + std::to_string(groups) + " groups, which must divide its " +
+             std::to_string(layer.heads) + " heads";
+    }
+    if (!(layer.dropout >= 0 && layer.dropout < 1))
+      return info.name + " needs a dropout of at least 0, below 1";
+    const int features = info.input.features(), slices = layer.heads + 2 * groups;
+    const int size = features / slices;
+    if (features % slices != 0 || (layer.rotary && size % 2 != 0)) {
+      return info.name + " reads " + std::to_string(features) +
+             " features, which must be a multiple of the " +
+             std::to_string(layer.rotary ? 2 * slices : slices) + " for its " + std::to_string(layer.heads) +
+             " queries, " + std::to_string(groups) + " keys and " + std::to_string(groups) + " values" +
+             (layer.rotary ? " in pairs" : "");
+    }
+    // Two products for each query and the keys up to it.
+    return end_tokens(layer.heads * size, 2.0 * layer.heads * size * (info.input.tokens + 1));
+  }
+
+  std::string plan(const Swiglu& layer) {
+    LayerInfo& info = begin(layer);
+    const int features = info.input.features();
+    if (features % 2 != 0 || info.input.height * info.input.width != 1)
+      return info.name + " reads " + text(info.input) + ", but needs an even number of features";
+    return end_tokens(features / 2, 5.0 * features / 2);
+  }
+
+  std::string plan(const RmsNorm& layer) {
+    LayerInfo& info = begin(layer);
+    if (info.input.height * info.input.width != 1)
+      return info.name + " reads images of " + text(info.input) + ", but normalizes vectors";
+    if (std::string wrong = normalization(layer.epsilon, false); !wrong.empty()) return wrong;
+    return end(info.input, 4.0 * info.input.size());
+  }
+
+  // The block's layers, which are checked one by one.
+  std::string plan(const TransformerBlock& block) {
+    const std::string name = LayerType<TransformerBlock>::kPrefix +
+                             std::to_string(++counts_[LayerType<TransformerBlock>::kPrefix]);
+    const int features = end_.shape.features();
+    if (end_.shape.tokens == 0) return name + " needs a sequence: an embedding must come before it";
+    const int groups = block.groups == 0 ? block.heads : block.groups;
+    if (!in_range(block.heads, 1) || !in_range(groups, 1) || features % block.heads != 0 ||
+        block.heads % groups != 0 || !in_range(block.hidden, 0)) {
+      return name + " has " + std::to_string(block.heads) + " heads and " + std::to_string(groups) +
+             " groups; the heads must divide its " + std::to_string(features) +
+             " features, and the groups the heads";
+    }
+    if (std::string wrong = add(layers_of(block, features)); !wrong.empty())
+      return wrong + " (in " + name + ")";
+    return {};
+  }
+
+  static std::vector<Layer> layers_of(const TransformerBlock& block, int features) {
+    const int groups = block.groups == 0 ? block.heads : block.groups;
+    const int hidden = block.hidden == 0 ? 4 * features : block.hidden;
+    const double last = block.out_deviation > 0 ? block.out_deviation : block.deviation;
+    const auto linear = [&](int out, double deviation) { return Linear{out, block.bias, false, deviation}; };
+    const auto norm = [&]() -> Layer {
+      return block.rms ? Layer(RmsNorm{}) : Layer(LayerNorm{1e-5, block.bias});
+    };
+    std::vector<Layer> attention{
+        norm(), linear(features / block.heads * (block.heads + 2 * groups), block.deviation),
+        Attention{block.heads, groups, block.rotary, block.dropout}, linear(features, last)};
+    std::vector<Layer> perceptron{norm(), linear(block.swiglu ? 2 * hidden : hidden, block.deviation),
+                                  block.swiglu ? Layer(Swiglu{}) : Layer(Gelu{block.tanh}),
+                                  linear(features, last)};
+    if (block.dropout > 0) {
+      attention.push_back(Dropout{block.dropout});
+      perceptron.push_back(Dropout{block.dropout});
+    }
+    return {Residual(std::move(attention)), Residual(std::move(perceptron))};
+  }
+
+  std::string needs_tokens() const {
+    const LayerInfo& info = plan_.layers.back();
+    if (info.input.tokens > 0 && info.input.height * info.input.width == 1 && embedding_) return {};
+    return info.name + " needs a sequence of vectors: an embedding must come before it";
   }
 
   std::string plan(const Relu& layer) { return elementwise(layer, 1); }
@@ -153,7 +291,7 @@ class Planner {
 
   std::string plan(const LayerNorm& layer) {
     const Shape in = begin(layer).input;
-    if (std::string wrong = normalization(layer.epsilon); !wrong.empty()) return wrong;
+    if (std::string wrong = normalization(layer.epsilon, layer.bias); !wrong.empty()) return wrong;
     return end(in, 4.0 * in.size());
   }
 
@@ -191,8 +329,8 @@ class Planner {
   }
 
   // Appends "<name>.weight" [out, in...] and "<name>.bias" [out], initially uniform in +-1/sqrt(fan-in) as in
-  // PyTorch.
-  std::string weights(int out, std::vector<std::int64_t> in, bool bias) {
+  // PyTorch, or with a deviation normal weights and biases of 0.
+  std::string weights(int out, std::vector<std::int64_t> in, bool bias, double deviation = 0) {
     LayerInfo& info = plan_.layers.back();
     std::int64_t size = out;
     for (const std::int64_t extent : in) {
@@ -202,18 +340,27 @@ class Planner {
     std::vector<std::int64_t> shape{out};
     shape.insert(shape.end(), in.begin(), in.end());
     const double bound = 1 / std::sqrt(static_cast<double>(size) / out);
-    append(info, {info.name + ".weight", std::move(shape), 0, 0, true, Tensor::Start::uniform, bound});
-    if (bias) append(info, {info.name + ".bias", {out}, 0, 0, true, Tensor::Start::uniform, bound});
+    const bool normal = deviation > 0;
+    append(info, {info.name + ".weight", std::move(shape), 0, 0, true,
+                  normal ? Tensor::Start::normal : Tensor::Start::uniform, normal ? deviation : bound});
+    if (!bias) return {};
+    append(info, {info.name + ".bias",
+                  {out},
+                  0,
+                  0,
+                  true,
+                  normal ? Tensor::Start::constant : Tensor::Start::uniform,
+                  normal ? 0 : bound});
     return {};
   }
 
   // Appends scales of 1 and shifts of 0, one for each channel.
-  std::string normalization(double epsilon) {
+  std::string normalization(double epsilon, bool shifts = true) {
     LayerInfo& info = plan_.layers.back();
     if (!(epsilon > 0 && epsilon < 1)) return info.name + " needs an epsilon above 0 and below 1";
     const std::int64_t channels = info.input.channels;
     append(info, {info.name + ".weight", {channels}, 0, 0, true, Tensor::Start::constant, 1});
-    append(info, {info.name + ".bias", {channels}, 0, 0, true, Tensor::Start::constant, 0});
+    if (shifts) append(info, {info.name + ".bias", {channels}, 0, 0, true, Tensor::Start::constant, 0});
     return {};
   }
 
@@ -226,10 +373,17 @@ class Planner {
     return {info.name + suffix, {info.input.channels}, 0, 0, false, Tensor::Start::constant, start};
   }
 
+  // Vectors of this many features, as many as the layer reads; flops for each.
+  std::string end_tokens(int features, double flops) {
+    const Shape in = plan_.layers.back().input;
+    return end({features, 1, 1, in.tokens}, flops * in.length());
+  }
+
   std::string end(Shape output, double flops) {
     LayerInfo& info = plan_.layers.back();
+    output.tokens = info.input.tokens;
     const std::int64_t plane = std::int64_t{output.height} * output.width;
-    if (plane > kTensorMax / output.channels)
+    if (plane > kTensorMax / output.channels / output.length())
       return info.name + " would yield more than 2^31 values per sample";
     info.output = output;
     info.flops_forward = flops;
@@ -246,6 +400,7 @@ class Planner {
   End end_;
   std::map<std::string, int> counts_;
   int blocks_ = 0;
+  std::optional<std::size_t> embedding_;  // the index of its tensor
   std::vector<Statistic> statistics_;
 };
 
@@ -265,6 +420,8 @@ Result<Plan> make_plan(Spec spec) {
   if (std::string wrong = planner.add(plan.spec.layers); !wrong.empty()) return Error{where + wrong};
   planner.finish();
   const Shape logits = planner.shape();
+  if (input.tokens > 0 && !planner.embeds())
+    return Error{where + "it reads text, so its first layer must be an embedding"};
   if (logits.height != 1 || logits.width != 1 || logits.channels < 2) {
     return Error{where + plan.layers.back().name + " yields " + text(logits) +
                  ", but the last layer must yield one logit for each of at least 2 classes"};

@@ -20,7 +20,7 @@ constexpr std::size_t kDotsMax = 4 * kLayersMax;  // in a text: each could open 
 constexpr std::size_t kNameMax = 100;
 // Limits of a network that is given as text. A worker has several floats for each parameter.
 constexpr std::size_t kParametersMax = std::size_t{1} << 29;
-constexpr std::size_t kValuesMax = std::size_t{1} << 27;  // outputs of all layers for one sample
+constexpr std::size_t kValuesMax = std::size_t{1} << 28;  // outputs of all layers for one sample
 
 template <class T, class Value>
 using Key = LayerKey<T, Value>;
@@ -385,6 +385,12 @@ Result<ModelText, SpecError> read_model(std::string_view toml_document, std::str
 
 bool is_model_file(std::string_view name) { return name.ends_with(".toml"); }
 
+int context_of(const ModelText& model) {
+  if (model.layers.empty()) return context_of(zoo_layers(model.name, 2).value_or(std::vector<Layer>{}));
+  const auto layers = parse_layers(model.layers);
+  return layers ? context_of(*layers) : 0;
+}
+
 Result<Plan> make_model(const ModelText& model, Shape input, int classes) {
   if (model.layers.empty()) return make_model(model.name, input, classes);
   const std::string where = "model \"" + model.name + "\": ";
@@ -393,6 +399,11 @@ Result<Plan> make_model(const ModelText& model, Shape input, int classes) {
   if (!layers) return Error{where + layers.error().message};
   if (auto* last = std::get_if<Linear>(&layers->back().kind); last != nullptr && last->features == 0)
     last->features = classes;
+  if (auto* first = std::get_if<Embedding>(&layers->front().kind)) {
+    if (first->tokens == 0) first->tokens = classes;
+    if (input.tokens == 0) return Error{where + "it is for text, but the data has images or vectors"};
+    input.tokens = first->context;
+  }
   auto plan = make_plan({model.name, input, std::move(*layers)});
   if (!plan) return plan;
   if (plan->classes != classes) {

@@ -60,6 +60,9 @@ Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document
 // Whether a model is given as a file: its path ends in ".toml".
 bool is_model_file(std::string_view name);
 
+// The context of the network, if it is for text; 0 for others, and for one that make_model() rejects.
+int context_of(const ModelText& model);
+
 // The zoo's network or that of the layers, for images of `input` and `classes` classes. The Error names the
 // layer that does not fit, yields another number of logits, or exceeds a limit.
 Result<Plan> make_model(const ModelText& model, Shape input, int classes);

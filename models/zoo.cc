@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "base/text.h"
+#include "models/gpt.h"
 #include "models/spec.h"
 
 namespace starling::models {
@@ -60,7 +61,29 @@ std::vector<Layer> resnet(int classes, std::initializer_list<int> stages, int bl
   return layers;
 }
 
-constexpr std::array<Entry, 6> kZoo{{
+// The small networks of nanoGPT (Karpathy, 2022), without biases, and GPT-2 (Radford et al., 2019).
+constexpr Gpt gpt(int layers, int heads, int features, int context, double dropout) {
+  Gpt it{layers, heads, features, context};
+  it.bias = false;
+  it.dropout = dropout;
+  return it;
+}
+Gpt gpt2() {
+  Gpt it{12, 12, 768, 1024};
+  it.tanh = true;
+  return it;
+}
+// After Llama (Touvron et al., 2023) with two queries for each key, of the size of gpt-tiny.
+Gpt llama_tiny() {
+  Gpt it = gpt(4, 4, 128, 64, 0);
+  it.groups = 2;
+  it.hidden = 352;
+  it.rms = it.swiglu = it.rotary = true;
+  it.tied = false;
+  return it;
+}
+
+constexpr std::array<Entry, 10> kZoo{{
     {"softmax", "multinomial logistic regression: one linear layer",
      [](int classes) -> std::vector<Layer> { return {Linear{classes}}; }},
     {"mlp", "two hidden layers of 256 and 128 ReLUs",
@@ -78,6 +101,14 @@ constexpr std::array<Entry, 6> kZoo{{
      [](int classes) {
        return resnet(classes, {64, 128, 256, 512}, 2);
      }},
+    {"gpt-tiny", "GPT of 4 layers, 4 heads, 128 features and a context of 64, for text",
+     [](int tokens) { return gpt_layers(gpt(4, 4, 128, 64, 0), tokens); }},
+    {"gpt-char", "GPT of 6 layers, 6 heads, 384 features, a context of 256 and dropout of 0.2, for text",
+     [](int tokens) { return gpt_layers(gpt(6, 6, 384, 256, 0.2), tokens); }},
+    {"gpt2", "GPT-2 of 12 layers, 12 heads, 768 features and a context of 1024, for text",
+     [](int tokens) { return gpt_layers(gpt2(), tokens); }},
+    {"llama-tiny", "a small Llama: RMS norm, SwiGLU, rotary positions, grouped keys; context 64, for text",
+     [](int tokens) { return gpt_layers(llama_tiny(), tokens); }},
 }};
 
 const Entry* find(const std::string& name) {
@@ -92,7 +123,24 @@ Result<Plan> make_model(const std::string& name, Shape input, int classes) {
   if (entry == nullptr) {
     return Error{"unknown model \"" + name + "\"; the models are " + one_of(model_names())};
   }
-  return make_plan({name, input, entry->layers(classes)});
+  std::vector<Layer> layers = entry->layers(classes);
+  if (const int context = context_of(layers); context > 0) {
+    if (input.tokens == 0)
+      return Error{"model \"" + name + "\" is for text, but the data has images or vectors"};
+    input.tokens = context;
+  }
+  return make_plan({name, input, std::move(layers)});
+}
+
+std::optional<std::vector<Layer>> zoo_layers(const std::string& name, int classes) {
+  const Entry* entry = find(name);
+  if (entry == nullptr) return std::nullopt;
+  return entry->layers(classes);
+}
+
+int context_of(const std::vector<Layer>& layers) {
+  const auto* embedding = layers.empty() ? nullptr : std::get_if<Embedding>(&layers.front().kind);
+  return embedding == nullptr ? 0 : embedding->context;
 }
 
 const std::vector<std::string>& model_names() {

@@ -92,6 +92,7 @@ def losses(network, shape, batch, steps=10):
     return result
 
 
-torch.set_num_threads(1)
-for name, make, shape, batch in (("lenet", lenet, (1, 28, 28), 64), ("resnet8", resnet8, (3, 32, 32), 16)):
-    print(name, ", ".join(f"{loss:.7f}" for loss in losses(make(), shape, batch)))
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for name, make, shape, batch in (("lenet", lenet, (1, 28, 28), 64), ("resnet8", resnet8, (3, 32, 32), 16)):
+        print(name, ", ".join(f"{loss:.7f}" for loss in losses(make(), shape, batch)))

@@ -15,6 +15,8 @@
 namespace starling::kernels::cpu {
 namespace {
 
+constexpr int kLanesBatch = 512;
+
 class CpuBackend final : public Backend {
  public:
   CpuBackend(Precision precision, Choice choice)
@@ -76,6 +78,8 @@ class CpuBackend final : public Backend {
   // empty.
   bool in_lanes(const OperationSpec& spec, const Activation& input) const {
     if (lanes::is_lanes(input)) return true;
+    // Many vectors are the tokens of sequences, whose other layers are not computed in lanes.
+    if (input.shape.sample_size() == 1 || input.shape.batch > kLanesBatch) return false;
     if (choice_ == Choice::onednn || lanes::kernels() == nullptr || as_plain(input) == nullptr) return false;
     if (type_ == Type::bf16 && !(tiles_ && lanes::kernels()->lanes == tiles::kSide &&
                                  std::holds_alternative<ConvolutionSpec>(spec) && !suits_tiles(spec, input)))
@@ -109,8 +113,20 @@ class CpuBackend final : public Backend {
     if (const auto* it = std::get_if<GroupNormSpec>(&rest[0])) return make_group_norm(*it, input, relu_next);
     if (const auto* it = std::get_if<DropoutSpec>(&rest[0])) return make_dropout(*it, input, passes);
     if (std::holds_alternative<GlobalAveragePoolSpec>(rest[0])) return make_global_average_pool(input);
-    if (std::holds_alternative<GeluSpec>(rest[0])) return make_gelu(input, passes);
-    return make_relu(input);
+    if (const auto* it = std::get_if<GeluSpec>(&rest[0]))
+      return it->tanh ? make_tanh_gelu(input) : make_gelu(input, passes);
+    if (std::holds_alternative<ReluSpec>(rest[0])) return make_relu(input);
+    return make_for_sequences(rest[0], input, passes);
+  }
+
+  static std::unique_ptr<Operation> make_for_sequences(const OperationSpec& spec, const Activation& input,
+                                                       Passes passes) {
+    if (const auto* it = std::get_if<EmbeddingSpec>(&spec)) return make_embedding(*it, input);
+    if (const auto* it = std::get_if<PositionSpec>(&spec)) return make_position(*it, input);
+    if (const auto* it = std::get_if<AttentionSpec>(&spec)) return make_attention(*it, input, passes);
+    if (const auto* it = std::get_if<RmsNormSpec>(&spec)) return make_rms_norm(*it, input);
+    STARLING_CHECK(std::holds_alternative<SwigluSpec>(spec));
+    return make_swiglu(input);
   }
 
   static void convert(const memory::desc& from_format, const float* from, const memory::desc& to_format,

@@ -68,19 +68,22 @@ class CommonGroupNorm : public Operation {
   std::vector<Part> parts_;
 };
 
-// Vectors: groups are runs of neighboring features.
+// Vectors: groups are runs of neighboring features. If it is not `centered`, the mean counts as 0: RMS norm.
 class VectorGroupNorm final : public CommonGroupNorm {
  public:
-  VectorGroupNorm(const GroupNormSpec& spec, const Activation& input, bool relu)
-      : CommonGroupNorm(spec, input, plain_activation(input.shape), relu) {}
+  VectorGroupNorm(const GroupNormSpec& spec, const Activation& input, bool relu, bool centered = true)
+      : CommonGroupNorm(spec, input, plain_activation(input.shape), relu),
+        centered_(centered),
+        no_shift_(spec.shift == kNone ? static_cast<std::size_t>(input.shape.channels) : 0),
+        no_gradient_(no_shift_.size()) {}
 
   void forward(const float* parameters, const float* x, float* y) override {
     x = x_.convert(x);
     const int n = group_channels_;
     for_parts([&](int sample, int group, std::ptrdiff_t at) {
       Part& it = part(sample, group) = measure(x + at);
-      const float *scale = parameters + spec_.scale + group * n,
-                  *shift = parameters + spec_.shift + group * n;
+      const float* scale = parameters + spec_.scale + group * n;
+      const float* shift = (has_shift() ? parameters + spec_.shift : no_shift_.data()) + group * n;
       loops().vectors.affine(n, x + at, it.origin(), static_cast<float>(1 / it.deviation), scale, shift,
                              y + at);
     });
@@ -92,25 +95,31 @@ class VectorGroupNorm final : public CommonGroupNorm {
     x = x_.converted(x);
     if (relu_) mask_where_not_positive(y, dy, dy, output().floats);
     float* to = dx == nullptr ? nullptr : dx_.target(dx);
+    float* dshift = has_shift() ? gradient + spec_.shift : no_gradient_.data();
     std::fill_n(gradient + spec_.scale, output().shape.channels, 0.0F);
-    std::fill_n(gradient + spec_.shift, output().shape.channels, 0.0F);
+    std::fill_n(dshift, output().shape.channels, 0.0F);
     const int n = group_channels_;
     for_parts([&](int sample, int group, std::ptrdiff_t at) {
       const Part& it = part(sample, group);
       const float* scale = parameters + spec_.scale + group * n;
       alignas(64) float floats[2 * kRow] = {};
       loops().vectors.gradient_sums(n, x + at, dy + at, it.origin(), static_cast<float>(1 / it.deviation),
-                                    scale, floats, gradient + spec_.scale + group * n,
-                                    gradient + spec_.shift + group * n);
+                                    scale, floats, gradient + spec_.scale + group * n, dshift + group * n);
       if (to == nullptr) return;
-      const auto [p, q, r] = gradient_of(it, total(floats), total(floats + kRow));
+      const auto [p, q, r] = gradient_of(it, centered_ ? total(floats) : 0, total(floats + kRow));
       loops().vectors.gradient(n, x + at, dy + at, it.origin(), scale, static_cast<float>(p),
                                static_cast<float>(q), static_cast<float>(r), to + at);
     });
     if (dx != nullptr) dx_.finish(dx);
   }
 
+  std::size_t workspace_bytes() const override {
+    return CommonGroupNorm::workspace_bytes() + 2 * no_shift_.size() * sizeof(float);
+  }
+
  private:
+  bool has_shift() const { return no_shift_.empty(); }
+
   // f(sample, group, offset of the part)
   template <class F>
   void for_parts(const F& f) {
@@ -129,7 +138,7 @@ class VectorGroupNorm final : public CommonGroupNorm {
   Part measure(const float* x) const {
     const int n = group_channels_, some = std::min(n, kRow);
     float guess = 0;
-    for (int i = 0; i < some; ++i) guess += x[i];
+    for (int i = 0; i < some && centered_; ++i) guess += x[i];
     guess /= static_cast<float>(some);
     alignas(64) float origin[kRow];
     std::fill_n(origin, kRow, guess);
@@ -142,9 +151,12 @@ class VectorGroupNorm final : public CommonGroupNorm {
       first += sums.first[place];
       second += sums.second[place];
     }
-    const double off = first / count();
+    const double off = centered_ ? first / count() : 0;
     return part_of(static_cast<double>(guess) + off, second - first * off);
   }
+
+  bool centered_;
+  std::vector<float> no_shift_, no_gradient_;  // in place of an absent shift
 };
 
 // Images: sums of each channel of a sample, then of its group's channels.
@@ -178,7 +190,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
         layout_.for_channels(block, [&](int place, std::size_t c) {
           const Part& it = part(n, static_cast<int>(c) / group_channels_);
           const double a = static_cast<double>(parameters[spec_.scale + c]) / it.deviation;
-          const auto shift = static_cast<double>(parameters[spec_.shift + c]);
+          const double shift = spec_.shift == kNone ? 0 : static_cast<double>(parameters[spec_.shift + c]);
           layout_.set(origin_.of(row(n, block)), place, static_cast<double>(it.origin()));
           layout_.set(a_.of(row(n, block)), place, a);
           layout_.set(b_.of(row(n, block)), place, shift - a * it.left());
@@ -206,7 +218,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
     }
     for (std::size_t c = 0; c < channels(); ++c) {
       gradient[spec_.scale + c] = static_cast<float>(gradients_[2 * c]);
-      gradient[spec_.shift + c] = static_cast<float>(gradients_[2 * c + 1]);
+      if (spec_.shift != kNone) gradient[spec_.shift + c] = static_cast<float>(gradients_[2 * c + 1]);
     }
     if (dx != nullptr) dx_.finish(dx);
   }
@@ -298,6 +310,11 @@ std::unique_ptr<Operation> make_group_norm(const GroupNormSpec& spec, const Acti
   if (input.shape.height * input.shape.width == 1)
     return std::make_unique<VectorGroupNorm>(spec, input, relu);
   return std::make_unique<ImageGroupNorm>(spec, input, relu);
+}
+
+std::unique_ptr<Operation> make_rms_norm(const RmsNormSpec& spec, const Activation& input) {
+  return std::make_unique<VectorGroupNorm>(GroupNormSpec{1, spec.scale, kNone, spec.epsilon}, input, false,
+                                           false);
 }
 
 }  // namespace starling::kernels::cpu

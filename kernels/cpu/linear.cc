@@ -23,23 +23,22 @@ class OneDnnLinear final : public Operation {
     const memory::desc x = plain_format({batch, in}, type);
     const memory::desc weight = plain_format({spec.features, in}, type);
     const memory::desc dweight = plain_format({spec.features, in});
-    const memory::desc bias = plain_format({spec.features});
+    const bool biased = spec.bias != kNone;
+    const memory::desc bias = biased ? plain_format({spec.features}) : memory::desc();
     const memory::desc y = plain_format({batch, spec.features}, y_type);
     const memory::desc dy = plain_format({batch, spec.features}, type);
     weight_ = Reorder(dweight, weight);
     dy_ = Reorder(y, dy);
     const LinearForward forward = make_linear_forward(passes.backward, x, weight, bias, y, relu);
     forward_ = Primitive(forward);
-    forward_.argument(DNNL_ARG_SRC, x)
-        .argument(DNNL_ARG_WEIGHTS, weight)
-        .argument(DNNL_ARG_BIAS, bias)
-        .argument(DNNL_ARG_DST, y);
+    forward_.argument(DNNL_ARG_SRC, x).argument(DNNL_ARG_WEIGHTS, weight).argument(DNNL_ARG_DST, y);
+    if (biased) forward_.argument(DNNL_ARG_BIAS, bias);
     if (!passes.backward) return;
     backward_weights_ = Primitive(make_linear_backward_weights(x, dweight, bias, dy, forward));
     backward_weights_.argument(DNNL_ARG_SRC, x)
         .argument(DNNL_ARG_DIFF_DST, dy)
-        .argument(DNNL_ARG_DIFF_WEIGHTS, dweight)
-        .argument(DNNL_ARG_DIFF_BIAS, bias);
+        .argument(DNNL_ARG_DIFF_WEIGHTS, dweight);
+    if (biased) backward_weights_.argument(DNNL_ARG_DIFF_BIAS, bias);
     if (!passes.input_gradient) return;
     backward_data_ = Primitive(make_linear_backward_data(x, weight, dy, forward));
     backward_data_.argument(DNNL_ARG_DIFF_DST, dy)
@@ -48,14 +47,20 @@ class OneDnnLinear final : public Operation {
   }
 
   void forward(const float* parameters, const float* x, float* y) override {
-    forward_.run({x_.convert(x), weight_.convert(parameters + spec_.weight), parameters + spec_.bias, y});
+    const float *in = x_.convert(x), *weight = weight_.convert(parameters + spec_.weight);
+    if (spec_.bias == kNone) return forward_.run({in, weight, y});
+    forward_.run({in, weight, y, parameters + spec_.bias});
   }
 
   void backward(const float* parameters, const float* x, const float* y, float* dy, float* dx,
                 float* gradient) override {
     if (relu_) mask_where_not_positive(output(), y, dy);
     const float* out = dy_.convert(dy);
-    backward_weights_.run({x_.converted(x), out, gradient + spec_.weight, gradient + spec_.bias});
+    if (spec_.bias == kNone) {
+      backward_weights_.run({x_.converted(x), out, gradient + spec_.weight});
+    } else {
+      backward_weights_.run({x_.converted(x), out, gradient + spec_.weight, gradient + spec_.bias});
+    }
     if (dx == nullptr) return;
     backward_data_.run({out, weight_.converted(parameters + spec_.weight), dx_.target(dx)});
     dx_.finish(dx);

@@ -26,10 +26,19 @@ std::unique_ptr<Operation> make_global_average_pool(const Activation& input);
 std::unique_ptr<Operation> make_batch_norm(const BatchNormSpec& spec, const Activation& input, Passes passes,
                                            bool relu);
 std::unique_ptr<Operation> make_group_norm(const GroupNormSpec& spec, const Activation& input, bool relu);
+// Of vectors; the output is plain.
+std::unique_ptr<Operation> make_rms_norm(const RmsNormSpec& spec, const Activation& input);
 std::unique_ptr<Operation> make_dropout(const DropoutSpec& spec, const Activation& input, Passes passes);
 std::unique_ptr<Operation> make_gelu(const Activation& input, Passes passes);
 // A ReLU that no other operation computes.
 std::unique_ptr<Operation> make_relu(const Activation& input);
+
+// Layers for sequences (sequences/). The outputs are plain.
+std::unique_ptr<Operation> make_embedding(const EmbeddingSpec& spec, const Activation& input);
+std::unique_ptr<Operation> make_position(const PositionSpec& spec, const Activation& input);
+std::unique_ptr<Operation> make_attention(const AttentionSpec& spec, const Activation& input, Passes passes);
+std::unique_ptr<Operation> make_swiglu(const Activation& input);
+std::unique_ptr<Operation> make_tanh_gelu(const Activation& input);
 
 // The sum of two branches, and its ReLU, in one pass over the stored values.
 std::unique_ptr<Sum> make_sum(const Activation& a, const Activation& b, bool relu);

@@ -73,8 +73,10 @@ class CudaBackend final : public Backend {
     if (const auto* it = std::get_if<DropoutSpec>(&rest[0])) return make_dropout(stream, *it, input, passes);
     if (std::holds_alternative<GlobalAveragePoolSpec>(rest[0]))
       return make_global_average_pool(stream, input);
-    if (std::holds_alternative<GeluSpec>(rest[0])) return make_gelu(stream, input);
-    return make_relu(stream, input);
+    if (const auto* it = std::get_if<GeluSpec>(&rest[0]); it != nullptr && !it->tanh)
+      return make_gelu(stream, input);
+    if (std::holds_alternative<ReluSpec>(rest[0])) return make_relu(stream, input);
+    return nullptr;
   }
 
   std::unique_ptr<Sum> make_sum(Queue& queue, const Activation& a, const Activation& b,

@@ -4,8 +4,10 @@
 
 #include "base/check.h"
 #include "kernels/plain.h"
+#include "kernels/reference/attention.h"
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/dropout.h"
+#include "kernels/reference/embedding.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/norm.h"
 #include "kernels/reference/pointwise.h"
@@ -41,7 +43,7 @@ class PlainOperation final : public Operation {
   }
 
   void forward_again(const float* parameters, const float* x, float* y) override {
-    if constexpr (std::is_same_v<Spec, DropoutSpec>) {
+    if constexpr (std::is_same_v<Spec, DropoutSpec> || std::is_same_v<Spec, AttentionSpec>) {
       forward_again(spec_, parameters, view(input_, x), view(output(), y));
     } else {
       forward(parameters, x, y);
@@ -71,10 +73,11 @@ class PlainOperation final : public Operation {
   }
 
   void forward(const LinearSpec& it, const float* p, In x, Out y) {
-    linear_forward(it, p + it.weight, p + it.bias, x, y);
+    linear_forward(it, p + it.weight, it.bias == kNone ? nullptr : p + it.bias, x, y);
   }
   void backward(const LinearSpec& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
-    linear_backward_weight(it, x, dy, gradient + it.weight, gradient + it.bias);
+    float* dbias = it.bias == kNone ? nullptr : gradient + it.bias;
+    linear_backward_weight(it, x, dy, gradient + it.weight, dbias);
     if (dx.values != nullptr) linear_backward_data(it, p + it.weight, dy, dx);
   }
 
@@ -98,9 +101,45 @@ class PlainOperation final : public Operation {
     if (dx.values != nullptr) relu_backward(y, dy, dx);
   }
 
-  void forward(const GeluSpec&, const float*, In x, Out y) { gelu_forward(x, y); }
-  void backward(const GeluSpec&, const float*, In x, In, In dy, Out dx, float*) {
-    if (dx.values != nullptr) gelu_backward(x, dy, dx);
+  void forward(const GeluSpec& it, const float*, In x, Out y) { gelu_forward(it, x, y); }
+  void backward(const GeluSpec& it, const float*, In x, In, In dy, Out dx, float*) {
+    if (dx.values != nullptr) gelu_backward(it, x, dy, dx);
+  }
+
+  void forward(const SwigluSpec&, const float*, In x, Out y) { swiglu_forward(x, y); }
+  void backward(const SwigluSpec&, const float*, In x, In, In dy, Out dx, float*) {
+    if (dx.values != nullptr) swiglu_backward(x, dy, dx);
+  }
+
+  void forward(const EmbeddingSpec& it, const float* p, In x, Out y) {
+    embedding_forward(it, p + it.weight, x, y);
+  }
+  void backward(const EmbeddingSpec& it, const float*, In x, In, In dy, Out, float* gradient) {
+    embedding_backward(it, x, dy, gradient + it.weight);
+  }
+
+  void forward(const PositionSpec& it, const float* p, In x, Out y) {
+    position_forward(it, p + it.weight, x, y);
+  }
+  void backward(const PositionSpec& it, const float*, In, In, In dy, Out dx, float* gradient) {
+    position_backward(it, dy, dx, gradient + it.weight);
+  }
+
+  void forward(const AttentionSpec& it, const float*, In x, Out y) {
+    attention_forward(it, {it, training_, draws_++}, x, y);
+  }
+  void forward_again(const AttentionSpec& it, const float*, In x, Out y) {
+    attention_forward(it, {it, training_, draws_ - 1}, x, y);
+  }
+  void backward(const AttentionSpec& it, const float*, In x, In, In dy, Out dx, float*) {
+    if (dx.values != nullptr) attention_backward(it, {it, training_, draws_ - 1}, x, dy, dx);
+  }
+
+  void forward(const RmsNormSpec& it, const float* p, In x, Out y) {
+    rms_norm_forward(it, p + it.scale, x, y);
+  }
+  void backward(const RmsNormSpec& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
+    rms_norm_backward(it, p + it.scale, x, dy, dx, gradient + it.scale);
   }
 
   void forward(const BatchNormSpec& it, const float* p, In x, Out y) {
@@ -113,10 +152,11 @@ class PlainOperation final : public Operation {
   }
 
   void forward(const GroupNormSpec& it, const float* p, In x, Out y) {
-    group_norm_forward(it, p + it.scale, p + it.shift, x, y);
+    group_norm_forward(it, p + it.scale, it.shift == kNone ? nullptr : p + it.shift, x, y);
   }
   void backward(const GroupNormSpec& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
-    group_norm_backward(it, p + it.scale, x, dy, dx, gradient + it.scale, gradient + it.shift);
+    float* dshift = it.shift == kNone ? nullptr : gradient + it.shift;
+    group_norm_backward(it, p + it.scale, x, dy, dx, gradient + it.scale, dshift);
   }
 
   // `draws_` includes this forward().

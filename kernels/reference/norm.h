@@ -1,5 +1,6 @@
-// Batch and group normalization, as defined beside kernels::BatchNormSpec and GroupNormSpec, in plain loops.
-// `scale`, `shift` and the like are [channels]. Sums are in double for any T.
+// Batch, group and RMS normalization, as defined beside their specs, in plain loops. `scale`, `shift` and the
+// like are [channels]; a group normalization's `shift` and `dshift` may be null. Sums are in double for any
+// T.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +57,8 @@ void normalize(const Part& part, const Moments& m, double epsilon, const T* scal
                Images<const T> x, Images<T> y) {
   const double factor = 1 / std::sqrt(m.variance + epsilon);
   for_each(part, x.shape, [&](int n, int c, int i, int j) {
-    y.at(n, c, i, j) = static_cast<T>(scale[c] * (x.at(n, c, i, j) - m.mean) * factor + shift[c]);
+    y.at(n, c, i, j) = static_cast<T>(scale[c] * (x.at(n, c, i, j) - m.mean) * factor +
+                                      (shift == nullptr ? 0.0 : static_cast<double>(shift[c])));
   });
 }
 
@@ -145,8 +147,47 @@ void group_norm_backward(const GroupNormSpec& it, const T* scale, Images<const T
   }
   for (std::size_t c = 0; c < scale_sums.size(); ++c) {
     dscale[c] = static_cast<T>(scale_sums[c]);
-    dshift[c] = static_cast<T>(shift_sums[c]);
+    if (dshift != nullptr) dshift[c] = static_cast<T>(shift_sums[c]);
   }
+}
+
+// 1 / sqrt(mean square + epsilon) of vector n.
+template <class T>
+double rms_factor(const RmsNormSpec& it, Images<const T> x, int n) {
+  double sum = 0;
+  for (int c = 0; c < x.shape.channels; ++c) sum += static_cast<double>(x.flat(n, c)) * x.flat(n, c);
+  return 1 / std::sqrt(sum / x.shape.channels + static_cast<double>(it.epsilon));
+}
+
+template <class T>
+void rms_norm_forward(const RmsNormSpec& it, const T* scale, Images<const T> x, Images<T> y) {
+  for (int n = 0; n < x.shape.batch; ++n) {
+    const double factor = rms_factor(it, x, n);
+    for (int c = 0; c < x.shape.channels; ++c)
+      y.flat(n, c) = static_cast<T>(scale[c] * x.flat(n, c) * factor);
+  }
+}
+
+// With u = x factor and g = scale dy: dx = (g - u mean of (g u)) factor.
+template <class T>
+void rms_norm_backward(const RmsNormSpec& it, const T* scale, Images<const T> x, Images<const T> dy,
+                       Images<T> dx, T* dscale) {
+  const int channels = x.shape.channels;
+  std::vector<double> sums(static_cast<std::size_t>(channels));
+  for (int n = 0; n < x.shape.batch; ++n) {
+    const double factor = rms_factor(it, x, n);
+    double mean = 0;
+    for (int c = 0; c < channels; ++c) {
+      const double u = x.flat(n, c) * factor;
+      sums[static_cast<std::size_t>(c)] += dy.flat(n, c) * u;
+      mean += scale[c] * dy.flat(n, c) * u / channels;
+    }
+    for (int c = 0; c < channels && dx.values != nullptr; ++c) {
+      const double g = scale[c] * static_cast<double>(dy.flat(n, c)), u = x.flat(n, c) * factor;
+      dx.flat(n, c) = static_cast<T>((g - u * mean) * factor);
+    }
+  }
+  for (int c = 0; c < channels; ++c) dscale[c] = static_cast<T>(sums[static_cast<std::size_t>(c)]);
 }
 
 }  // namespace starling::kernels::reference

@@ -1,4 +1,4 @@
-// What is computed value by value: ReLU, GELU and the sum of two branches, in plain loops.
+// What is computed value by value: ReLU, GELU, SwiGLU and the sum of two branches, in plain loops.
 #pragma once
 
 #include <cmath>
@@ -25,21 +25,47 @@ inline double normal_density(double x) {
   return std::exp(-0.5 * x * x) * 0.5 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
 }
 
-// In double, as defined beside kernels::GeluSpec.
+// In double, as defined beside kernels::GeluSpec: the value, and its derivative.
+inline double gelu(const GeluSpec& it, double x) {
+  if (!it.tanh) return x * normal_distribution(x);
+  const double inside = std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (x + 0.044715 * x * x * x);
+  return 0.5 * x * (1 + std::tanh(inside));
+}
+inline double gelu_slope(const GeluSpec& it, double x) {
+  if (!it.tanh) return normal_distribution(x) + x * normal_density(x);
+  const double factor = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  const double t = std::tanh(factor * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * factor * (1 + 3 * 0.044715 * x * x);
+}
+
 template <class T>
-void gelu_forward(Images<const T> x, Images<T> y) {
+void gelu_forward(const GeluSpec& it, Images<const T> x, Images<T> y) {
+  for_each_flat(x.shape, [&](int n, int k) { y.flat(n, k) = static_cast<T>(gelu(it, x.flat(n, k))); });
+}
+
+template <class T>
+void gelu_backward(const GeluSpec& it, Images<const T> x, Images<const T> dy, Images<T> dx) {
   for_each_flat(x.shape, [&](int n, int k) {
-    const double value = x.flat(n, k);
-    y.flat(n, k) = static_cast<T>(value * normal_distribution(value));
+    dx.flat(n, k) = static_cast<T>(gelu_slope(it, x.flat(n, k)) * dy.flat(n, k));
+  });
+}
+
+// In double, as defined beside kernels::SwigluSpec.
+template <class T>
+void swiglu_forward(Images<const T> x, Images<T> y) {
+  for_each_flat(y.shape, [&](int n, int k) {
+    const double a = x.flat(n, k), b = x.flat(n, y.shape.channels + k);
+    y.flat(n, k) = static_cast<T>(a * b / (1 + std::exp(-a)));
   });
 }
 
 template <class T>
-void gelu_backward(Images<const T> x, Images<const T> dy, Images<T> dx) {
-  for_each_flat(x.shape, [&](int n, int k) {
-    const double value = x.flat(n, k);
-    const double slope = normal_distribution(value) + value * normal_density(value);
-    dx.flat(n, k) = static_cast<T>(slope * dy.flat(n, k));
+void swiglu_backward(Images<const T> x, Images<const T> dy, Images<T> dx) {
+  for_each_flat(dy.shape, [&](int n, int k) {
+    const int other = dy.shape.channels + k;
+    const double a = x.flat(n, k), b = x.flat(n, other), d = dy.flat(n, k), s = 1 / (1 + std::exp(-a));
+    dx.flat(n, k) = static_cast<T>(d * b * s * (1 + a * (1 - s)));
+    dx.flat(n, other) = static_cast<T>(d * a * s);
   });
 }
 

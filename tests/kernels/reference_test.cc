@@ -143,9 +143,9 @@ TEST_CASE("the reference's global pool, GELU and sums have the derivatives of th
   });
   for (double& value : x) value *= 4;
   Values y(in.size()), dy = draw(random, in.size());
-  gelu_backward(read(x, in), read(dy, in), write(dx, in));
+  gelu_backward({}, read(x, in), read(dy, in), write(dx, in));
   check_derivative(x, dx, [&] {
-    gelu_forward(read(x, in), write(y, in));
+    gelu_forward({}, read(x, in), write(y, in));
     return dot(y, dy);
   });
   for (const bool relu : {false, true}) {
@@ -254,7 +254,7 @@ TEST_CASE("the GELU approaches x at +infinity and 0 at -infinity, and matches kn
   const Shape shape{1, 4, 1, 1};
   const Values x{0, 1, -1, 40};
   Values y(4);
-  gelu_forward(read(x, shape), write(y, shape));
+  gelu_forward({}, read(x, shape), write(y, shape));
   CHECK(y[0] == 0);
   CHECK(near(y[1], 0.8413447460685429, 1e-14));
   CHECK(near(y[2], -0.1586552539314571, 1e-14));

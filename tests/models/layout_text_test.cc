@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "models/spec.h"
 #include "tests/catch.h"
+#include "tests/models/zoo_input.h"
 
 namespace starling::models {
 namespace {
@@ -19,7 +20,7 @@ std::string error_of(const std::string& text) {
 TEST_CASE("a layout's text reads back as the same layout") {
   for (const std::string& name : model_names()) {
     INFO(name);
-    const Layout layout = make_model(name, {3, 32, 32}, 10)->layout;
+    const Layout layout = make_model(name, zoo_input(name), 10)->layout;
     const std::string text = layout_text(layout);
     const auto read = parse_layout(text);
     REQUIRE(read.ok());

@@ -169,7 +169,7 @@ TEST_CASE("back ends agree on a network's loss, gradient and evaluation") {
       const auto b = forward.evaluate(at.data(), data.inputs.data(), data.labels.data(), count);
       CHECK(near(b.loss_sum, a.loss_sum, 1e-4));
       CHECK(a.correct == b.correct);
-      CHECK(b.samples == count);
+      CHECK(b.predictions == count);
     }
     // For a tiny network, the operation chosen for evaluation may pad the batch to the lanes of a wide
     // processor.

@@ -1,6 +1,7 @@
 #include "models/spec.h"
 
 #include "tests/catch.h"
+#include "tests/models/zoo_input.h"
 
 namespace starling::models {
 namespace {
@@ -111,10 +112,11 @@ TEST_CASE("an unknown model is rejected with a list of the known ones and their 
   const auto plan = make_model("alexnet", {1, 28, 28}, 10);
   REQUIRE(!plan.ok());
   CHECK(plan.error().message ==
-        "unknown model \"alexnet\"; the models are softmax, mlp, lenet, vgg-small, resnet8 or resnet18");
+        "unknown model \"alexnet\"; the models are softmax, mlp, lenet, vgg-small, resnet8, "
+        "resnet18, gpt-tiny, gpt-char, gpt2 or llama-tiny");
   for (const std::string& name : model_names()) {
     CHECK(!describe_model(name).empty());
-    CHECK(make_model(name, {3, 32, 32}, 7).ok());
+    CHECK(make_model(name, zoo_input(name), 7).ok());
   }
   CHECK(describe_model("alexnet").empty());
 }

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "models/network.h"
 #include "tests/catch.h"
+#include "tests/models/zoo_input.h"
 
 namespace starling::models {
 namespace {
@@ -168,9 +169,10 @@ TEST_CASE("an unknown or misplaced layer is rejected with its position and the k
       {R"(["convolutoin"])",
        "layer 1: unknown layer 'convolutoin'; did you mean convolution? The layers are "},
       {R"(["ReLU"])", "layer 1: unknown layer 'ReLU'; did you mean relu? The layers are "},
-      {R"(["attention"])",
-       "layer 1: unknown layer 'attention'; the layers are convolution, average pool, max pool, global "
-       "average pool, linear, relu, gelu, batch norm, group norm, layer norm, dropout or residual"},
+      {R"(["recurrence"])",
+       "layer 1: unknown layer 'recurrence'; the layers are convolution, average pool, max pool, global "
+       "average pool, linear, relu, gelu, batch norm, group norm, layer norm, dropout, residual, embedding, "
+       "position, attention, swiglu, rms norm or block"},
       {R"(["re\nlu"])", "layer 1: unknown layer 're?lu'; did you mean relu?"},
       {R"([{ channels = 4 }])", "layer 1: 'type' is missing, which is one of convolution, "},
       {R"([{ type = 4 }])", "layer 1: 'type' must be text, one of convolution, "},
@@ -291,8 +293,8 @@ TEST_CASE("the zoo's networks written as TOML are the zoo's networks") {
   // Every network of the zoo can be written.
   for (const std::string& name : model_names()) {
     CAPTURE(name);
-    const auto zoo = make_model(name, {3, 32, 32}, 10);
-    const auto own = make_model(ModelText{"my-net", format_layers(zoo->spec.layers)}, {3, 32, 32}, 10);
+    const auto zoo = make_model(name, zoo_input(name), 10);
+    const auto own = make_model(ModelText{"my-net", format_layers(zoo->spec.layers)}, zoo_input(name), 10);
     REQUIRE(own.ok());
     CHECK(own->layout.fingerprint() == zoo->layout.fingerprint());
   }
@@ -317,7 +319,7 @@ TEST_CASE("a network has one logit per class and is limited in size") {
       make(R"([{ type = "linear", features = 1000000 }, "linear"])").find("more than 536870912 parameters") !=
       std::string::npos);
   CHECK(make(R"([{ type = "convolution", channels = 1000000, kernel = 1 }, "global average pool", "linear"])")
-            .find("the layers up to conv1 yield more than 134217728 values") != std::string::npos);
+            .find("the layers up to conv1 yield more than 268435456 values") != std::string::npos);
 }
 
 TEST_CASE("a network file has layers and optionally a name, at the top or under [model]") {

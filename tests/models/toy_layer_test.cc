@@ -38,7 +38,7 @@ TEST_CASE("the keys of a new type of layer are read from its LayerType") {
     });
     if constexpr (std::is_same_v<T, ToyShift>) CHECK((layer.by == 3 && layer.times == 3));
   });
-  CHECK(keys == "shift.by! shift.times fc.features ");
+  CHECK(keys == "shift.by! shift.times fc.features fc.bias fc.tied fc.deviation ");
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ Augmenter::Augmenter(const datasets::Dataset& data, Augmentation augmentation, R
     : augmentation_(augmentation),
       height_(static_cast<std::size_t>(data.shape.height)),
       width_(static_cast<std::size_t>(data.shape.width)),
+      context_(data.context),
       black_(static_cast<std::size_t>(data.shape.channels)),
       plane_(height_ * width_),
       random_(random) {
@@ -44,6 +45,7 @@ Augmenter::Change Augmenter::draw() {
     change.right = static_cast<int>(random_.below(2 * augmentation_.crop + 1)) - crop;
   }
   change.mirrored = augmentation_.flip && random_.below(2) == 1;
+  if (augmentation_.shift) change.later = static_cast<std::uint32_t>(random_.below(context_));
   return change;
 }
 

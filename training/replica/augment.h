@@ -15,7 +15,8 @@ namespace starling::training {
 struct Augmentation {
   std::uint32_t crop = 0;  // pixels of padding on each side; 0: no crop
   bool flip = false;
-  bool any() const { return crop > 0 || flip; }
+  bool shift = false;  // of windows of a text
+  bool any() const { return crop > 0 || flip || shift; }
 };
 
 // The experiment's augmentation for images of this shape. Error if they are vectors (1x1 images of many
@@ -37,6 +38,7 @@ class Augmenter {
   struct Change {
     int down = 0, right = 0;
     bool mirrored = false;
+    std::uint32_t later = 0;  // tokens by which a window of a text is shifted
   };
   Change draw();
 
@@ -52,6 +54,7 @@ class Augmenter {
 
   Augmentation augmentation_;
   std::size_t height_, width_;
+  std::uint32_t context_;
   std::vector<float> black_;  // per channel
   std::vector<float> plane_;  // one channel of an image, as it was
   Random random_;

@@ -52,16 +52,18 @@ Evaluator::Score Evaluator::evaluate(const float* parameters, std::size_t limit)
 std::vector<Evaluator::Score> Evaluator::evaluate(std::span<const float* const> replicas, std::size_t limit) {
   std::vector<double> loss_sums(replicas.size());
   std::vector<std::int64_t> correct(replicas.size());
+  std::int64_t predictions = 0;
   for_batches(data_, limit, batch_, feed_, network_.queue(), [&](std::span<const std::uint32_t> samples) {
     for (std::size_t r = 0; r < replicas.size(); ++r) {
       const auto result =
           network_.evaluate(replicas[r], feed_.inputs(), feed_.labels(), static_cast<int>(samples.size()));
       loss_sums[r] += result.loss_sum;
       correct[r] += result.correct;
+      if (r == 0) predictions += result.predictions;
     }
   });
   std::vector<Score> scores(replicas.size());
-  const auto n = static_cast<double>(std::min(limit, data_.size()));
+  const auto n = static_cast<double>(predictions);
   for (std::size_t r = 0; r < replicas.size() && n > 0; ++r)
     scores[r] = {.accuracy = static_cast<double>(correct[r]) / n, .loss = loss_sums[r] / n};
   return scores;

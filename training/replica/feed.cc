@@ -10,6 +10,7 @@ constexpr std::size_t kFeedLanes = 2;  // of a device: one that it works at, one
 }  // namespace
 
 std::shared_ptr<const kernels::Samples> keep(const datasets::Dataset& data, const kernels::Backend& backend) {
+  if (data.is_text()) return nullptr;  // a window is cheap to copy
   std::vector<float> scale, shift;
   for (int c = 0; c < data.shape.channels; ++c) {
     const auto n = data.normalization.empty() ? datasets::Normalization{}
@@ -34,7 +35,7 @@ Feed::Feed(const kernels::Backend& backend, const datasets::Dataset& data,
       batch_(batch),
       on_host_(backend.memory().on_host()),
       inputs_(batch * static_cast<std::size_t>(data.shape.size()), backend.memory()),
-      labels_(batch, backend.memory()),
+      labels_(batch * data.labels_per_sample(), backend.memory()),
       lanes_(on_host_ ? 1 : kFeedLanes) {
   if (on_host_) return;
   for (Lane& lane : lanes_) {
@@ -43,7 +44,7 @@ Feed::Feed(const kernels::Backend& backend, const datasets::Dataset& data,
       lane.choices = kernels::Buffer(batch * sizeof(kernels::Choice) / sizeof(float), backend.staging());
     } else {
       lane.inputs = kernels::Buffer(inputs_.size(), backend.staging());
-      lane.labels = kernels::Buffer(batch, backend.staging());
+      lane.labels = kernels::Buffer(labels_.size(), backend.staging());
     }
   }
 }
@@ -61,7 +62,13 @@ void Feed::choose(std::size_t lane, std::span<const std::uint32_t> indices, Augm
     return;
   }
   float* inputs = on_host_ ? inputs_.data() : lanes_[lane].inputs.data();
-  data_.gather(indices, inputs, labels_in(on_host_ ? labels_ : lanes_[lane].labels));
+  std::int32_t* labels = labels_in(on_host_ ? labels_ : lanes_[lane].labels);
+  if (data_.is_text() && augmenter != nullptr) {
+    shifts_.clear();
+    for (std::size_t i = 0; i < indices.size(); ++i) shifts_.push_back(augmenter->draw().later);
+    return data_.gather_shifted(indices, shifts_, inputs, labels);
+  }
+  data_.gather(indices, inputs, labels);
   if (augmenter != nullptr) augmenter->change(inputs, indices.size());
 }
 

@@ -35,6 +35,7 @@ class Feed {
   void bring(std::size_t lane, kernels::Queue& queue);
 
   const float* inputs() const { return inputs_.data(); }  // [batch, channels, height, width]
+  // [batch], or [batch, context] for a text.
   const std::int32_t* labels() const { return reinterpret_cast<const std::int32_t*>(labels_.data()); }
 
  private:
@@ -51,6 +52,7 @@ class Feed {
   std::shared_ptr<const kernels::Samples> kept_;
   std::size_t batch_;
   bool on_host_;
+  std::vector<std::uint32_t> shifts_;  // of windows of a text
   kernels::Buffer inputs_, labels_;
   std::vector<Lane> lanes_;
 };

@@ -54,7 +54,10 @@ std::string warning_of_precision(const Experiment& experiment, bool simulated) {
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
   const auto& shape = train.shape;
   auto plan = models::make_model(models::ModelText{experiment.model.name, experiment.model.layers},
-                                 models::Shape{shape.channels, shape.height, shape.width}, train.classes);
+                                 train.is_text()
+                                     ? models::Shape{1, 1, 1, static_cast<int>(std::max(train.context, 1U))}
+                                     : models::Shape{shape.channels, shape.height, shape.width},
+                                 train.classes);
   if (!plan || !has_servers(experiment)) return plan;
   const CellGrid grid{plan->layout.arena_size(), kDefaultCellFloats};
   if (experiment.gossip.servers <= grid.count()) return plan;

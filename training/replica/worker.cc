@@ -164,7 +164,7 @@ double Worker::compute(Engine& engine, const float* parameters, float* gradient)
   const bool late = lanes_.size() > 1 && step.made;
   if (!late) step.done->wait();
   step.made = true;
-  return (late ? loss_before : step.loss->sum) / static_cast<double>(indices_.size());
+  return (late ? loss_before : step.loss->sum) / static_cast<double>(engine.network.predictions());
 }
 
 std::span<const float> Worker::gradient() {

@@ -34,7 +34,7 @@ class LanesLinear final : public Operation {
     product.w = parameters + spec_.weight;
     product.w_c = 1;
     product.w_m = inputs_;
-    product.start = parameters + spec_.bias;
+    product.start = spec_.bias == kNone ? nullptr : parameters + spec_.bias;
     product.relu = relu_;
     kernels()->product(product);
   }
@@ -46,7 +46,7 @@ class LanesLinear final : public Operation {
     }
     unpack(plain_y_, dy, dy_.data());
     unpack(plain_x_, in_.converted(x), x_.data());
-    backward_bias(gradient + spec_.bias);
+    if (spec_.bias != kNone) backward_bias(gradient + spec_.bias);
     backward_weight(gradient + spec_.weight);
     if (dx == nullptr) return;
     backward_data(parameters + spec_.weight, dy, din_.target(dx));

@@ -1,0 +1,76 @@
+// The approximate GELU and SwiGLU.
+#include "kernels/cpu/conversion.h"
+#include "kernels/cpu/operations.h"
+#include "kernels/cpu/sequences/loops.h"
+#include "kernels/plain.h"
+
+namespace starling::kernels::cpu {
+namespace {
+
+using namespace sequences;  // NOLINT: the loops that this file is about
+
+// Value by value, in plain order.
+class TanhGelu final : public Operation {
+ public:
+  explicit TanhGelu(const Activation& input)
+      : Operation(plain_activation(input.shape), 1), x_(input, output()), dx_(output(), input) {}
+
+  void forward(const float*, const float* x, float* y) override {
+    loops().gelu(output().floats, x_.convert(x), y);
+  }
+  void backward(const float*, const float* x, const float*, float* dy, float* dx, float*) override {
+    if (dx == nullptr) return;
+    loops().gelu_gradient(output().floats, x_.converted(x), dy, dx_.target(dx));
+    dx_.finish(dx);
+  }
+
+  std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
+
+ private:
+  Conversion x_, dx_;
+};
+
+class HostSwiglu final : public Operation {
+ public:
+  explicit HostSwiglu(const Activation& input)
+      : Operation(plain_activation(output_shape(SwigluSpec{}, input.shape)), 1),
+        features_(output().shape.channels),
+        x_(input, plain_activation(input.shape)),
+        dx_(plain_activation(input.shape), input) {}
+
+  void forward(const float*, const float* x, float* y) override {
+    x = x_.convert(x);
+    for (std::ptrdiff_t n = 0; n < output().shape.batch; ++n) {
+      const float* a = x + 2 * n * features_;
+      loops().swiglu(features_, a, a + features_, y + n * features_);
+    }
+  }
+  void backward(const float*, const float* x, const float*, float* dy, float* dx, float*) override {
+    if (dx == nullptr) return;
+    x = x_.converted(x);
+    float* to = dx_.target(dx);
+    for (std::ptrdiff_t n = 0; n < output().shape.batch; ++n) {
+      const std::ptrdiff_t at = 2 * n * features_;
+      loops().swiglu_gradient(features_, x + at, x + at + features_, dy + n * features_, to + at,
+                              to + at + features_);
+    }
+    dx_.finish(dx);
+  }
+
+  std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
+
+ private:
+  int features_;
+  Conversion x_, dx_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_tanh_gelu(const Activation& input) {
+  return std::make_unique<TanhGelu>(input);
+}
+std::unique_ptr<Operation> make_swiglu(const Activation& input) {
+  return std::make_unique<HostSwiglu>(input);
+}
+
+}  // namespace starling::kernels::cpu

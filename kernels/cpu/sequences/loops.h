@@ -1,0 +1,64 @@
+// The inner loops of layers for sequences: small matrix products, softmax, and functions of single values.
+// There is one set for each instruction set (loops_avx2.cc, loops_avx512.cc, and loops.cc for all others),
+// made from the same text (loops_inl.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace starling::kernels::cpu::sequences {
+
+// c[i,j] = sum over k of a(i,k) b[k,j], added to c[i,j] if `adds`, for i < rows, j < columns, k < depth.
+// a(i,k) is a[i a_row + k a_column]; the other rows are contiguous.
+struct Product {
+  int rows, columns, depth;
+  const float* a;
+  std::ptrdiff_t a_row, a_column;
+  const float* b;
+  std::ptrdiff_t b_row;
+  float* c;
+  std::ptrdiff_t c_row;
+  bool adds;
+};
+
+// A row of attention weights, dropped as kernels/reference/dropout.h says.
+struct Drop {
+  std::uint32_t key[2];
+  std::uint32_t dropped;
+  std::uint32_t first;  // the index of the row's first value
+  float factor;         // 1 / (1 - rate)
+};
+
+struct Loops {
+  void (*multiply)(const Product&);
+  // to[j,i] = from[i,j] factor for i < rows, j < columns.
+  void (*transpose)(int rows, int columns, const float* from, std::ptrdiff_t from_row, float factor,
+                    float* to, std::ptrdiff_t to_row);
+  float (*largest)(int n, const float* x);  // n > 0
+  // x[i] = exp(x[i] - minus); returns the sum.
+  float (*exponentials)(int n, float* x, float minus);
+  void (*scale)(int n, float* x, float factor);  // x *= factor
+  float (*dot)(int n, const float* a, const float* b);
+  void (*add)(int n, float* x, const float* more);  // x += more
+  // ds[i] = p[i] (dp[i] - minus) factor
+  void (*softmax_gradient)(int n, const float* p, const float* dp, float minus, float factor, float* ds);
+  void (*drop)(int n, const float* x, const Drop&, float* y);  // y may be x
+  // kernels::GeluSpec with tanh, kernels::SwigluSpec: n values, or n of each half.
+  void (*gelu)(std::size_t n, const float* x, float* y);
+  void (*gelu_gradient)(std::size_t n, const float* x, const float* dy, float* dx);
+  void (*swiglu)(int n, const float* a, const float* b, float* y);
+  void (*swiglu_gradient)(int n, const float* a, const float* b, const float* dy, float* da, float* db);
+};
+
+// All sets that this processor runs, the widest first, then null; and the widest.
+const Loops* const* all_loops();
+const Loops& loops();
+
+namespace avx2 {
+extern const Loops kLoops;
+}
+namespace avx512 {
+extern const Loops kLoops;
+}
+
+}  // namespace starling::kernels::cpu::sequences

@@ -1,0 +1,272 @@
+// The text of the loops; loops.cc, loops_avx2.cc and loops_avx512.cc include it after defining a vector: V,
+// of kWidth floats, load_any, store_any, load_some and store_some (of the first floats, with 0 for the
+// others), and the tile of a product, kTileRows x kTileVectors vectors. Everything is static, so that code
+// for a wider processor is never linked into another file.
+
+#define INLINE __attribute__((always_inline)) inline
+
+typedef std::int32_t Whole __attribute__((vector_size(kWidth * 4)));
+typedef std::uint32_t Word __attribute__((vector_size(kWidth * 4)));
+
+INLINE V everywhere(float value) { return V{} + value; }
+INLINE float sum_of(V value) {
+  float sum = 0;
+  for (int i = 0; i < kWidth; ++i) sum += value[i];
+  return sum;
+}
+
+// Calls body(at, count) for the vectors of n floats, where count = kWidth for whole ones.
+template <class Whole_, class Some>
+INLINE void for_vectors(int n, const Whole_& whole, const Some& some) {
+  int at = 0;
+  for (; at + kWidth <= n; at += kWidth) whole(at);
+  if (at < n) some(at, n - at);
+}
+
+// ---- products ----
+
+template <int kRows, int kVectors, bool kPartial>
+INLINE void product_tile(const Product& it, int row, int column, int count) {
+  V sums[kRows][kVectors];
+  float* c = it.c + row * it.c_row + column;
+  const auto load = [&](const float* p, int v) __attribute__((always_inline)) {
+    return kPartial && v + 1 == kVectors ? load_some(p + v * kWidth, count) : load_any(p + v * kWidth);
+  };
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = it.adds ? load(c + r * it.c_row, v) : V{};
+  }
+  const float *a = it.a + row * it.a_row, *b = it.b + column;
+  for (int k = 0; k < it.depth; ++k, a += it.a_column, b += it.b_row) {
+    V more[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) more[v] = load(b, v);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const V factor = everywhere(a[r * it.a_row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sums[r][v] += factor * more[v];
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = c + r * it.c_row + v * kWidth;
+      if (kPartial && v + 1 == kVectors)
+        store_some(to, sums[r][v], count);
+      else
+        store_any(to, sums[r][v]);
+    }
+  }
+}
+
+// Rows are the inner loop, so that the columns of b stay in the cache.
+template <int kVectors, bool kPartial>
+static void product_columns(const Product& it, int column, int count) {
+  int row = 0;
+  for (; row + kTileRows <= it.rows; row += kTileRows)
+    product_tile<kTileRows, kVectors, kPartial>(it, row, column, count);
+  for (; row + 2 <= it.rows; row += 2) product_tile<2, kVectors, kPartial>(it, row, column, count);
+  if (row < it.rows) product_tile<1, kVectors, kPartial>(it, row, column, count);
+}
+
+static void product_of_tiles(const Product& it) {
+  int column = 0;
+  for (; column + kTileVectors * kWidth <= it.columns; column += kTileVectors * kWidth)
+    product_columns<kTileVectors, false>(it, column, 0);
+  for (; column + kWidth <= it.columns; column += kWidth) product_columns<1, false>(it, column, 0);
+  if (column < it.columns) product_columns<1, true>(it, column, it.columns - column);
+}
+
+static void transpose(int rows, int columns, const float* from, std::ptrdiff_t from_row, float factor,
+                      float* to, std::ptrdiff_t to_row) {
+  constexpr int kBlock = 8;
+  for (int i0 = 0; i0 < rows; i0 += kBlock) {
+    const int i1 = i0 + kBlock < rows ? i0 + kBlock : rows;
+    for (int j = 0; j < columns; ++j) {
+      for (int i = i0; i < i1; ++i) to[j * to_row + i] = from[i * from_row + j] * factor;
+    }
+  }
+}
+
+// ---- functions ----
+
+// e^x: x = n ln 2 + r with |r| <= ln 2 / 2, and e^r by its series, whose last coefficients are fitted (as in
+// Cephes' expf): 1 unit in the last place. Results below the smallest normal number are 0, those that are too
+// large infinite.
+INLINE V exp_of(V x) {
+  const V low = everywhere(-87.0F), high = everywhere(88.5F);
+  const V inside = x < low ? low : x > high ? high : x;
+  const V n = (inside * 1.44269504F + 12582912.0F) - 12582912.0F;  // rounds: that is 1.5 x 2^23
+  const V r = (inside - n * 0.693359375F) - n * -2.12194440e-4F;
+  V series = everywhere(1.9875691500e-4F);
+  series = series * r + 1.3981999507e-3F;
+  series = series * r + 8.3334519073e-3F;
+  series = series * r + 4.1665795894e-2F;
+  series = series * r + 1.6666665459e-1F;
+  series = series * r + 5.0000001201e-1F;
+  series = series * (r * r) + r + 1.0F;
+  const Whole power = (__builtin_convertvector(n, Whole) + 127) << 23;
+  const V result = series * reinterpret_cast<V>(power);
+  return x < low ? V{} : x > high ? everywhere(__builtin_inff()) : x == x ? result : x;
+}
+INLINE V sigmoid_of(V x) { return 1.0F / (1.0F + exp_of(-x)); }
+
+static float largest(int n, const float* x) {
+  V most = everywhere(x[0]);
+  const auto take = [&](V value) __attribute__((always_inline)) { most = value > most ? value : most; };
+  for_vectors(
+      n, [&](int at) __attribute__((always_inline)) { take(load_any(x + at)); },
+      [&](int at, int count) {
+        for (int i = 0; i < count; ++i) take(everywhere(x[at + i]));
+      });
+  float result = most[0];
+  for (int i = 1; i < kWidth; ++i) result = most[i] > result ? most[i] : result;
+  return result;
+}
+
+static float exponentials(int n, float* x, float minus) {
+  V sum{};
+  float rest = 0;
+  for_vectors(
+      n,
+      [&](int at) __attribute__((always_inline)) {
+        const V value = exp_of(load_any(x + at) - minus);
+        store_any(x + at, value);
+        sum += value;
+      },
+      [&](int at, int count) __attribute__((always_inline)) {
+        const V value = exp_of(load_some(x + at, count) - minus);
+        store_some(x + at, value, count);
+        for (int i = 0; i < count; ++i) rest += value[i];
+      });
+  return sum_of(sum) + rest;
+}
+
+// x[at] = f(x[at])
+template <class F>
+INLINE void each_value(int n, const F& f) {
+  for_vectors(
+      n,
+      [&](int at) __attribute__((always_inline)) {
+        f(
+            [&](const float* p) __attribute__((always_inline)) { return load_any(p + at); },
+            [&](float* p, V value) __attribute__((always_inline)) { store_any(p + at, value); });
+      },
+      [&](int at, int count) __attribute__((always_inline)) {
+        f(
+            [&](const float* p) __attribute__((always_inline)) { return load_some(p + at, count); },
+            [&](float* p, V value) __attribute__((always_inline)) { store_some(p + at, value, count); });
+      });
+}
+#define EACH [&](const auto& load, const auto& store) __attribute__((always_inline))
+
+static void scale(int n, float* x, float factor) {
+  each_value(
+      n, EACH { store(x, load(x) * factor); });
+}
+
+static float dot(int n, const float* a, const float* b) {
+  V sum{};
+  each_value(
+      n, [&](const auto& load, const auto&) __attribute__((always_inline)) { sum += load(a) * load(b); });
+  return sum_of(sum);
+}
+
+static void add(int n, float* x, const float* more) {
+  each_value(
+      n, EACH { store(x, load(x) + load(more)); });
+}
+
+static void softmax_gradient(int n, const float* p, const float* dp, float minus, float factor, float* ds) {
+  each_value(
+      n, EACH { store(ds, load(p) * (load(dp) - minus) * factor); });
+}
+
+INLINE Word mixed(Word x) {
+  x = (x ^ (x >> 16)) * 0x85ebca6bU;
+  x = (x ^ (x >> 13)) * 0xc2b2ae35U;
+  return x ^ (x >> 16);
+}
+
+static void drop(int n, const float* x, const Drop& it, float* y) {
+  Word index;
+  for (int i = 0; i < kWidth; ++i) index[i] = it.first + static_cast<std::uint32_t>(i);
+  each_value(
+      n, [&](const auto& load, const auto& store) __attribute__((always_inline)) {
+        const Word bits = mixed(mixed(index ^ it.key[0]) ^ it.key[1]);
+        const V value = load(x) * it.factor;
+        store(y, bits >= it.dropped ? value : V{});
+        index += kWidth;
+      });
+}
+
+// ---- single values ----
+
+constexpr float kGelu = 0.79788456F, kGeluCube = 0.044715F;  // sqrt(2/pi)
+
+// (1 + tanh(kGelu (x + kGeluCube x^3))) / 2 is the sigmoid of twice the argument.
+INLINE V gelu_gate(V x) { return sigmoid_of(2 * kGelu * (x + kGeluCube * x * x * x)); }
+
+static void gelu(std::size_t n, const float* x, float* y) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  for (std::size_t at = 0; at < n; at += kPiece) {
+    const int count = static_cast<int>(n - at < kPiece ? n - at : kPiece);
+    each_value(
+        count, EACH {
+          const V value = load(x + at);
+          store(y + at, value * gelu_gate(value));
+        });
+  }
+}
+
+static void gelu_gradient(std::size_t n, const float* x, const float* dy, float* dx) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  for (std::size_t at = 0; at < n; at += kPiece) {
+    const int count = static_cast<int>(n - at < kPiece ? n - at : kPiece);
+    each_value(
+        count, EACH {
+          const V value = load(x + at), gate = gelu_gate(value);
+          const V inner = 2 * kGelu * (1 + 3 * kGeluCube * value * value);
+          store(dx + at, load(dy + at) * (gate + value * gate * (1 - gate) * inner));
+        });
+  }
+}
+
+static void swiglu(int n, const float* a, const float* b, float* y) {
+  each_value(
+      n, EACH {
+        const V value = load(a);
+        store(y, value * sigmoid_of(value) * load(b));
+      });
+}
+
+static void swiglu_gradient(int n, const float* a, const float* b, const float* dy, float* da, float* db) {
+  each_value(
+      n, EACH {
+        const V value = load(a), gate = sigmoid_of(value), d = load(dy), other = load(b);
+        store(da, d * other * gate * (1 + value * (1 - gate)));
+        store(db, d * value * gate);
+      });
+}
+
+static constexpr Loops all() {
+  return {product_of_tiles,
+          transpose,
+          largest,
+          exponentials,
+          scale,
+          dot,
+          add,
+          softmax_gradient,
+          drop,
+          gelu,
+          gelu_gradient,
+          swiglu,
+          swiglu_gradient};
+}
+
+#undef INLINE
+#undef EACH
