@@ -15,29 +15,38 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kClasses = 10;
+constexpr int kVocabulary = 65;
 constexpr std::size_t kSamples = 4096;
 
 // A model's usual input and batch size.
 struct Diet {
   models::Shape input;
   int batch;
+  int classes = 10;
 };
 Diet diet_of(const std::string& name) {
+  if (name.starts_with("gpt") || name.starts_with("llama")) return {{1, 1, 1, 1}, 12, kVocabulary};
   const bool color = name.starts_with("resnet") || name.starts_with("vgg");
   return color ? Diet{{3, 32, 32}, 32} : Diet{{1, 28, 28}, 64};
 }
 
-datasets::Dataset noise(const models::Shape& shape) {
+datasets::Dataset noise(const models::Shape& shape, int classes) {
   datasets::Dataset data;
+  data.classes = classes;
+  if (shape.tokens > 0) {
+    Random random(2);
+    data.tokens.resize(kSamples * static_cast<std::size_t>(shape.tokens) + 1);
+    for (auto& token : data.tokens) token = static_cast<std::uint16_t>(random.below(kVocabulary));
+    data.set_context(static_cast<std::uint32_t>(shape.tokens));
+    return data;
+  }
   data.shape = {shape.channels, shape.height, shape.width};
-  data.classes = kClasses;
   data.normalization.assign(static_cast<std::size_t>(shape.channels), {.mean = 0.5F, .deviation = 0.25F});
   Random random(2);
   data.images.resize(kSamples * static_cast<std::size_t>(shape.size()));
   for (auto& value : data.images) value = static_cast<std::uint8_t>(random.below(256));
   data.labels.resize(kSamples);
-  for (auto& label : data.labels) label = static_cast<std::uint8_t>(random.below(kClasses));
+  for (auto& label : data.labels) label = static_cast<std::uint8_t>(random.below(static_cast<std::uint64_t>(classes)));
   return data;
 }
 
@@ -56,7 +65,7 @@ std::optional<kernels::Precision> parse_precision(std::string_view name) {
 
 Result<std::unique_ptr<Replica>> Replica::make(const Recipe& recipe) {
   const Diet diet = diet_of(recipe.model);
-  auto plan = models::make_model(recipe.model, diet.input, kClasses);
+  auto plan = models::make_model(recipe.model, diet.input, diet.classes);
   if (!plan) return plan.error();
   auto backend = kernels::make_backend(recipe.backend, recipe.precision);
   if (!backend) return backend.error();
@@ -68,7 +77,7 @@ Replica::Replica(models::Plan plan, std::unique_ptr<kernels::Backend> backend, i
     : plan_(std::move(plan)),
       backend_(std::move(backend)),
       batch_(batch),
-      data_(noise(plan_.spec.input)),
+      data_(noise(plan_.spec.input, plan_.classes)),
       kept_(training::keep(data_, *backend_)),
       arena_(plan_.layout.arena_size(), *backend_) {
   std::vector<float> start(arena_.size());
@@ -80,7 +89,8 @@ std::unique_ptr<training::Worker> Replica::make_worker(std::uint64_t seed) const
   std::vector<std::uint32_t> shard(data_.size());
   std::iota(shard.begin(), shard.end(), 0U);
   // A learning rate so small that noise teaches nothing and values keep their usual range.
-  const models::Arena::SgdStep step{.learning_rate = 1e-6F, .momentum = 0.9F};
+  training::Optimizer step = models::Arena::SgdStep{.learning_rate = 1e-6F, .momentum = 0.9F};
+  if (data_.is_text()) step = models::Arena::AdamWStep{.learning_rate = 1e-6F, .weight_decay = 0.1F};
   return std::make_unique<training::Worker>(
       plan_, *backend_, data_, training::BatchSampler(std::move(shard), Random(seed)),
       training::WorkerOptions{static_cast<std::uint32_t>(batch_), step, models::NetworkOptions{}, kept_});

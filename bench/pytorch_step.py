@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Samples per second of PyTorch's training step (SGD with momentum; float32, or bfloat16 by autocast) for a network of
-`train_bench`: the same layers, batch and optimizer.
+"""Samples per second of PyTorch's training step (SGD with momentum, AdamW for text; float32, or bfloat16 by autocast) for
+a network of `train_bench`: the same layers, batch and optimizer.
 
-usage: pytorch_step.py lenet|mlp|resnet18 [--batch N] [--threads N] [--seconds S] [--precision f32|bf16]
+usage: pytorch_step.py lenet|mlp|resnet18|gpt-tiny|gpt-char [--batch N] [--threads N] [--seconds S] [--precision f32|bf16]
                        [--variant eager|compile]
        pytorch_step.py --version    PyTorch's version and BLAS
 """
@@ -16,7 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import torch
 from torch import nn
 
-from pytorch_models import MODELS, make
+from pytorch_models import MODELS, draw_batch, make, make_optimizer
 
 parser = argparse.ArgumentParser()
 parser.add_argument("model", choices=sorted(MODELS), nargs="?")
@@ -32,17 +32,15 @@ if arguments.version or not arguments.model:
     blas = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
     print(f"PyTorch {torch.__version__}, BLAS: {blas.group(1) if blas else 'unknown'}")
     raise SystemExit
-_, shape, _, batch = MODELS[arguments.model]
-batch = arguments.batch or batch
+batch = arguments.batch or MODELS[arguments.model][3]
 torch.set_num_threads(arguments.threads)
 torch.manual_seed(1)
 network = make(arguments.model)
 if arguments.variant == "compile":
     network = torch.compile(network)
-optimizer = torch.optim.SGD(network.parameters(), lr=1e-6, momentum=0.9)
+optimizer = make_optimizer(arguments.model, network)
 loss = nn.CrossEntropyLoss()
-inputs = torch.rand(batch, *shape) * 2 - 1
-labels = torch.randint(0, 10, (batch,))
+inputs, labels = draw_batch(arguments.model, batch)
 
 
 def step():
