@@ -72,6 +72,11 @@ std::size_t Dataset::memory_bytes() const {
   return images.size() + features.size() * sizeof(float) + labels.size();
 }
 
+Status check_context(const DataPair& pair, std::uint32_t context) {
+  if (pair.test.tokens.size() > context && pair.train.tokens.size() > context) return Done{};
+  return Error{"too short"};
+}
+
 void Dataset::gather_shifted(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
                              float* images_out, std::int32_t* labels_out) const {
   for (std::size_t i = 0; i < indices.size(); ++i) {

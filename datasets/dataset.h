@@ -106,4 +106,6 @@ struct NameWithOption {
 // Splits at the first colon, and the rest at its first '='. The result refers to `name`.
 NameWithOption split_option(std::string_view name);
 
+Status check_context(const DataPair& pair, std::uint32_t context);
+
 }  // namespace starling::datasets

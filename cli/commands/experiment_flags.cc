@@ -181,12 +181,12 @@ Result<Materials> gather_materials(const Experiment& experiment) {
   if (Status sound = check_experiment(experiment); !sound) return sound.error();
   Result<datasets::DataPair> data = datasets::load(experiment.data.source, data_root());
   if (!data) return data.error();
-  Result<models::Plan> plan = training::make_plan(experiment, data->train);
+  Result<models::Plan> plan = training::make_plan(experiment, *data);
   if (!plan) return plan.error();
   if (experiment.model.init) {
     if (const auto first = training::starting_parameters(experiment, *plan); !first) return first.error();
   }
-  if (const auto changed = training::make_augmentation(experiment, data->train.shape); !changed)
+  if (const auto changed = training::make_augmentation(experiment, data->train); !changed)
     return changed.error();
   return Materials{std::move(*data), std::move(*plan)};
 }

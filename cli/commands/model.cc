@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::uint32_t kBatchSizeMax = 65'536;
 constexpr int kClassesMax = 1'000'000;
+constexpr int kUsualTokens = 65;  // of a text as characters, such as tiny Shakespeare
 
 int list_models(const Arguments& arguments) {
   std::vector<Described> entries;
@@ -51,6 +52,7 @@ Result<models::Shape> read_shape(const std::string& text) {
 }
 
 std::string shape_text(const models::Shape& shape) {
+  if (shape.tokens > 0) return fmt::format("{}x{}", shape.tokens, shape.features());
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
 }
 
@@ -149,7 +151,7 @@ struct Subject {
   int classes = 0;
   std::optional<datasets::DataPair> data;
 };
-Result<Subject> read_subject(const Arguments& arguments) {
+Result<Subject> read_subject(const Arguments& arguments, const models::ModelText& model) {
   Subject subject;
   if (const auto name = arguments.get("--data")) {
     for (const char* flag : {"--input", "--classes"}) {
@@ -158,13 +160,22 @@ Result<Subject> read_subject(const Arguments& arguments) {
     }
     auto data = datasets::load(*name, data_root());
     if (!data) return data.error();
+    if (const auto plan = training::make_plan(model, *data); !plan) return plan.error();
     const datasets::ImageShape& shape = data->train.shape;
     subject = {{shape.channels, shape.height, shape.width}, data->train.classes, std::move(*data)};
+    if (subject.data->train.is_text()) subject.input = {1, 1, 1, shape.channels};
     return subject;
   }
-  subject.classes = 10;
+  const int context = models::context_of(model);
+  subject.classes = context > 0 ? kUsualTokens : 10;
   if (Status read = read_number(arguments, "--classes", 1, kClassesMax, subject.classes); !read)
     return read.error();
+  if (context > 0) {
+    if (arguments.has("--input"))
+      return Error{"--input: " + model.name + " is for text, whose samples follow from it"};
+    subject.input = {1, 1, 1, context};
+    return subject;
+  }
   const auto shape = read_shape(arguments.get("--input").value_or("1x28x28"));
   if (!shape) return shape.error();
   subject.input = *shape;
@@ -192,7 +203,7 @@ int show_model(const Arguments& arguments) {
   if (!experiment) return refuse(arguments, experiment.error());
   const Result<models::ModelText> model = resolve_model(*arguments.get("NAME"));
   if (!model) return refuse(arguments, model.error());
-  const Result<Subject> subject = read_subject(arguments);
+  const Result<Subject> subject = read_subject(arguments, *model);
   if (!subject) return refuse(arguments, subject.error());
   const Result<models::Plan> plan = models::make_model(*model, subject->input, subject->classes);
   if (!plan) return refuse(arguments, plan.error());

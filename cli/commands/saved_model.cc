@@ -10,6 +10,7 @@
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
 #include "training/replica/evaluator.h"
+#include "training/replica/recipe.h"
 
 namespace starling::cli {
 namespace {
@@ -51,8 +52,7 @@ Result<SavedModel> load_saved_model(const Arguments& arguments) {
   if (!model) return model.error();
   auto data = datasets::load(*arguments.get("--data"), data_root());
   if (!data) return data.error();
-  const datasets::ImageShape shape = data->test.shape;
-  auto plan = models::make_model(*model, {shape.channels, shape.height, shape.width}, data->train.classes);
+  auto plan = training::make_plan(*model, *data);
   if (!plan) return plan.error();
   auto replica = training::read_safetensors(path, plan->layout);
   if (!replica) return replica.error();

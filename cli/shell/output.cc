@@ -100,18 +100,23 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
   if (summary.interrupted) fmt::format_to(out, "\n{}\n", stopped_at(summary));
   fmt::format_to(out, "\n{} on {}, {} peers, {}, {}\n", summary.model, summary.data, summary.peers,
                  summary.topology.substr(0, kShown) + more, summary.rule);
-  fmt::format_to(out, "accuracy  {}", percent(summary.accuracy));
+  if (summary.perplexity) {
+    fmt::format_to(out, "loss      {:.4f} nats, perplexity {:.2f}, {:.3f} bits per token\n", *summary.loss,
+                   *summary.perplexity, *summary.bits_per_token);
+  }
+  fmt::format_to(out, "{}  {}", summary.tokens ? "next token" : "accuracy", percent(summary.accuracy));
   if (summary.accuracy_min && summary.accuracy_max) {
     fmt::format_to(out, "  (replicas {} to {})", percent(summary.accuracy_min),
                    percent(summary.accuracy_max));
   }
-  if (summary.loss) fmt::format_to(out, ", loss {:.4f}", *summary.loss);
+  if (summary.loss && !summary.perplexity) fmt::format_to(out, ", loss {:.4f}", *summary.loss);
   if (summary.consensus_distance)
     fmt::format_to(out, ", consensus distance {:.2g}", *summary.consensus_distance);
   fmt::format_to(
-      out, "\ntime      {:.1f} s{}, {} samples, {:.0f} samples/s\n", summary.seconds,
+      out, "\ntime      {:.1f} s{}, {} samples{}, {:.0f} samples/s\n", summary.seconds,
       summary.mode == "simulate" ? fmt::format(" of virtual time in {:.1f} s", summary.wall_seconds) : "",
-      summary.samples, summary.samples_per_second);
+      summary.samples, summary.tokens ? fmt::format(" of {} tokens", *summary.tokens) : "",
+      summary.samples_per_second);
   if (summary.seconds_to_target)
     fmt::format_to(out,
                    "target    reached after {:.1f} s; steps under way and settling followed, so the final "

@@ -76,7 +76,7 @@ class CudaBackend final : public Backend {
     if (const auto* it = std::get_if<GeluSpec>(&rest[0]); it != nullptr && !it->tanh)
       return make_gelu(stream, input);
     if (std::holds_alternative<ReluSpec>(rest[0])) return make_relu(stream, input);
-    return nullptr;
+    throw DeviceError("a GPU cannot train networks for text yet; train on the processor: --device cpu");
   }
 
   std::unique_ptr<Sum> make_sum(Queue& queue, const Activation& a, const Activation& b,

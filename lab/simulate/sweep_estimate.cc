@@ -13,6 +13,7 @@
 #include "lab/simulate/virtual_run.h"
 #include "training/experiment/settings.h"
 #include "training/records/json.h"
+#include "training/replica/recipe.h"
 
 namespace starling::lab {
 namespace {
@@ -165,10 +166,13 @@ class Estimate {
   }
 
   Result<std::optional<double>> seconds_of(const Experiment& experiment) {
-    const auto [epoch, fresh] = epochs_.try_emplace(experiment.data.source, 0);
+    const int context = models::context_of(models::ModelText{experiment.model.name, experiment.model.layers});
+    const auto [epoch, fresh] =
+        epochs_.try_emplace(experiment.data.source + "\n" + std::to_string(context), 0);
     if (fresh) {
-      const auto data = datasets::load(experiment.data.source, options_.data_root);
+      auto data = datasets::load(experiment.data.source, options_.data_root);
       if (!data) return data.error();
+      if (const auto plan = training::make_plan(experiment, *data); !plan) return plan.error();
       epoch->second = static_cast<double>(data->train.size());
     }
     const auto samples = samples_of(experiment, epoch->second);
@@ -182,7 +186,7 @@ class Estimate {
   const SweepOptions& options_;
   std::map<CostKind, Cost> costs_;
   Cost mean_;
-  std::map<std::string, double> epochs_;  // samples, by data set
+  std::map<std::string, double> epochs_;  // samples, by data set and context
   SweepEstimate result_;
 };
 

@@ -70,7 +70,7 @@ Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experimen
   const auto started = std::chrono::steady_clock::now();
   auto data = datasets::load(experiment.data.source, options.data_root);
   if (!data) return data.error();
-  auto plan = training::make_plan(experiment, data->train);
+  auto plan = training::make_plan(experiment, *data);
   if (!plan) return plan.error();
   auto backend = training::make_host_backend(experiment);
   if (!backend) return backend.error();
@@ -245,6 +245,7 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
   const auto score = score_of(mean);
   summary.accuracy = score.accuracy;
   summary.loss = score.loss;
+  training::add_text_figures(summary, data_.train.context);
   std::size_t finished = 0;
   for (training::PeerRecord& record : summary.per_peer) {
     if (record.state != "finished" || record.serves) continue;

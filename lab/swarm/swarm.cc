@@ -146,6 +146,7 @@ SwarmOutcome write_results(SwarmRun& run, Timelines& timelines, const Evaluation
   const Judgement judgement = judge(run, evaluations);
   training::Summary summary = summarize(run, judgement);
   summary.seconds_to_target = evaluations.seconds_to_target();
+  training::add_text_figures(summary, run.data.train.context);
   Status written = write_model(run, judgement.mean);
   run.metrics.close();
   if (written) written = run.folder.write("timeline.jsonl", timelines.lines(run.members));

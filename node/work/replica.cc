@@ -114,7 +114,7 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& wanted
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order, const PlanCheck& check) {
   if (!data) return data.error();
-  const auto plan = training::make_plan(wanted, data->train);
+  const auto plan = training::make_plan(wanted, *data);
   if (!plan) return plan.error();
   if (check) {
     if (Status accepted = check(*plan, data->name); !accepted) return accepted.error();

@@ -11,6 +11,12 @@
 namespace starling::training {
 namespace {
 
+datasets::Dataset of_shape(const datasets::ImageShape& shape) {
+  datasets::Dataset data;
+  data.shape = shape;
+  return data;
+}
+
 // Images with distinct pixels, except for the channel's mean and deviation.
 datasets::Dataset distinct(datasets::ImageShape shape, std::size_t n) {
   datasets::Dataset data;
@@ -56,7 +62,7 @@ std::vector<float> defined(const datasets::Dataset& data, std::size_t image, int
 }
 
 std::string augment_refusal(const Experiment& experiment, datasets::ImageShape shape) {
-  const auto made = make_augmentation(experiment, shape);
+  const auto made = make_augmentation(experiment, of_shape(shape));
   REQUIRE_FALSE(made.ok());
   return made.error().message;
 }
@@ -162,7 +168,7 @@ TEST_CASE("workers train on the same changed images each time, in the same order
 
 TEST_CASE("crops and flips of vectors, or of images that are too small, are rejected") {
   Experiment experiment;
-  CHECK_FALSE(make_augmentation(experiment, {784, 1, 1})->any());
+  CHECK_FALSE(make_augmentation(experiment, of_shape({784, 1, 1}))->any());
   experiment.training.flip = true;
   CHECK(augment_refusal(experiment, {784, 1, 1}) ==
         "training.flip: the samples of this data are vectors of 784 numbers; only images can be cropped and "
@@ -174,7 +180,7 @@ TEST_CASE("crops and flips of vectors, or of images that are too small, are reje
   CHECK(augment_refusal(experiment, {1, 28, 40}) ==
         "training.crop: a padding of 15 pixels is more than half of an image of 28x40; expected at most 14");
   experiment.training.crop = 14;
-  const auto made = make_augmentation(experiment, {1, 28, 40});
+  const auto made = make_augmentation(experiment, of_shape({1, 28, 40}));
   REQUIRE(made.ok());
   CHECK(made->crop == 14);
   CHECK(made->flip);

@@ -54,7 +54,7 @@ TEST_CASE("every setting has one key, flag, variable and help text, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 55);
+  REQUIRE(flags.size() == 56);
 }
 
 TEST_CASE("a network card's rate is a bandwidth, or unlimited, and reads back") {

@@ -39,6 +39,7 @@ struct ModelSettings {
 struct DataSettings {
   std::string source = "glyphs";
   std::string partition = "iid";
+  std::string windows = "random";  // of a text (training/replica/augment.h), or contiguous
   friend bool operator==(const DataSettings&, const DataSettings&) = default;
 };
 

@@ -89,6 +89,10 @@ Settings model_and_data_settings() {
             in(&E::data, &DataSettings::source), 4096),
       words({"data.partition", "NAME", "how the data is distributed among the peers", per_run},
             in(&E::data, &DataSettings::partition), 100),
+      choice({"data.windows", "NAME",
+              "training samples of a text: random windows, moved in each epoch, or contiguous ones",
+              per_run_if_set},
+             in(&E::data, &DataSettings::windows), {"random", "contiguous"}),
   };
 }
 

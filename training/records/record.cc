@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstring>
 #include <filesystem>
+#include <numbers>
 
 #include "training/records/files.h"
 #include "training/records/json_fields.h"
@@ -53,6 +54,9 @@ void visit_fields(Visitor& visit, Run& summary) {
   visit("wall_training_seconds", summary.wall_training_seconds);
   visit("samples", summary.samples);
   visit("samples_per_second", summary.samples_per_second);
+  visit("tokens", summary.tokens);
+  visit("perplexity", summary.perplexity);
+  visit("bits_per_token", summary.bits_per_token);
   visit("accuracy", summary.accuracy);
   visit("loss", summary.loss);
   visit("accuracy_min", summary.accuracy_min);
@@ -73,6 +77,14 @@ ExchangeCounts& ExchangeCounts::operator+=(const ExchangeCounts& other) {
   half_applied_chunks += other.half_applied_chunks;
   for (const auto& [reason, count] : other.refused_chunks) refused_chunks[reason] += count;
   return *this;
+}
+
+void add_text_figures(Summary& summary, std::uint64_t context) {
+  if (context == 0) return;
+  summary.tokens = summary.samples * context;
+  if (!summary.loss) return;
+  summary.perplexity = std::exp(*summary.loss);
+  summary.bits_per_token = *summary.loss / std::numbers::ln2;
 }
 
 std::string to_json(const Summary& summary) {

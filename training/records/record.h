@@ -63,6 +63,9 @@ struct Summary : RunDescription {
   std::optional<double> wall_training_seconds{};  // simulate: from the first step's end to the last one's
   std::uint64_t samples = 0;
   double samples_per_second = 0;
+  // Of a text: tokens in these samples; exp(loss), and loss / ln 2.
+  std::optional<std::uint64_t> tokens{};
+  std::optional<double> perplexity{}, bits_per_token{};
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus_distance;
   std::optional<double> consensus_distance_before_settling;
   std::optional<double> seconds_to_target;
@@ -72,6 +75,10 @@ struct Summary : RunDescription {
   std::optional<std::string> trace_hash;  // of simulate only
   std::vector<PeerRecord> per_peer;
 };
+
+// Sets what a text's summary has beside its samples and loss. `context`: tokens of a sample; 0: it is no
+// text.
+void add_text_figures(Summary& summary, std::uint64_t context);
 
 // One JSON object (docs/RESULTS.md) on one line, without a newline.
 std::string to_json(const Summary& summary);

@@ -7,10 +7,13 @@
 
 namespace starling::training {
 
-Result<Augmentation> make_augmentation(const Experiment& experiment, const datasets::ImageShape& shape) {
-  const Augmentation augmentation{experiment.training.crop, experiment.training.flip};
-  if (!augmentation.any()) return augmentation;
+Result<Augmentation> make_augmentation(const Experiment& experiment, const datasets::Dataset& data) {
+  const datasets::ImageShape& shape = data.shape;
+  const Augmentation augmentation{experiment.training.crop, experiment.training.flip,
+                                  data.is_text() && experiment.data.windows == "random"};
+  if (augmentation.crop == 0 && !augmentation.flip) return augmentation;
   const std::string key = augmentation.crop > 0 ? "training.crop" : "training.flip";
+  if (data.is_text()) return Error{key + ": this data is a text; only images can be cropped and flipped"};
   if (shape.height == 1 && shape.width == 1) {
     return Error{key + ": the samples of this data are vectors of " + std::to_string(shape.channels) +
                  " numbers; only images can be cropped and flipped"};

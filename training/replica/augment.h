@@ -15,13 +15,14 @@ namespace starling::training {
 struct Augmentation {
   std::uint32_t crop = 0;  // pixels of padding on each side; 0: no crop
   bool flip = false;
-  bool shift = false;  // of windows of a text
+  // A window of a text begins at a place that is drawn between those of two contiguous ones.
+  bool shift = false;
   bool any() const { return crop > 0 || flip || shift; }
 };
 
-// The experiment's augmentation for images of this shape. Error if they are vectors (1x1 images of many
-// channels), or if the padding is more than half of an image.
-Result<Augmentation> make_augmentation(const Experiment& experiment, const datasets::ImageShape& shape);
+// The experiment's augmentation for this data. Error if images are to be changed and the samples are not
+// images (or are vectors, 1x1 images of many channels), or if the padding is more than half of an image.
+Result<Augmentation> make_augmentation(const Experiment& experiment, const datasets::Dataset& data);
 
 // Every image is padded with black, `crop` pixels on each of its four sides, and a part of its own size is
 // cut out at one of the (2 crop + 1)^2 places, all equally likely; then, with probability 1/2, it is mirrored

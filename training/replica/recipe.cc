@@ -51,19 +51,47 @@ std::string warning_of_precision(const Experiment& experiment, bool simulated) {
          "and without them bfloat16 can take several times as long";
 }
 
-Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
+namespace {
+
+models::ModelText text_of(const Experiment& experiment) {
+  return {experiment.model.name, experiment.model.layers};
+}
+
+Result<models::Plan> plan_for(const models::ModelText& model, const datasets::Dataset& train) {
   const auto& shape = train.shape;
-  auto plan = models::make_model(models::ModelText{experiment.model.name, experiment.model.layers},
-                                 train.is_text()
-                                     ? models::Shape{1, 1, 1, static_cast<int>(std::max(train.context, 1U))}
-                                     : models::Shape{shape.channels, shape.height, shape.width},
-                                 train.classes);
+  models::Shape input{shape.channels, shape.height, shape.width};
+  if (train.is_text()) input = {1, 1, 1, static_cast<int>(std::max(train.context, 1U))};
+  return models::make_model(model, input, train.classes);
+}
+
+Result<models::Plan> check_servers(const Experiment& experiment, Result<models::Plan> plan) {
   if (!plan || !has_servers(experiment)) return plan;
   const CellGrid grid{plan->layout.arena_size(), kDefaultCellFloats};
   if (experiment.gossip.servers <= grid.count()) return plan;
   return Error{"gossip.servers: " + std::to_string(experiment.gossip.servers) +
                " servers share a model in cells of " + std::to_string(grid.cell_floats) + " floats, and " +
                experiment.model.name + " has only " + std::to_string(grid.count()) + " of them"};
+}
+
+}  // namespace
+
+Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPair& data) {
+  const int context = models::context_of(model);
+  if (data.train.is_text() && context > 0) {
+    if (Status fits = datasets::check_context(data, static_cast<std::uint32_t>(context)); !fits)
+      return Error{"model \"" + model.name + "\": " + fits.error().message};
+    data.train.set_context(static_cast<std::uint32_t>(context));
+    data.test.set_context(static_cast<std::uint32_t>(context));
+  }
+  return plan_for(model, data.train);
+}
+
+Result<models::Plan> make_plan(const Experiment& experiment, datasets::DataPair& data) {
+  return check_servers(experiment, make_plan(text_of(experiment), data));
+}
+
+Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
+  return check_servers(experiment, plan_for(text_of(experiment), train));
 }
 
 Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,
@@ -162,7 +190,7 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
     return Error{"no training samples for slot " + std::to_string(slot) + " of " + std::to_string(slots) +
                  ": the set holds only " + std::to_string(train.size())};
   }
-  const auto augmentation = make_augmentation(experiment, train.shape);
+  const auto augmentation = make_augmentation(experiment, train);
   if (!augmentation) return augmentation.error();
   const Optimizer optimizer = make_optimizer(experiment);
   const Random batches = Random(experiment.seed).split(kBatches).split(slot);
@@ -199,7 +227,9 @@ std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const
                                              const kernels::Backend& backend,
                                              const datasets::Dataset& train) {
   const bool draws = std::any_of(plan.layers.begin(), plan.layers.end(), [](const models::LayerInfo& info) {
-    return std::holds_alternative<models::Dropout>(info.layer.kind);
+    const auto* attention = std::get_if<models::Attention>(&info.layer.kind);
+    return std::holds_alternative<models::Dropout>(info.layer.kind) ||
+           (attention != nullptr && attention->dropout > 0);
   });
   if (draws) return nullptr;
   return std::make_shared<Engines>(plan, backend, train,

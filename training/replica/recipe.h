@@ -12,15 +12,18 @@
 #include "base/result.h"
 #include "datasets/dataset.h"
 #include "kernels/backend.h"
-#include "models/spec.h"
+#include "models/spec_text.h"
 #include "training/exchange/mixer.h"
 #include "training/experiment/settings.h"
 #include "training/replica/worker.h"
 
 namespace starling::training {
 
-// The experiment's model for this data.
+// The experiment's model for this data. A text is divided into samples of the model's context: by the caller,
+// or here for both sets. An Error if the model does not fit the data.
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train);
+Result<models::Plan> make_plan(const Experiment& experiment, datasets::DataPair& data);
+Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPair& data);
 
 // The precision of products on this device, "cpu" or "cuda:0": the experiment's, but f32 instead of bf16 on a
 // processor without matrix tiles, where bfloat16 may be much slower.
