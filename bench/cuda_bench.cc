@@ -97,6 +97,7 @@ void measure_passes(const kernels::Backend& backend, const Settings& settings) {
   const std::span<float> v(first.data(), floats), s(second.data(), floats);
 
   const kernels::SgdStep sgd{.learning_rate = 1e-6F, .momentum = 0.9F, .weight_decay = 1e-4F};
+  kernels::Staged<kernels::Clip> clip(backend.memory());
   const kernels::AdamWStep adamw{.learning_rate = 1e-6F, .weight_decay = 1e-4F};
   std::uint64_t t = 0;
   struct Pass {
@@ -110,6 +111,7 @@ void measure_passes(const kernels::Backend& backend, const Settings& settings) {
       {"sgd", 5, [&] { parameters->sgd(*queue, g, v, sgd); }},
       {"sgd_along", 4, [&] { parameters->sgd_along(*queue, g, v, sgd); }},
       {"follow", 5, [&] { parameters->follow(*queue, v, s, 0.9F, 0.1F); }},
+      {"clip", 1, [&] { parameters->clip(*queue, g, 1, clip.get()); }},
       {"adamw", 7, [&] { parameters->adamw(*queue, g, v, s, adamw, ++t); }},
   };
   double copy = 0;

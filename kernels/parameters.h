@@ -16,13 +16,20 @@
 
 namespace starling::kernels {
 
+// In all formulas of steps, g is the gradient times *gain. A step's pointers are in the memory of the
+// parameters' device.
+
 // g' = g + weight_decay x; v = momentum v + g'; x -= learning_rate (nesterov ? g' + momentum v : v).
 struct SgdStep {
   float learning_rate;
   float momentum = 0;
   float weight_decay = 0;
   bool nesterov = false;
+  const float* gain = nullptr;  // null: 1
 };
+
+// Parameters decay, or not, in blocks of this many floats.
+inline constexpr std::size_t kDecayBlock = 16;
 
 // m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
 // x -= learning_rate (m^ / (sqrt(v^) + epsilon) + weight_decay x), where m^ = m / (1 - beta1^t) and
@@ -33,7 +40,26 @@ struct AdamWStep {
   float beta1 = 0.9F, beta2 = 0.999F;
   float epsilon = 1e-8F;
   float weight_decay = 0;
+  const float* gain = nullptr;           // null: 1
+  const std::uint8_t* decays = nullptr;  // for each block whether it decays; null: all do
 };
+
+// The result of clip(), in the memory of the parameters' device.
+struct Clip {
+  static constexpr std::size_t kSums = 1024;
+
+  float gain = 1;
+  double sums[kSums];  // of parts of the gradient, for a device
+};
+
+// Clipping by the global norm (Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural
+// networks", ICML 2013): the factor that makes a gradient no longer than `limit`, from the sum of its
+// squares. 1e-6 is added to the norm, as PyTorch does. If the norm is not finite the factor is 1, so that the
+// gradient stays not finite.
+inline float clip_gain(double square_sum, float limit) {
+  const double norm = std::sqrt(square_sum), gain = static_cast<double>(limit) / (norm + 1e-6);
+  return std::isfinite(norm) && gain < 1 ? static_cast<float>(gain) : 1.0F;
+}
 
 // The factors of the t-th step. REQUIRES: t > 0.
 struct AdamWCorrections {
@@ -87,6 +113,9 @@ class Parameters {
                      std::span<float> square, const AdamWStep& step, std::uint64_t t) = 0;
   virtual void sgd_along(Queue& queue, std::span<const float> gradient, std::span<const float> velocity,
                          const SgdStep& step) = 0;
+  // clip->gain = clip_gain(). The sum is in double and in an order that depends only on the gradient's
+  // length.
+  virtual void clip(Queue& queue, std::span<const float> gradient, float limit, Clip* clip) = 0;
   virtual void follow(Queue& queue, std::span<float> velocity, std::span<float> last, float keep,
                       float gain) = 0;
   // x += w (theirs - own), from the first float on. Updates *measure, which is in the device's memory.

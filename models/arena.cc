@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -124,9 +125,10 @@ void claim(const float* x, std::size_t n) {
 }
 
 // Calls f(begin, size) for one piece of x after another while the next one is prefetched.
+constexpr std::size_t kPiece = 1024;
+static_assert(kPiece % kernels::kDecayBlock == 0);
 template <class F>
 void in_pieces(const float* x, std::size_t n, const F& f) {
-  constexpr std::size_t kPiece = 1024;
   claim(x, std::min(n, kPiece));
   for (std::size_t at = 0; at < n; at += kPiece) {
     const std::size_t next = at + kPiece;
@@ -179,6 +181,65 @@ KEEP_RACY void follow_floats(const float* __restrict x, float* __restrict veloci
     const float value = x[i];
     velocity[i] = keep * velocity[i] + gain * (last[i] - value);
     last[i] = value;
+  }
+}
+
+// The sum of squares, of a gradient and not of the arena. Each lane adds its elements in the same order on
+// every processor, and the square of a float is exact in double.
+KEEP_RACY double sum_of_squares(const float* values, std::size_t n) {
+  using Sums = double __attribute__((vector_size(kLanes * sizeof(double))));
+  const std::size_t stream = stream_of(n);
+  Sums even{}, odd{};  // two, because an addition waits for the one before
+  for (std::size_t i = 0; i < stream; i += kLanes) {
+    for (std::size_t k = 0; k < kStreams; k += 2) {
+      const Sums a = __builtin_convertvector(*reinterpret_cast<const Lanes*>(values + k * stream + i), Sums);
+      const Sums b =
+          __builtin_convertvector(*reinterpret_cast<const Lanes*>(values + (k + 1) * stream + i), Sums);
+      even += a * a;
+      odd += b * b;
+    }
+  }
+  double sum = 0;
+  for (std::size_t j = 0; j < kLanes; ++j) sum += even[j] + odd[j];
+  for (std::size_t i = kStreams * stream; i < n; ++i) {
+    const double value = values[i];
+    sum += value * value;
+  }
+  return sum;
+}
+
+KEEP_RACY void scale_floats(const float* __restrict from, float gain, float* __restrict to, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) to[i] = gain * from[i];
+}
+
+// The gradient of one piece after another, times *gain: in the cache, so that steps need no factor.
+class ScaledGradient {
+ public:
+  ScaledGradient(const float* floats, const float* gain)
+      : floats_(floats), gain_(gain == nullptr ? 1 : *gain) {}
+  const float* piece(std::size_t begin, std::size_t size) {
+    if (gain_ == 1) return floats_ + begin;
+    scale_floats(floats_ + begin, gain_, scaled_.data(), size);
+    return scaled_.data();
+  }
+
+ private:
+  const float* floats_;
+  const float gain_;
+  std::array<float, kPiece> scaled_;
+};
+
+// Calls f(begin, size, decays) for each run of blocks in [begin, begin + size) that all decay or all do not.
+// REQUIRES: `begin` is a multiple of kDecayBlock.
+template <class F>
+void by_decay(const std::uint8_t* decays, std::size_t begin, std::size_t size, const F& f) {
+  if (decays == nullptr) return f(begin, size, true);
+  const std::size_t end = begin + size;
+  const auto decays_at = [&](std::size_t i) { return decays[i / kernels::kDecayBlock] != 0; };
+  for (std::size_t from = begin, to = begin; from < end; from = to) {
+    while (to < end && decays_at(to) == decays_at(from)) to += kernels::kDecayBlock;
+    to = std::min(to, end);
+    f(from, to - from, decays_at(from));
   }
 }
 
@@ -253,8 +314,9 @@ class HostParameters final : public kernels::Parameters {
 
   void sgd(kernels::Queue& /*queue*/, std::span<const float> gradient, std::span<float> velocity,
            const kernels::SgdStep& step) override {
+    ScaledGradient scaled(gradient.data(), step.gain);
     in_pieces(at(0), velocity.size(), [&](std::size_t begin, std::size_t size) {
-      sgd_floats(at(begin), gradient.data() + begin, velocity.data() + begin, step.learning_rate,
+      sgd_floats(at(begin), scaled.piece(begin, size), velocity.data() + begin, step.learning_rate,
                  step.momentum, step.weight_decay, step.nesterov ? step.momentum : 1.0F,
                  step.nesterov ? 1.0F : 0.0F, size);
     });
@@ -263,19 +325,30 @@ class HostParameters final : public kernels::Parameters {
   void adamw(kernels::Queue& /*queue*/, std::span<const float> gradient, std::span<float> mean,
              std::span<float> square, const kernels::AdamWStep& step, std::uint64_t t) override {
     const kernels::AdamWCorrections corrections(step, t);
+    const float shrink = step.learning_rate * step.weight_decay;
+    ScaledGradient scaled(gradient.data(), step.gain);
     in_pieces(at(0), mean.size(), [&](std::size_t begin, std::size_t size) {
-      adamw_floats(at(begin), gradient.data() + begin, mean.data() + begin, square.data() + begin,
-                   corrections.rate, corrections.scale, step.beta1, step.beta2, step.epsilon,
-                   step.learning_rate * step.weight_decay, size);
+      const float* const piece = scaled.piece(begin, size);
+      by_decay(step.decays, begin, size, [&](std::size_t from, std::size_t count, bool decays) {
+        adamw_floats(at(from), piece + (from - begin), mean.data() + from, square.data() + from,
+                     corrections.rate, corrections.scale, step.beta1, step.beta2, step.epsilon,
+                     decays ? shrink : 0.0F, count);
+      });
     });
   }
 
   void sgd_along(kernels::Queue& /*queue*/, std::span<const float> gradient, std::span<const float> velocity,
                  const kernels::SgdStep& step) override {
+    ScaledGradient scaled(gradient.data(), step.gain);
     in_pieces(at(0), velocity.size(), [&](std::size_t begin, std::size_t size) {
-      sgd_along_floats(at(begin), gradient.data() + begin, velocity.data() + begin, step.learning_rate,
+      sgd_along_floats(at(begin), scaled.piece(begin, size), velocity.data() + begin, step.learning_rate,
                        step.momentum, step.weight_decay, size);
     });
+  }
+
+  void clip(kernels::Queue& /*queue*/, std::span<const float> gradient, float limit,
+            kernels::Clip* clip) override {
+    clip->gain = kernels::clip_gain(sum_of_squares(gradient.data(), gradient.size()), limit);
   }
 
   void follow(kernels::Queue& /*queue*/, std::span<float> velocity, std::span<float> last, float keep,
@@ -383,6 +456,11 @@ void Arena::sgd_along(std::span<const float> gradient, std::span<const float> ve
   check(0, velocity.size());
   STARLING_CHECK(gradient.size() == velocity.size());
   parameters_->sgd_along(queue, gradient, velocity, step);
+}
+
+void Arena::clip(std::span<const float> gradient, float limit, Clip* clip, kernels::Queue& queue) const {
+  STARLING_CHECK(limit > 0 && clip != nullptr);
+  parameters_->clip(queue, gradient, limit, clip);
 }
 
 void Arena::follow(std::span<float> velocity, std::span<float> last, float keep, float gain,

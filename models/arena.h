@@ -81,6 +81,10 @@ class Arena {
   // The SGD step with a velocity that is only read: x -= learning_rate (momentum velocity + g').
   void sgd_along(std::span<const float> gradient, std::span<const float> velocity, const SgdStep& step,
                  kernels::Queue& queue = kernels::host_queue());
+  // Computes the gain of a step that clips this gradient to the norm `limit`, above 0.
+  using Clip = kernels::Clip;
+  void clip(std::span<const float> gradient, float limit, Clip* clip,
+            kernels::Queue& queue = kernels::host_queue()) const;
   // velocity = keep velocity + gain (last - x); last = x.
   void follow(std::span<float> velocity, std::span<float> last, float keep, float gain,
               kernels::Queue& queue = kernels::host_queue()) const;

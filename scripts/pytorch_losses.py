@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Ten training losses of PyTorch for the networks of tests/models/pytorch_test.cc. The test compares Starling with these
-numbers: the same parameters, batches and optimizer (SGD, rate 0.05, momentum 0.9), float32.
+numbers: the same parameters, batches and optimizer (SGD, rate 0.05, momentum 0.9), float32. Then the first parameters of
+each tensor after ten steps of AdamW, for tests/training/optimizer_state_test.cc.
 
 usage: scripts/pytorch_losses.py        (prints the numbers; needs PyTorch, Debian: python3-torch)
 
@@ -92,7 +93,27 @@ def losses(network, shape, batch, steps=10):
     return result
 
 
+def adamw(steps=10):
+    """Drawn parameters and gradients, of which two in three are clipped. Matrices decay, other tensors do not."""
+    stream = Stream(2)
+    shapes = (6, 5), (6,), (3, 2, 3), (3,)
+    parameters = [nn.Parameter(stream.uniform(shape, 1)) for shape in shapes]
+    groups = [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.5},
+              {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0}]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.99))
+    for step in range(1, steps + 1):
+        for parameter in parameters:
+            parameter.grad = stream.uniform(tuple(parameter.shape), 0.1 if step % 3 == 1 else 2)
+        nn.utils.clip_grad_norm_(parameters, 1)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01 * min(1, step / 5)
+        optimizer.step()
+    return parameters
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     for name, make, shape, batch in (("lenet", lenet, (1, 28, 28), 64), ("resnet8", resnet8, (3, 32, 32), 16)):
         print(name, ", ".join(f"{loss:.7f}" for loss in losses(make(), shape, batch)))
+    for parameter in adamw():
+        print("adamw", ", ".join(f"{value:.7f}" for value in parameter.detach().flatten().tolist()[:6]))

@@ -15,6 +15,7 @@
 #include "topologies/topology.h"
 #include "training/experiment/check.h"
 #include "training/experiment/experiment_file.h"
+#include "training/experiment/schedule.h"
 #include "training/experiment/settings.h"
 #include "training/replica/augment.h"
 #include "training/replica/recipe.h"
@@ -188,6 +189,9 @@ Result<Materials> gather_materials(const Experiment& experiment) {
   }
   if (const auto changed = training::make_augmentation(experiment, data->train); !changed)
     return changed.error();
+  if (const auto schedule = training::make_schedule(experiment, data->train.size(), data->train.context);
+      !schedule)
+    return schedule.error();
   return Materials{std::move(*data), std::move(*plan)};
 }
 

@@ -231,6 +231,10 @@ void DeviceParameters::sgd_along(Queue& queue, std::span<const float> gradient,
   cuda::sgd_along(stream_of(queue), values_.data(), gradient.data(), velocity.data(), step, velocity.size());
 }
 
+void DeviceParameters::clip(Queue& queue, std::span<const float> gradient, float limit, Clip* clip) {
+  cuda::clip(stream_of(queue), gradient.data(), gradient.size(), limit, clip);
+}
+
 void DeviceParameters::follow(Queue& queue, std::span<float> velocity, std::span<float> last, float keep,
                               float gain) {
   cuda::follow(stream_of(queue), values_.data(), velocity.data(), last.data(), keep, gain, last.size());

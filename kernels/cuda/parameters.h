@@ -36,6 +36,7 @@ class DeviceParameters final : public Parameters {
              const AdamWStep& step, std::uint64_t t) override;
   void sgd_along(Queue& queue, std::span<const float> gradient, std::span<const float> velocity,
                  const SgdStep& step) override;
+  void clip(Queue& queue, std::span<const float> gradient, float limit, Clip* clip) override;
   void follow(Queue& queue, std::span<float> velocity, std::span<float> last, float keep,
               float gain) override;
   void mix(Queue& queue, std::span<const float> theirs, std::span<const float> own, float w,

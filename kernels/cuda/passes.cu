@@ -1,5 +1,7 @@
 #include "kernels/cuda/passes.h"
 
+#include <limits>
+
 #include "kernels/cuda/launch.h"
 #include "kernels/packing.h"
 
@@ -16,10 +18,13 @@ struct Arrays {
 };
 
 // Calls op(values) for every element with its values of all arrays; the first Written values are stored.
+// Before, each thread calls op.begin(), and op.enter(i) for elements from i on, if the operation has these.
 template <int N, int Written, class Op>
 __global__ void pass(Arrays<N> arrays, std::size_t begin, std::size_t end, Op op) {
   const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
+  if constexpr (requires { op.begin(); }) op.begin();
   for (std::size_t i = begin + std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < end; i += step) {
+    if constexpr (requires { op.enter(i); }) op.enter(i);
     float values[N];
     for (int k = 0; k < N; ++k) values[k] = arrays.at[k][i];
     op(values);
@@ -31,7 +36,9 @@ __global__ void pass(Arrays<N> arrays, std::size_t begin, std::size_t end, Op op
 template <int N, int Written, class Op>
 __global__ void pass_by_four(Arrays<N> arrays, std::size_t fours, Op op) {
   const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
+  if constexpr (requires { op.begin(); }) op.begin();
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < fours; i += step) {
+    if constexpr (requires { op.enter(i); }) op.enter(4 * i);
     float4 four[N];
     for (int k = 0; k < N; ++k) four[k] = reinterpret_cast<const float4*>(arrays.at[k])[i];
     float x[N], y[N], z[N], w[N];
@@ -81,11 +88,22 @@ struct Mix {
   __device__ void operator()(float (&v)[4]) const { v[0] = v[1] + w * (v[2] - v[3]); }
 };
 
+// A factor that other work has left in memory.
+struct Gain {
+  const float* place;  // null: 1
+  float value = 1;
+  __device__ void read() {
+    if (place != nullptr) value = *place;
+  }
+};
+
 // x, velocity, gradient. The update is rate (from_velocity v' + from_gradient g'), as on the host.
 struct Sgd {
   float rate, momentum, decay, from_velocity, from_gradient;
+  Gain gain;
+  __device__ void begin() { gain.read(); }
   __device__ void operator()(float (&v)[3]) const {
-    const float g = v[2] + decay * v[0];
+    const float g = gain.value * v[2] + decay * v[0];
     v[1] = momentum * v[1] + g;
     v[0] -= rate * (from_velocity * v[1] + from_gradient * g);
   }
@@ -94,14 +112,25 @@ struct Sgd {
 // x, velocity, gradient.
 struct SgdAlong {
   float rate, momentum, decay;
-  __device__ void operator()(float (&v)[3]) const { v[0] -= rate * (momentum * v[1] + v[2] + decay * v[0]); }
+  Gain gain;
+  __device__ void begin() { gain.read(); }
+  __device__ void operator()(float (&v)[3]) const {
+    v[0] -= rate * (momentum * v[1] + gain.value * v[2] + decay * v[0]);
+  }
 };
 
 // x, mean, square, gradient.
 struct AdamW {
-  float rate, scale, beta1, beta2, epsilon, shrink;
+  float rate, scale, beta1, beta2, epsilon, decay;
+  const std::uint8_t* decays;
+  Gain gain;
+  float shrink = decay;  // of the elements that were entered
+  __device__ void begin() { gain.read(); }
+  __device__ void enter(std::size_t i) {
+    if (decays != nullptr) shrink = decays[i / kDecayBlock] != 0 ? decay : 0.0F;
+  }
   __device__ void operator()(float (&v)[4]) const {
-    const float g = v[3];
+    const float g = gain.value * v[3];
     v[1] = beta1 * v[1] + (1 - beta1) * g;
     v[2] = beta2 * v[2] + (1 - beta2) * (g * g);
     v[0] -= rate * v[1] / (sqrtf(v[2]) * scale + epsilon) + shrink * v[0];
@@ -172,6 +201,43 @@ __device__ inline void report(const Sight& sight, MixMeasure* measure) {
   atomicMax(reinterpret_cast<int*>(&measure->largest), most);
 }
 
+// The sum of the values of a block's threads, for the first of them; 0 for the others.
+__device__ inline double block_sum(double value) {
+  STARLING_SHARED double sums[kBlock];
+  sums[threadIdx.x] = value;
+  for (unsigned half = kBlock / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+  }
+  return threadIdx.x == 0 ? sums[0] : 0;
+}
+
+__device__ inline double squared(float x) { return static_cast<double>(x) * static_cast<double>(x); }
+
+__global__ void sum_squares(const float* x, std::size_t fours, std::size_t n, double* sums) {
+  const std::size_t first = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
+  double sum = 0;
+  for (std::size_t i = first; i < fours; i += step) {
+    const float4 four = reinterpret_cast<const float4*>(x)[i];
+    sum += (squared(four.x) + squared(four.y)) + (squared(four.z) + squared(four.w));
+  }
+  for (std::size_t i = 4 * fours + first; i < n; i += step) sum += squared(x[i]);
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+// kernels::clip_gain() of the sum of the first `count` sums, in one block.
+__global__ void find_gain(Clip* clip, unsigned count, float limit) {
+  double sum = 0;
+  for (unsigned i = threadIdx.x; i < count; i += blockDim.x) sum += clip->sums[i];
+  sum = block_sum(sum);
+  if (threadIdx.x != 0) return;
+  const double gain = static_cast<double>(limit) / (sqrt(sum) + 1e-6);
+  const bool finite = sum <= std::numeric_limits<double>::max();
+  clip->gain = finite && gain < 1 ? static_cast<float>(gain) : 1.0F;
+}
+
 __global__ void mix_and_measure(float* x, const float* theirs, const float* own, float w, std::size_t fours,
                                 std::size_t n, MixMeasure* measure) {
   const std::size_t first = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -221,22 +287,39 @@ void add_at(Stream& stream, float* x, const std::uint32_t* places, const float* 
 void sgd(Stream& stream, float* x, const float* gradient, float* velocity, const SgdStep& step,
          std::size_t n) {
   run<2>(stream, Arrays<3>{{x, velocity, read_only(gradient)}}, n,
-         Sgd{step.learning_rate, step.momentum, step.weight_decay, step.nesterov ? step.momentum : 1.0F,
-             step.nesterov ? 1.0F : 0.0F});
+         Sgd{step.learning_rate,
+             step.momentum,
+             step.weight_decay,
+             step.nesterov ? step.momentum : 1.0F,
+             step.nesterov ? 1.0F : 0.0F,
+             {step.gain}});
 }
 
 void sgd_along(Stream& stream, float* x, const float* gradient, const float* velocity, const SgdStep& step,
                std::size_t n) {
   run<1>(stream, Arrays<3>{{x, read_only(velocity), read_only(gradient)}}, n,
-         SgdAlong{step.learning_rate, step.momentum, step.weight_decay});
+         SgdAlong{step.learning_rate, step.momentum, step.weight_decay, {step.gain}});
 }
 
 void adamw(Stream& stream, float* x, const float* gradient, float* mean, float* square, const AdamWStep& step,
            std::uint64_t t, std::size_t n) {
   const AdamWCorrections corrections(step, t);
   run<3>(stream, Arrays<4>{{x, mean, square, read_only(gradient)}}, n,
-         AdamW{corrections.rate, corrections.scale, step.beta1, step.beta2, step.epsilon,
-               step.learning_rate * step.weight_decay});
+         AdamW{corrections.rate,
+               corrections.scale,
+               step.beta1,
+               step.beta2,
+               step.epsilon,
+               step.learning_rate * step.weight_decay,
+               step.decays,
+               {step.gain}});
+}
+
+void clip(Stream& stream, const float* gradient, std::size_t n, float limit, Clip* clip) {
+  const std::size_t fours = reinterpret_cast<std::uintptr_t>(gradient) % 16 == 0 ? n / 4 : 0;
+  const unsigned blocks = blocks_for(fours > 0 ? fours : n, kBlock, Clip::kSums);
+  launch_together(stream, blocks, kBlock, sum_squares, gradient, fours, n, clip->sums);
+  launch_together(stream, 1, kBlock, find_gain, clip, blocks, limit);
 }
 
 void follow(Stream& stream, const float* x, float* velocity, float* last, float keep, float gain,

@@ -30,6 +30,8 @@ void sgd_along(Stream& stream, float* x, const float* gradient, const float* vel
 // REQUIRES: t > 0.
 void adamw(Stream& stream, float* x, const float* gradient, float* mean, float* square, const AdamWStep& step,
            std::uint64_t t, std::size_t n);
+// clip->gain = clip_gain(). The order of the additions depends only on n.
+void clip(Stream& stream, const float* gradient, std::size_t n, float limit, Clip* clip);
 // velocity = keep velocity + gain (last - x); last = x.
 void follow(Stream& stream, const float* x, float* velocity, float* last, float keep, float gain,
             std::size_t n);

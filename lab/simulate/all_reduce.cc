@@ -340,8 +340,9 @@ class AllReduceRun {
   }
 
   Status train(Instant computed, Instant done) {
-    const double factor = training::step_rate_factor(
-        run_.rate().schedule, samples_, static_cast<std::uint32_t>(step_samples()), run_.epoch_samples());
+    const double factor =
+        training::step_rate_factor(run_.rate().schedule, samples_, static_cast<std::uint32_t>(step_samples()),
+                                   run_.epoch_samples(), ensemble_.steps() + 1);
     if (!ensemble_.step(factor)) {
       return Error{"the loss is not finite after " + std::to_string(ensemble_.steps()) +
                    " steps; a smaller training.learning_rate may help"};

@@ -130,7 +130,7 @@ class TrainingLearner final : public Learner {
     const double loss = ahead_.finish(place.step);
     smoothed_loss_ = steps_++ == 0 ? loss : 0.95 * smoothed_loss_ + 0.05 * loss;
     const double factor =
-        training::step_rate_factor(rate_.schedule, swarm_samples_, batch_size_, rate_.epoch_samples);
+        training::step_rate_factor(rate_.schedule, swarm_samples_, batch_size_, rate_.epoch_samples, steps_);
     learning_rate_ = rate_.base * factor;
     arena_will_change();  // for the steps of other workers
     place.worker->apply(arena, factor);

@@ -74,7 +74,7 @@ Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experimen
   if (!plan) return plan.error();
   auto backend = training::make_host_backend(experiment);
   if (!backend) return backend.error();
-  const auto schedule = training::make_schedule(experiment);
+  const auto schedule = training::make_schedule(experiment, data->train.size(), data->train.context);
   if (!schedule) return schedule.error();
   std::unique_ptr<VirtualRun> run(new VirtualRun(experiment, options, folder, std::move(*data),
                                                  std::move(*plan), std::move(*backend), *schedule));

@@ -304,7 +304,8 @@ PeerOutcome AllReducePeer::prepare_and_train() {
   auto replica = make_replica(experiment_, datasets::load(experiment_.data.source, options_.data_root),
                               std::pair(options_.number, experiment_.peers), options_.number);
   if (!replica) return {kBadInput, replica.error().message};
-  const auto schedule = training::make_schedule(experiment_);
+  const auto schedule =
+      training::make_schedule(experiment_, (*replica)->data.train.size(), (*replica)->data.train.context);
   if (!schedule) return {kBadInput, schedule.error().message};
   schedule_ = *schedule;
   {
@@ -407,7 +408,7 @@ void AllReducePeer::apply(std::span<float> gradient_sum) {
   for (float& value : gradient_sum) value /= static_cast<float>(experiment_.peers);
   const double factor = training::step_rate_factor(schedule_, swarm_samples(),
                                                    experiment_.peers * experiment_.training.batch_size,
-                                                   replica_->data.train.size());
+                                                   replica_->data.train.size(), steps_ + 1);
   worker.replace_gradient(gradient_sum);
   worker.apply(replica_->arena, factor);
   worker.wait();

@@ -67,7 +67,7 @@ Preparation::Built Preparation::make(Result<datasets::DataPair> data, const Plan
 
 Status Preparation::check_epoch(std::uint64_t samples) const {
   const training::Experiment& experiment = parts_.experiment;
-  if (samples > 0 || (!experiment.end.epochs && experiment.schedule.name == "constant")) return Done{};
+  if (samples > 0 || (!experiment.end.epochs && !training::counts_epochs(experiment))) return Done{};
   return Error{
       "the run counts epochs, and neither the trainer nor the swarm says how many samples are in one"};
 }
@@ -158,7 +158,8 @@ Result<gossip::RunRules> Preparation::make_parts(const wire::Manifest& manifest,
   if (!rules) return rules.error();
   const auto mix = training::mix_options(experiment);
   if (!mix) return mix.error();
-  const auto schedule = training::make_schedule(experiment);
+  const auto schedule =
+      training::make_schedule(experiment, replica.epoch_samples, replica.data.train.context);
   if (!schedule) return schedule.error();
   schedule_ = *schedule;
   parts_.trainer = make_trainer(*rules, std::move(stepped));
@@ -183,7 +184,8 @@ std::unique_ptr<Trainer> Preparation::make_trainer(const gossip::RunRules& rules
                            .in_turn = traits(rules.rule).lets_wait(),
                            .last_step = last_step,
                            .wait_every = wait_every,
-                           .grace = options.trainer.grace};
+                           .grace = options.trainer.grace,
+                           .schedule = schedule_};
     auto trainer = std::make_unique<OutsideTrainer>(
         *parts_.attachment, replica.arena, parts_.disk, parts_.io.get_executor(), outside,
         OutsideTrainer::Events{.stepped = std::move(stepped), .ended = leave_});
@@ -196,7 +198,8 @@ std::unique_ptr<Trainer> Preparation::make_trainer(const gossip::RunRules& rules
                           .average_every = experiment.training.average_every,
                           .last_step = last_step,
                           .in_turn = traits(rules.rule).lets_wait(),
-                          .wait_every = wait_every};
+                          .wait_every = wait_every,
+                          .schedule = schedule_};
   return std::make_unique<HogwildTrainer>(std::move(replica.workers), replica.arena, std::move(training),
                                           std::move(stepped), replica.group.get());
 }
@@ -232,9 +235,9 @@ void Preparation::initialize() {
 
 void Preparation::follow_schedule() {
   if (!parts_.trainer) return;
-  parts_.trainer->set_rate_factor(training::step_rate_factor(schedule_, parts_.core->view().swarm_samples,
-                                                             parts_.experiment.training.batch_size,
-                                                             parts_.replica->epoch_samples));
+  parts_.trainer->set_swarm_factor(training::swarm_step_factor(schedule_, parts_.core->view().swarm_samples,
+                                                               parts_.experiment.training.batch_size,
+                                                               parts_.replica->epoch_samples));
 }
 
 }  // namespace starling::node

@@ -81,7 +81,7 @@ void OutsideTrainer::begin() {
   rung_ = ring_at_ = 0;
   handled_ = posted_steps_ = steps();
   Region& region = attachment_.region();
-  region.set(PeerWord::rate_factor, rate_factor_);
+  region.set(PeerWord::rate_factor, rate_factor());
   if (boxes_) boxes_->begin(era_);
   region.set(PeerWord::era, era_);
   plan();
@@ -191,6 +191,7 @@ void OutsideTrainer::plan() {
   }
   Region& region = attachment_.region();
   region.set(PeerWord::exchanges, arena_.mixes());
+  region.set(PeerWord::rate_factor, rate_factor());
   plan_ring();
   const std::uint64_t limit = this->limit();
   const bool blocked = now_.steps >= limit;
@@ -301,9 +302,9 @@ void OutsideTrainer::renew() {
   plan();
 }
 
-void OutsideTrainer::set_rate_factor(double factor) {
-  rate_factor_ = factor;
-  attachment_.region().set(PeerWord::rate_factor, factor);
+void OutsideTrainer::set_swarm_factor(double factor) {
+  swarm_factor_ = factor;
+  attachment_.region().set(PeerWord::rate_factor, rate_factor());
 }
 
 void OutsideTrainer::tell(const SwarmProgress& progress) {

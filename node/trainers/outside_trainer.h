@@ -21,6 +21,7 @@
 #include "node/work/background.h"
 #include "node/work/trainer.h"
 #include "rules/pace.h"
+#include "training/experiment/schedule.h"
 
 namespace starling::node {
 
@@ -30,6 +31,7 @@ struct OutsideOptions {
   std::uint64_t last_step = UINT64_MAX;
   std::uint64_t wait_every = 0;  // it also waits after each step whose number is a multiple of this; 0: none
   Duration grace = std::chrono::seconds(60);  // for another trainer after one has ended without a word
+  training::Schedule schedule{};              // for the peer's own part of the rate factor
 };
 
 // What a trainer may want to know of the swarm.
@@ -69,8 +71,8 @@ class OutsideTrainer final : public Trainer {
   training::PeerState remains() override;
   void handled(std::uint64_t steps) override;
   void mixed() override { plan(); }
-  void set_rate_factor(double factor) override;
-  double rate_factor() const override { return rate_factor_; }
+  void set_swarm_factor(double factor) override;
+  double rate_factor() const override { return swarm_factor_ * own_factor(options_.schedule, steps() + 1); }
   std::uint64_t steps() const override { return before_.steps + now_.steps; }
   std::uint64_t samples() const override { return before_.samples + now_.samples; }
   Duration idle() const override;
@@ -115,7 +117,7 @@ class OutsideTrainer final : public Trainer {
   Counts before_{};  // of earlier lives and earlier trainers
   Counts now_{};     // of this trainer
   std::optional<double> loss_;
-  double rate_factor_ = 1;
+  double swarm_factor_ = 1;
   enum class Stage : std::uint8_t { preparing, running, said_bye, ended, stopped } stage_ = Stage::preparing;
   std::uint8_t pauses_ = 0;
   bool non_finite_ = false, capturing_ = false;

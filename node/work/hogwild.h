@@ -20,6 +20,7 @@
 #include "node/work/processors.h"
 #include "node/work/slowdown.h"
 #include "node/work/trainer.h"
+#include "training/experiment/schedule.h"
 #include "training/records/peer_state.h"
 #include "training/replica/device_group.h"
 #include "training/replica/worker.h"
@@ -105,6 +106,7 @@ struct TrainerOptions {
   // The worker that makes each step whose number is a multiple of this waits for handled(), and so for a
   // capture of that step; 0: none waits.
   std::uint64_t wait_every = 0;
+  training::Schedule schedule{};  // for the peer's own part of the rate factor
 };
 
 class HogwildTrainer final : public Trainer {
@@ -148,8 +150,10 @@ class HogwildTrainer final : public Trainer {
 
   void handled(std::uint64_t steps) override;
 
-  void set_rate_factor(double factor) override { rate_factor_.store(factor, std::memory_order_relaxed); }
-  double rate_factor() const override { return rate_factor_.load(std::memory_order_relaxed); }
+  void set_swarm_factor(double factor) override { swarm_factor_.store(factor, std::memory_order_relaxed); }
+  double rate_factor() const override {
+    return swarm_factor_.load(std::memory_order_relaxed) * own_factor(options_.schedule, steps() + 1);
+  }
 
   std::uint64_t steps() const override { return steps_.load(std::memory_order_relaxed); }
   std::uint64_t steps_begun() const { return steps_begun_.load(std::memory_order_relaxed); }
@@ -204,7 +208,7 @@ class HogwildTrainer final : public Trainer {
   std::atomic<std::uint64_t> average_due_{0};  // the step after which the next average is due
   std::atomic<double> spread_{-1};             // negative: never averaged
   std::atomic<std::uint64_t> steps_begun_{0}, steps_{0}, samples_{0}, handled_{0};
-  std::atomic<double> loss_{0}, rate_factor_{1};
+  std::atomic<double> loss_{0}, swarm_factor_{1};
   std::atomic<bool> non_finite_{false};
   std::atomic<std::uint64_t> renewals_{0};  // a worker that has seen fewer renews its optimizer
   std::atomic<std::uint32_t> applying_{0};  // threads that are changing an arena

@@ -57,9 +57,10 @@ class Trainer {
   // An exchange has changed the arena.
   virtual void mixed() {}
 
-  // The factor on the learning rate of steps that land from now on (training/experiment/schedule.h); 1 at
-  // first.
-  virtual void set_rate_factor(double factor) = 0;
+  // The swarm's part of the factor on the learning rate of steps that land from now on; 1 at first. The
+  // trainer multiplies it by the peer's own part (training/experiment/schedule.h).
+  virtual void set_swarm_factor(double factor) = 0;
+  // The factor of the next step.
   virtual double rate_factor() const = 0;
 
   // Counts include earlier lives, if any were restored.

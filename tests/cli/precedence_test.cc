@@ -96,6 +96,7 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
       {"TIME", {"10ms", "20ms", "30ms"}},
       {"RATE", {"10Mbit/s", "20Mbit/s", "30Mbit/s"}},
       {"SIZE", {"16KiB", "32KiB", "64KiB"}},
+      {"LENGTH", {"1.5", "100 steps", "1e+06 tokens"}},
       {"WHEN", {"4 steps", "100ms", "always"}},
       {"POLICY", {"turns", "aware", "uniform"}},
       {"DEVICE", {"cpu", "cuda:0", "cuda:1"}},

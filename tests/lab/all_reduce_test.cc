@@ -108,13 +108,20 @@ void check_equals_one_large_batch(Experiment experiment) {
   std::vector<std::uint32_t> all(kRows);
   std::iota(all.begin(), all.end(), 0U);
   training::Worker worker(*plan, **backend, data->train, training::BatchSampler(all, Random(99)),
-                          {kRows, training::make_optimizer(experiment)});
+                          {kRows,
+                           training::make_optimizer(experiment),
+                           {},
+                           nullptr,
+                           nullptr,
+                           static_cast<float>(experiment.optimizer.clip_norm)});
+  const auto schedule = training::make_schedule(experiment, kRows);
+  REQUIRE(schedule.ok());
   models::Arena arena(plan->layout.arena_size());
   const std::vector<float> first = training::first_parameters(*plan, experiment.seed);
   arena.write(0, first);
-  for (int step = 0; step < 10; ++step) {
+  for (std::uint64_t step = 1; step <= 10; ++step) {
     worker.compute(arena.data());
-    worker.apply(arena);
+    worker.apply(arena, own_factor(*schedule, step));
   }
   double moved = 0, apart = 0;
   for (std::size_t i = 0; i < arena.size(); ++i) {
@@ -287,7 +294,7 @@ TEST_CASE("all-reduce gives the same result on any number of threads", "[figures
   CHECK(run_baseline(experiment).trace_hash != one.trace_hash);
 }
 
-TEST_CASE("a step equals one with all batches combined, with either optimizer") {
+TEST_CASE("a step equals one with all batches combined, with either optimizer, clipped or not") {
   const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);
   experiment.optimizer.weight_decay = 1e-3;
@@ -296,6 +303,11 @@ TEST_CASE("a step equals one with all batches combined, with either optimizer") 
   SECTION("AdamW") {
     experiment.optimizer.name = "adamw";
     experiment.optimizer.learning_rate = 0.001;
+  }
+  SECTION("momentum, clipped, with a warm-up and a decay in steps") {
+    experiment.optimizer.clip_norm = 0.3;  // shorter than the gradients
+    experiment.schedule.name = "cosine";
+    experiment.schedule.warmup = {4, training::Warmup::Unit::steps};
   }
   check_equals_one_large_batch(experiment);
 }

@@ -115,6 +115,15 @@ TEST_CASE("a resumed simulation has the same results with payloads, optimizers, 
     experiment.gossip.payload = Payload::bf16;
     experiment.optimizer.name = "adamw";
   }
+  SECTION("clipped AdamW in its warm-up, and cosine, both in steps") {
+    experiment.optimizer.name = "adamw";
+    experiment.optimizer.weight_decay = 0.1;
+    experiment.optimizer.clip_norm = 0.5;
+    experiment.schedule.name = "cosine";
+    experiment.schedule.warmup = {12, training::Warmup::Unit::steps};
+    experiment.end.epochs.reset();
+    experiment.end.steps = 20;
+  }
   SECTION("momentum of the swarm, changed images") {
     experiment.optimizer.quasi_global_momentum = true;
     experiment.training.crop = 2;

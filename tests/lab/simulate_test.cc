@@ -89,7 +89,7 @@ TEST_CASE("a learning-rate schedule changes the run, which is the same on any nu
   auto experiment = small();
   const auto constant = run(experiment);
   experiment.schedule.name = "cosine";
-  experiment.schedule.warmup = 0.02;
+  experiment.schedule.warmup = {0.02};
   const auto first = run(experiment, 1);
   REQUIRE(run(experiment, 2).trace_hash == first.trace_hash);
   REQUIRE(first.trace_hash != constant.trace_hash);
@@ -111,7 +111,7 @@ TEST_CASE("a slow peer and a late joiner use the learning rate of the swarm's pr
   experiment.training.workers = 1;
   experiment.end.epochs = 0.5;
   experiment.schedule.name = "cosine";
-  experiment.schedule.warmup = 0.05;
+  experiment.schedule.warmup = {0.05};
   experiment.optimizer.learning_rate = 0.08;
   experiment.faults = {{.peer = 1, .factor = 8},
                        {.peer = 3, .kind = training::Fault::Kind::join, .from = std::chrono::seconds(2)}};
@@ -120,7 +120,7 @@ TEST_CASE("a slow peer and a late joiner use the learning rate of the swarm's pr
   REQUIRE(summary.per_peer[1].steps * 5 < summary.per_peer[0].steps);
   REQUIRE(summary.per_peer[3].steps * 5 < summary.per_peer[0].steps * 4);
 
-  const auto schedule = *training::make_schedule(experiment);
+  const auto schedule = *training::make_schedule(experiment, 60'000);
   const auto rate_at = [&](double samples) {
     return 0.08 * training::rate_factor(schedule, std::max(0.0, samples) / 60'000);
   };
@@ -149,6 +149,30 @@ TEST_CASE("a slow peer and a late joiner use the learning rate of the swarm's pr
     look.clear();
   }
   for (const char* peer : {"p0", "p1", "p2", "p3"}) REQUIRE(seen[peer] >= 4);
+}
+
+TEST_CASE("with a warm-up in steps a late joiner warms up as the others did") {
+  auto experiment = small();
+  experiment.training.workers = 1;
+  experiment.optimizer.learning_rate = 0.08;
+  experiment.schedule.warmup = {40, training::Warmup::Unit::steps};
+  experiment.end.epochs = 0.3;
+  experiment.looks = 60;
+  experiment.faults = {
+      {.peer = 3, .kind = training::Fault::Kind::join, .from = std::chrono::milliseconds(700)}};
+  std::vector<training::Json> series;
+  run(experiment, 2, &series);
+  double joiner_before = -1;
+  for (const auto& line : series) {
+    if (line.at("peer") == "mean" || line.at("learning_rate").is_null()) continue;
+    const std::string peer = line.at("peer");
+    const double steps = line.at("steps"), rate = line.at("learning_rate");
+    INFO(peer << " after " << steps << " steps");
+    REQUIRE(std::abs(rate - 0.08 * std::min(1.0, steps / 40)) < 1e-12);
+    if (peer == "p3" && joiner_before < 0) joiner_before = steps;
+  }
+  CHECK(joiner_before > 0);
+  CHECK(joiner_before < 20);
 }
 
 TEST_CASE("replicas of peers that exchange are far closer than those of isolated peers") {

@@ -214,6 +214,100 @@ TEST_CASE("AdamW follows Adam's formulas, with separate weight decay", "[arena]"
   for (std::size_t i = 0; i < kSize; ++i) REQUIRE(std::abs(double{after[i]} - x[i]) < 1e-5);
 }
 
+TEST_CASE("AdamW's weight decay leaves the blocks alone that do not decay", "[arena]") {
+  Random random(38);
+  for (const std::size_t size : {16U, 33U, 3000U}) {
+    const std::vector<float> start = draw(random, size), gradient = draw(random, size);
+    std::vector<std::uint8_t> decays((size + kernels::kDecayBlock - 1) / kernels::kDecayBlock);
+    for (auto& decay : decays) decay = random.chance(0.5) ? 1 : 0;
+    const auto stepped = [&](const Arena::AdamWStep& step) {
+      Arena arena(size);
+      arena.write(0, start);
+      std::vector<float> mean(size), square(size);
+      arena.adamw(gradient, mean, square, step, 1);
+      return contents(arena);
+    };
+    const auto some = stepped({.learning_rate = 0.1F, .weight_decay = 0.5F, .decays = decays.data()});
+    const auto all = stepped({.learning_rate = 0.1F, .weight_decay = 0.5F});
+    const auto none = stepped({.learning_rate = 0.1F});
+    for (std::size_t i = 0; i < size; ++i) {
+      REQUIRE(some[i] == (decays[i / kernels::kDecayBlock] != 0 ? all : none)[i]);
+      REQUIRE(close(all[i], double{none[i]} - 0.1 * 0.5 * double{start[i]}));
+    }
+  }
+}
+
+TEST_CASE("clipping scales a gradient that is longer than the limit to that length", "[arena]") {
+  Random random(39);
+  for (const std::size_t size : {1U, 16U, 63U, 64U, 65U, 519U, 20'000U}) {
+    for (const double length : {1e-30, 1e-3, 1.0, 50.0, 1e25}) {
+      std::vector<float> gradient = draw(random, size);
+      for (float& g : gradient) g = static_cast<float>(length * double{g});
+      double squares = 0;
+      for (const float g : gradient) squares += double{g} * double{g};
+      const double norm = std::sqrt(squares);
+      const Arena arena(size);
+      for (const float limit : {0.5F, 2.0F}) {
+        INFO(size << " floats, norm " << norm << ", limit " << limit);
+        Arena::Clip clip;
+        arena.clip(gradient, limit, &clip);
+        const double expected = std::min(1.0, double{limit} / (norm + 1e-6));
+        CHECK(std::abs(double{clip.gain} - expected) <= 1e-6 * expected);
+        if (norm < double{limit} - 1e-5) CHECK(clip.gain == 1);
+        const float first = clip.gain;
+        arena.clip(gradient, limit, &clip);
+        CHECK(clip.gain == first);
+      }
+    }
+  }
+}
+
+TEST_CASE("clipping leaves a gradient that is not finite as it is", "[arena]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              infinity = std::numeric_limits<float>::infinity();
+  const Arena arena(100);
+  for (const float bad : {nan, infinity, -infinity}) {
+    for (const std::size_t place : {0U, 70U, 99U}) {
+      std::vector<float> gradient(100, 3.0F);
+      gradient[place] = bad;
+      Arena::Clip clip;
+      arena.clip(gradient, 1, &clip);
+      CHECK(clip.gain == 1);
+    }
+  }
+}
+
+TEST_CASE("every step uses the gradient times the gain", "[arena]") {
+  Random random(40);
+  constexpr std::size_t kSize = 2500;
+  const float gain = 0.3F;
+  const std::vector<float> start = draw(random, kSize), gradient = draw(random, kSize),
+                           velocity = draw(random, kSize);
+  std::vector<float> scaled = gradient;
+  for (float& g : scaled) g *= gain;
+  const std::vector<std::function<void(Arena&, const std::vector<float>&, const float*)>> steps{
+      [&](Arena& arena, const std::vector<float>& g, const float* factor) {
+        auto v = velocity;
+        arena.sgd(g, v, {.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.01F, .gain = factor});
+      },
+      [&](Arena& arena, const std::vector<float>& g, const float* factor) {
+        arena.sgd_along(g, velocity, {.learning_rate = 0.1F, .momentum = 0.9F, .gain = factor});
+      },
+      [&](Arena& arena, const std::vector<float>& g, const float* factor) {
+        std::vector<float> mean(kSize), square(kSize);
+        arena.adamw(g, mean, square, {.learning_rate = 0.1F, .epsilon = 1, .gain = factor}, 1);
+      }};
+  for (const auto& step : steps) {
+    Arena with(kSize), expected(kSize);
+    with.write(0, start);
+    expected.write(0, start);
+    step(with, gradient, &gain);
+    step(expected, scaled, nullptr);
+    CHECK(contents(with) == contents(expected));
+    CHECK(contents(with) != start);
+  }
+}
+
 TEST_CASE("atomic additions by many threads lose nothing", "[arena]") {
   constexpr int kThreads = 4, kRounds = 500;
   constexpr std::size_t kSize = 67;

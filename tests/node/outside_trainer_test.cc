@@ -120,6 +120,20 @@ TEST_CASE("a trainer's first parameters are the peer's, and each gets what the o
   CHECK(stub->word(1080) == 1);  // exchanges
 }
 
+TEST_CASE("a trainer gets the factor of its next step on the learning rate") {
+  Bench bench;
+  bench.options.schedule.warmup = {10, true};  // steps
+  const auto stub = bench.begin(filled(112, 1));
+  const auto factor = [&] { return stub->real(1064); };
+  CHECK(factor() == 0.1);
+  bench.trainer->set_swarm_factor(0.5);
+  CHECK(factor() == 0.05);
+  stub->count(4);
+  REQUIRE(until(bench.io, [&] { return bench.stepped > 0; }));
+  CHECK(factor() == 0.25);
+  CHECK(bench.trainer->rate_factor() == 0.25);
+}
+
 TEST_CASE("a post is answered after the exchange that follows it, and brings the trainer its result") {
   Bench bench;
   const auto stub = bench.begin(filled(112, 1));

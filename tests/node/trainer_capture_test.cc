@@ -33,6 +33,33 @@ TEST_CASE("a capture of a running trainer is of one moment: resumed, it repeats 
   CHECK(whole.trainer->remains().workers == state->workers);
 }
 
+TEST_CASE("a trainer that resumes in the middle of its warm-up ends where an uninterrupted one does") {
+  const auto run_to = [](TrainerBench& bench, std::uint64_t last_step) {
+    bench.experiment.optimizer.name = "adamw";
+    bench.experiment.optimizer.weight_decay = 0.1;
+    bench.experiment.optimizer.clip_norm = 0.5;
+    TrainerOptions options;
+    options.schedule.warmup = {20, true};  // steps
+    options.last_step = last_step;
+    if (bench.restored != nullptr) bench.arena->write(0, bench.restored->parameters);
+    const std::uint64_t before = bench.restored != nullptr ? bench.restored->steps : 0;
+    bench.start(options);
+    CHECK(bench.lost.empty());
+    REQUIRE(bench.await(last_step - before));
+    bench.trainer->stop();
+    return bench.trainer->remains();
+  };
+  TrainerBench whole, first, second;
+  const training::PeerState expected = run_to(whole, 16), middle = run_to(first, 7);
+  CHECK(first.trainer->rate_factor() == 8.0 / 20);
+  second.restored = &middle;
+  const training::PeerState resumed = run_to(second, 16);
+  CHECK(resumed.steps == 16);
+  CHECK(second.trainer->rate_factor() == 17.0 / 20);
+  CHECK(resumed.parameters == expected.parameters);
+  CHECK(resumed.workers == expected.workers);
+}
+
 TEST_CASE("with wait_every a capture can be of exactly the steps that are its multiples") {
   TrainerBench bench;
   CaptureTaker captures;

@@ -99,7 +99,7 @@ TEST_CASE("a peer with several devices copies another member's parameters to all
   bench.pause_and_discard();
   const std::vector<float> others(bench.arena->size(), 0.125F);
   bench.arena->write(0, others);
-  bench.trainer->set_rate_factor(0);  // later steps change nothing
+  bench.trainer->set_swarm_factor(0);  // later steps change nothing
   bench.renew_and_resume();
   REQUIRE(bench.await(bench.trainer->steps() + 20));
   bench.trainer->stop();
@@ -126,12 +126,12 @@ TEST_CASE("a step uses the learning rate times the current factor") {
   TrainerBench bench;
   bench.start({});
   const auto await_new_steps = [&] { REQUIRE(bench.await(bench.trainer->steps() + 3)); };
-  bench.trainer->set_rate_factor(0);
+  bench.trainer->set_swarm_factor(0);
   await_new_steps();  // the step in progress has been applied
   const auto still = bench.parameters();
   await_new_steps();
   REQUIRE(bench.parameters() == still);
-  bench.trainer->set_rate_factor(0.5);
+  bench.trainer->set_swarm_factor(0.5);
   await_new_steps();
   REQUIRE(bench.parameters() != still);
   REQUIRE(bench.trainer->rate_factor() == 0.5);

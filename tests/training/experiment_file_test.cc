@@ -183,7 +183,11 @@ TEST_CASE("a bad value of [training] is rejected with file, line, key and valid 
       {"[training]\ntarget_accuracy = 1.01", "from above 0 to 1"},
       {"[training]\nschedule = \"linear\"",
        "'linear' is not available; this version has constant, cosine or step"},
-      {"[training]\nwarmup = -1", "training.warmup: '-1' is not a number from 0 to 1e+06"},
+      {"[training]\nwarmup = -1",
+       "training.warmup: '-1' is not the length of a warm-up; expected a number of epochs (0.5), of a peer's "
+       "steps (100 steps) or of tokens (1e6 tokens)"},
+      {"[training]\nwarmup = '0.5 steps'", "'0.5 steps' is not the length of a warm-up"},
+      {"[training]\nwarmup = '100 laps'", "'100 laps' is not the length of a warm-up"},
       {"[training]\nstep_epochs = 0", "training.step_epochs: '0' is not a number from above 0 to 1e+06"},
       {"[training]\nstep_factor = 0", "training.step_factor: '0' is not a number from above 0 to 1"},
       {"[training]\nfinal_rate = 1.5", "training.final_rate: '1.5' is not a number from 0 to 1"},

@@ -117,6 +117,7 @@ inline Experiment random_experiment(Random& random) {
     e.optimizer.learning_rate = random.uniform() * std::pow(10, -static_cast<double>(random.below(12)));
   e.optimizer.momentum = random.uniform();
   e.optimizer.weight_decay = random.chance(0.5) ? 0 : random.uniform();
+  e.optimizer.clip_norm = random.chance(0.5) ? 0 : random.uniform(0, 10);
   e.optimizer.nesterov = random.chance(0.5);
   e.training.workers = static_cast<std::uint32_t>(1 + random.below(1024));
   e.training.pace = random.chance(0.5) ? Duration{0} : random_time(random);
@@ -128,14 +129,32 @@ inline Experiment random_experiment(Random& random) {
   e.optimizer.name = random.chance(0.5) ? "sgd" : "adamw";
   if (!check_optimizer(e)) e.optimizer.nesterov = e.optimizer.quasi_global_momentum = false;
   e.optimizer.beta2 = random.uniform();
+  if (random.chance(0.5)) e.optimizer.beta1 = random.uniform();
+  if (random.chance(0.5)) e.optimizer.epsilon = random.uniform(1e-30, 1);
   e.schedule.name = one_of(random, {"constant", "cosine", "step"});
-  e.schedule.warmup = random.chance(0.5) ? 0 : random.uniform(0, 10);
+  switch (random.below(4)) {
+    case 0:
+      e.schedule.warmup = {random.uniform(0, 10)};
+      break;
+    case 1:
+      e.schedule.warmup = {static_cast<double>(random.below(1'000'000)), Warmup::Unit::steps};
+      break;
+    case 2:
+      e.schedule.warmup = {static_cast<double>(random.below(std::uint64_t{1} << 59)), Warmup::Unit::tokens};
+      break;
+    default:
+      break;  // none
+  }
   if (random.chance(0.5)) e.schedule.step_epochs = random.uniform(1e-6, 100);
   e.schedule.step_factor = random.uniform(1e-6, 1);
   e.schedule.final_rate = random.uniform();
   e.training.crop = static_cast<std::uint32_t>(random.below(1025));
   e.training.flip = random.chance(0.5);
-  if (!make_schedule(e)) e.end.epochs = e.schedule.warmup + random.uniform(1e-6, 100);
+  if (!check_schedule(e)) {
+    e.end.steps.reset();
+    e.end.epochs = e.schedule.warmup.length + random.uniform(1e-6, 100);
+    if (e.schedule.warmup.unit != Warmup::Unit::epochs) e.end.epochs = 10;
+  }
   draw_gossip(random, e);
   e.network.latency = random_time(random);
   e.network.bandwidth = random.chance(0.3) ? 1e8 : std::pow(10, random.uniform(0, 15));

@@ -58,6 +58,7 @@ struct Options {
   bool follow_swarm = false;
   Augmentation augmentation{};
   bool recompute = false;
+  float clip_norm = 0;
 };
 
 struct TrainedOnGpu {
@@ -69,9 +70,13 @@ TrainedOnGpu train(const kernels::Backend& backend, const models::Plan& plan, co
                    int steps, const Options& options) {
   Arena arena(plan.layout.arena_size(), backend);
   models::initialize(plan, Random(3), arena);
-  Worker worker(
-      plan, backend, data, BatchSampler(all_of(data), Random(4)),
-      {12, options.optimizer, {7, options.recompute}, options.kept ? keep(data, backend) : nullptr});
+  Worker worker(plan, backend, data, BatchSampler(all_of(data), Random(4)),
+                {12,
+                 options.optimizer,
+                 {7, options.recompute},
+                 options.kept ? keep(data, backend) : nullptr,
+                 nullptr,
+                 options.clip_norm});
   if (options.augmentation.any()) worker.augment(options.augmentation, Random(5));
   if (options.follow_swarm) worker.follow_swarm(1);
   const bool late = !backend.memory().on_host();
@@ -131,6 +136,89 @@ TEST_CASE("every pass of an arena on a GPU has the host's result", "[gpu]") {
   }
 }
 
+namespace {
+
+// A device's vectors for steps: the gradient, which of its blocks decay, and how it is clipped.
+struct Steps {
+  Steps(std::size_t n, const kernels::Backend& backend, const std::vector<float>& start,
+        const std::vector<float>& gradient_values, const std::vector<std::uint8_t>& decay_values)
+      : queue(backend.make_queue()),
+        memory(backend.memory()),
+        arena(n, backend),
+        gradient(n, memory),
+        decays(decay_values.size() / sizeof(float) + 1, memory),
+        clip(memory) {
+    arena.write(0, start);
+    queue->upload(gradient_values.data(), gradient.data(), gradient.bytes());
+    queue->upload(decay_values.data(), decays.data(), decay_values.size());
+    queue->wait();
+  }
+
+  float gain(float limit) {
+    Arena::Clip read;
+    arena.clip(gradient.values(), limit, clip.get(), *queue);
+    queue->download(clip.get(), &read, sizeof read);
+    queue->wait();
+    return read.gain;
+  }
+  // One step of each optimizer, with the latest gain.
+  std::vector<float> make() {
+    const std::size_t n = gradient.size();
+    kernels::Buffer velocity(n, memory), mean(n, memory), square(n, memory);
+    const Arena::SgdStep sgd{
+        .learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.1F, .gain = &clip.get()->gain};
+    arena.sgd(gradient.values(), velocity.values(), sgd, *queue);
+    arena.sgd_along(gradient.values(), velocity.values(), sgd, *queue);
+    const Arena::AdamWStep adamw{.learning_rate = 0.1F,
+                                 .epsilon = 0.1F,
+                                 .weight_decay = 0.5F,
+                                 .gain = &clip.get()->gain,
+                                 .decays = reinterpret_cast<const std::uint8_t*>(decays.data())};
+    arena.adamw(gradient.values(), mean.values(), square.values(), adamw, 1, *queue);
+    queue->wait();
+    return values_of(arena);
+  }
+
+  std::unique_ptr<kernels::Queue> queue;
+  kernels::Memory& memory;
+  Arena arena;
+  kernels::Buffer gradient, decays;
+  kernels::Staged<Arena::Clip> clip;
+};
+
+}  // namespace
+
+TEST_CASE("a GPU clips a gradient as the host does, and its steps have the host's results", "[gpu]") {
+  const auto backend = gpu_backend();
+  if (!backend) return;
+  const auto host = std::move(kernels::make_backend("cpu")).value();
+  Random random(2);
+  for (const std::size_t n : {std::size_t{1}, std::size_t{16}, std::size_t{1003}, kSeveralPieces}) {
+    INFO(n << " floats");
+    const std::vector<float> start = draw(random, n), gradient = draw(random, n);
+    std::vector<std::uint8_t> decays((n + kernels::kDecayBlock - 1) / kernels::kDecayBlock);
+    for (auto& decay : decays) decay = random.chance(0.5) ? 1 : 0;
+    for (const float limit : {0.01F, 1e6F}) {
+      Steps here(n, *host, start, gradient, decays), there(n, *backend, start, gradient, decays);
+      const float gain = here.gain(limit);
+      CHECK((gain == 1) == (limit > 1));
+      CHECK(near(there.gain(limit), gain, 1e-6 * gain));
+      CHECK(there.gain(limit) == there.gain(limit));
+      CHECK(largest_difference(there.make(), here.make()) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("a GPU leaves a gradient that is not finite unclipped", "[gpu]") {
+  const auto backend = gpu_backend();
+  if (!backend) return;
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> gradient(1003, 3.0F);
+    gradient[700] = bad;
+    CHECK(Steps(1003, *backend, gradient, gradient, {1}).gain(1) == 1);
+  }
+}
+
 TEST_CASE("reading a GPU's arena finds the largest magnitude, even if not finite", "[gpu]") {
   const auto backend = gpu_backend();
   if (!backend) return;
@@ -186,7 +274,8 @@ TEST_CASE("a worker on a GPU ends where the host's does, for every optimizer and
   for (const Options& options :
        {Options{}, Options{.optimizer = nesterov, .kept = false}, Options{.optimizer = adamw},
         Options{.follow_swarm = true}, Options{.augmentation = changes},
-        Options{.kept = false, .augmentation = changes}, Options{.recompute = true}}) {
+        Options{.kept = false, .augmentation = changes}, Options{.recompute = true},
+        Options{.optimizer = adamw, .clip_norm = 0.5F}, Options{.follow_swarm = true, .clip_norm = 0.5F}}) {
     for (const bool floats : {false, true}) {
       if (kSanitized && (floats || number % 2 == 1)) continue;
       INFO("options " << number << ", floats " << floats);

@@ -26,14 +26,20 @@ TEST_CASE("settings of one rule, optimizer, schedule or payload have no effect u
     REQUIRE(find_setting(key) != nullptr);
     return has_effect(experiment, key);
   };
-  for (const char* key :
-       {"gossip.clip", "gossip.outer_rate", "gossip.outer_momentum", "gossip.top_k", "gossip.consensus_rate",
-        "gossip.servers", "gossip.racks", "gossip.server_rate", "gossip.staleness", "training.beta2",
-        "training.step_epochs", "training.step_factor", "training.final_rate"})
+  for (const char* key : {"gossip.clip", "gossip.outer_rate", "gossip.outer_momentum", "gossip.top_k",
+                          "gossip.consensus_rate", "gossip.servers", "gossip.racks", "gossip.server_rate",
+                          "gossip.staleness", "training.beta1", "training.beta2", "training.epsilon",
+                          "training.step_epochs", "training.step_factor", "training.final_rate"})
     CHECK_FALSE(effect(key));
-  for (const char* key : {"gossip.topology", "gossip.every", "gossip.partners", "gossip.weights",
-                          "gossip.payload", "training.nesterov", "training.momentum", "seed"})
+  for (const char* key :
+       {"gossip.topology", "gossip.every", "gossip.partners", "gossip.weights", "gossip.payload",
+        "training.nesterov", "training.momentum", "training.clip_norm", "seed"})
     CHECK(effect(key));
+  experiment.optimizer.beta1 = 0.8;
+  CHECK(effect("training.momentum"));
+  experiment.optimizer.name = "adamw";
+  CHECK_FALSE(effect("training.momentum"));
+  CHECK(effect("training.beta1"));
   experiment.gossip.rule = Rule::clipped;
   CHECK(effect("gossip.clip"));
   experiment.gossip.rule = Rule::ssp;

@@ -12,6 +12,7 @@
 #include "tests/kernels/gpu.h"
 #include "tests/seeds.h"
 #include "tests/training/temporary_folder.h"
+#include "training/experiment/schedule.h"
 #include "training/records/checkpoint.h"
 #include "training/records/safetensors.h"
 #include "training/replica/recipe.h"
@@ -33,7 +34,9 @@ Experiment small_experiment() {
 class Life {
  public:
   Life(const Experiment& experiment, const datasets::DataPair& data, const kernels::Backend& backend)
-      : plan_(std::move(*make_plan(experiment, data.train))), arena_(plan_.layout.arena_size(), backend) {
+      : plan_(std::move(*make_plan(experiment, data.train))),
+        arena_(plan_.layout.arena_size(), backend),
+        schedule_(std::move(*make_schedule(experiment, data.train.size()))) {
     workers_ = std::move(*make_workers(experiment, plan_, backend, data.train, 3, 0));
     write_first_parameters(plan_, experiment.seed, arena_);
   }
@@ -42,7 +45,7 @@ class Life {
     for (; times > 0; --times, ++steps_) {
       Worker& worker = *workers_[steps_ % workers_.size()];
       worker.compute(arena_.data());
-      worker.apply(arena_, 1.0 / static_cast<double>(1 + steps_ % 3));
+      worker.apply(arena_, own_factor(schedule_, steps_ + 1) / static_cast<double>(1 + steps_ % 3));
       worker.wait();  // a device applies it asynchronously
       if (steps_ % 5 == 4) mix();
     }
@@ -92,6 +95,7 @@ class Life {
 
   models::Plan plan_;
   models::Arena arena_;
+  Schedule schedule_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t steps_ = 0;
 };
@@ -115,6 +119,11 @@ const std::vector<Kind>& kinds() {
       {"adamw",
        [](Experiment& e) {
          e.optimizer.name = "adamw", e.optimizer.learning_rate = 0.002, e.optimizer.weight_decay = 0.01;
+       }},
+      {"adamw, clipped, in its warm-up",
+       [](Experiment& e) {
+         e.optimizer.name = "adamw", e.optimizer.weight_decay = 0.1, e.optimizer.clip_norm = 0.5,
+         e.schedule.warmup = {20, Warmup::Unit::steps};
        }},
       {"quasi-global momentum", [](Experiment& e) { e.optimizer.quasi_global_momentum = true; }},
       {"crops and flips", [](Experiment& e) { e.training.crop = 2, e.training.flip = true; }},
@@ -214,7 +223,7 @@ TEST_CASE("a device's worker also continues identically, although its batches ar
   const auto backend = kernels::gpu_backend();
   if (!backend) return;
   const auto data = datasets::make_glyphs(1, 90, 10);
-  for (const char* kind : {"sgd", "adamw", "everything", "dropping"}) {
+  for (const char* kind : {"sgd", "adamw", "adamw, clipped, in its warm-up", "everything", "dropping"}) {
     INFO(kind);
     if (kSanitized && std::string(kind) != "everything") continue;
     Experiment experiment = small_experiment();

@@ -27,13 +27,13 @@ Experiment step() {
 }
 
 Schedule schedule_of(const Experiment& experiment) {
-  const auto schedule = make_schedule(experiment);
+  const auto schedule = make_schedule(experiment, 6400);
   if (!schedule) FAIL(schedule.error().message);
   return *schedule;
 }
 
 std::string schedule_refusal(const Experiment& experiment) {
-  const auto schedule = make_schedule(experiment);
+  const auto schedule = make_schedule(experiment, 6400);
   REQUIRE_FALSE(schedule.ok());
   const Status checked = check(experiment);
   REQUIRE_FALSE(checked.ok());
@@ -53,7 +53,7 @@ TEST_CASE("a constant schedule does not change the learning rate, for all other 
 
 TEST_CASE("a warm-up rises linearly from zero to the whole rate") {
   Experiment experiment;
-  experiment.schedule.warmup = 0.5;
+  experiment.schedule.warmup = {0.5};
   for (const bool ends : {false, true}) {
     if (ends) experiment.end.epochs = 3;
     const Schedule schedule = schedule_of(experiment);
@@ -79,7 +79,7 @@ TEST_CASE("cosine falls from one through a half in the middle to zero at the run
 
 TEST_CASE("cosine begins where the warm-up ends, and ends at the final rate") {
   Experiment experiment = cosine();
-  experiment.schedule.warmup = 2;
+  experiment.schedule.warmup = {2};
   experiment.schedule.final_rate = 0.1;
   const Schedule schedule = schedule_of(experiment);
   CHECK(rate_factor(schedule, 0) == 0);
@@ -114,7 +114,7 @@ TEST_CASE("step multiplies the rate at equal intervals, by default every third o
   experiment.end.steps = 1000;
   experiment.schedule.step_epochs = 0.25;
   experiment.schedule.step_factor = 0.5;
-  experiment.schedule.warmup = 0.5;
+  experiment.schedule.warmup = {0.5};
   schedule = schedule_of(experiment);
   CHECK(near(rate_factor(schedule, 0.125), 0.25, kTiny));        // during the warm-up
   CHECK(near(rate_factor(schedule, 0.375), 0.75 * 0.5, kTiny));  // and after the first drop
@@ -125,21 +125,93 @@ TEST_CASE("step multiplies the rate at equal intervals, by default every third o
 
 TEST_CASE("a step uses the rate at the swarm's progress, including its own batch") {
   Experiment experiment;
-  experiment.schedule.warmup = 1;
+  experiment.schedule.warmup = {1};
   const Schedule schedule = schedule_of(experiment);
-  CHECK(step_rate_factor(schedule, 0, 64, 6400) == 0.01);  // 1 of 100 steps
-  CHECK(step_rate_factor(schedule, 6400 - 64, 64, 6400) == 1);
-  CHECK(step_rate_factor(schedule, 3136, 64, 6400) == 0.5);
+  CHECK(step_rate_factor(schedule, 0, 64, 6400, 1) == 0.01);  // 1 of 100 steps
+  CHECK(step_rate_factor(schedule, 6400 - 64, 64, 6400, 100) == 1);
+  CHECK(step_rate_factor(schedule, 3136, 64, 6400, 50) == 0.5);
+}
+
+TEST_CASE("a warm-up in steps follows the peer's own steps, whatever the swarm's progress") {
+  Experiment experiment;
+  experiment.schedule.warmup = {100, Warmup::Unit::steps};
+  const Schedule schedule = schedule_of(experiment);
+  for (const std::uint64_t swarm : {0U, 64U, 64'000'000U}) {
+    CHECK(step_rate_factor(schedule, swarm, 64, 6400, 1) == 0.01);
+    CHECK(step_rate_factor(schedule, swarm, 64, 6400, 25) == 0.25);
+    CHECK(step_rate_factor(schedule, swarm, 64, 6400, 100) == 1);
+    CHECK(step_rate_factor(schedule, swarm, 64, 6400, 1'000'000) == 1);
+  }
+}
+
+TEST_CASE("a warm-up in tokens follows the swarm's samples, and data without tokens has none") {
+  Experiment experiment;
+  experiment.schedule.warmup = {1e6, Warmup::Unit::tokens};
+  CHECK(check(experiment).ok());
+  const auto schedule = make_schedule(experiment, 6400, 250);  // 4,000 samples
+  REQUIRE(schedule.ok());
+  CHECK(near(step_rate_factor(*schedule, 0, 40, 6400, 7), 0.01, kTiny));
+  CHECK(near(step_rate_factor(*schedule, 1960, 40, 6400, 7), 0.5, kTiny));
+  CHECK(step_rate_factor(*schedule, 4000, 40, 6400, 7) == 1);
+  const auto without = make_schedule(experiment, 6400);
+  REQUIRE_FALSE(without.ok());
+  CHECK(without.error().message ==
+        "training.warmup: the samples of this data have no tokens, so a warm-up of 1e+06 tokens is not "
+        "possible; give it in epochs or steps");
+  experiment.end.epochs = 0.5;
+  const auto longer = make_schedule(experiment, 6400, 250);
+  REQUIRE_FALSE(longer.ok());
+  CHECK(longer.error().message ==
+        "training.warmup: a warm-up of 1e+06 tokens (0.625 epochs) must end before the run, which has "
+        "training.epochs = 0.5");
+  experiment.schedule.warmup.length = 0;
+  CHECK(make_schedule(experiment, 6400).ok());
+}
+
+TEST_CASE("cosine counts each peer's steps if only these end the run, and begins where their warm-up ends") {
+  Experiment experiment = cosine();
+  experiment.end.epochs.reset();
+  experiment.end.steps = 1000;
+  experiment.schedule.final_rate = 0.1;
+  experiment.schedule.warmup = {200, Warmup::Unit::steps};
+  Schedule schedule = schedule_of(experiment);
+  for (const std::uint64_t swarm : {0U, 64'000'000U}) {
+    CHECK(near(step_rate_factor(schedule, swarm, 64, 6400, 100), 0.5, kTiny));
+    CHECK(step_rate_factor(schedule, swarm, 64, 6400, 200) == 1);
+    CHECK(near(step_rate_factor(schedule, swarm, 64, 6400, 600), 0.55, kTiny));
+    CHECK(near(step_rate_factor(schedule, swarm, 64, 6400, 1000), 0.1, kTiny));
+    CHECK(near(step_rate_factor(schedule, swarm, 64, 6400, 2000), 0.1, kTiny));
+  }
+  // With both ends the swarm's epochs count.
+  experiment.end.epochs = 10;
+  experiment.schedule.warmup = {};
+  schedule = schedule_of(experiment);
+  CHECK(near(rate_factor(schedule, 5, 1000), 0.55, kTiny));
+}
+
+TEST_CASE("cosine begins at the run's beginning if the warm-up counts something else") {
+  Experiment experiment = cosine();
+  experiment.schedule.warmup = {100, Warmup::Unit::steps};
+  Schedule schedule = schedule_of(experiment);
+  CHECK(near(rate_factor(schedule, 5, 50), 0.25, kTiny));  // a joiner in the middle of the run
+  CHECK(near(rate_factor(schedule, 5, 100), 0.5, kTiny));
+  CHECK(near(rate_factor(schedule, 0, 100), 1, kTiny));
+  experiment.end.epochs.reset();
+  experiment.end.steps = 1000;
+  experiment.schedule.warmup = {2};
+  schedule = schedule_of(experiment);
+  CHECK(near(rate_factor(schedule, 1, 500), 0.25, kTiny));
+  CHECK(near(rate_factor(schedule, 2, 500), 0.5, kTiny));
 }
 
 TEST_CASE("a schedule without the run's end is rejected, and so is a warm-up longer than the run") {
   Experiment experiment = cosine();
   experiment.end.epochs.reset();
-  experiment.end.steps = 1000;
   experiment.end.seconds = std::chrono::seconds(10);
   experiment.end.target_accuracy = 0.9;
   CHECK(schedule_refusal(experiment) ==
-        "training.schedule: cosine depends on the end of the run; set training.epochs (--epochs)");
+        "training.schedule: cosine depends on the end of the run; set training.epochs (--epochs) or "
+        "training.steps (--steps)");
   experiment.schedule.name = "step";
   CHECK(schedule_refusal(experiment) ==
         "training.schedule: step decays after every third of the run, so it depends on its end; set "
@@ -147,10 +219,16 @@ TEST_CASE("a schedule without the run's end is rejected, and so is a warm-up lon
   experiment.schedule.step_epochs = 2;
   CHECK(check(experiment).ok());
   experiment = cosine();
-  experiment.schedule.warmup = 10;
+  experiment.schedule.warmup = {10};
   CHECK(schedule_refusal(experiment) ==
         "training.warmup: a warm-up of 10 epochs must end before the run, which has training.epochs = 10");
-  experiment.schedule.warmup = 9.5;
+  experiment.schedule.warmup = {9.5};
+  CHECK(check(experiment).ok());
+  experiment.end.steps = 100;
+  experiment.schedule.warmup = {100, Warmup::Unit::steps};
+  CHECK(schedule_refusal(experiment) ==
+        "training.warmup: a warm-up of 100 steps must end before the run, which has training.steps = 100");
+  experiment.schedule.warmup.length = 99;
   CHECK(check(experiment).ok());
 }
 

@@ -46,7 +46,8 @@ TEST_CASE("every setting has one key, flag, variable and help text, and takes it
   }
   std::istringstream known(
       "--peers --model --layers --data --partition --batch-size --learning-rate --optimizer --momentum "
-      "--beta2 --weight-decay --nesterov --schedule --warmup --step-epochs --step-factor --final-rate --crop "
+      "--beta1 --beta2 --epsilon --weight-decay --clip-norm --nesterov --schedule --warmup --step-epochs "
+      "--step-factor --final-rate --crop "
       "--flip --device --precision --workers --pace --epochs --steps --seconds --target-accuracy --rule "
       "--topology --every --payload --quasi-global-momentum --top-k --weights --outer-rate --outer-momentum "
       "--consensus-rate --clip --chunk --window --seed --name --latency --bandwidth --port-bandwidth");
@@ -54,7 +55,7 @@ TEST_CASE("every setting has one key, flag, variable and help text, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 56);
+  REQUIRE(flags.size() == 59);
 }
 
 TEST_CASE("a network card's rate is a bandwidth, or unlimited, and reads back") {
@@ -165,18 +166,22 @@ TEST_CASE("a joiner takes the swarm's shared settings and keeps its own") {
 
 TEST_CASE("settings that are newer than the manifest are in it only if they differ from the default") {
   const std::vector<std::string> later = {
-      "training.schedule",   "training.warmup", "training.step_epochs", "training.step_factor",
-      "training.final_rate", "training.crop",   "training.flip"};
+      "training.schedule",   "training.warmup",   "training.step_epochs", "training.step_factor",
+      "training.final_rate", "training.crop",     "training.flip",        "training.beta1",
+      "training.epsilon",    "training.clip_norm"};
   Experiment e;
   for (const auto& [key, value] : shared_settings(e))
     REQUIRE(std::find(later.begin(), later.end(), key) == later.end());
   e.schedule.name = "step";
-  e.schedule.warmup = 0.5;
+  e.schedule.warmup = {0.5};
   e.schedule.step_epochs = 2;
   e.schedule.step_factor = 0.5;
   e.schedule.final_rate = 0.01;
   e.training.crop = 4;
   e.training.flip = true;
+  e.optimizer.beta1 = 0.8;
+  e.optimizer.epsilon = 1e-6;
+  e.optimizer.clip_norm = 1;
   const auto told = shared_settings(e);
   for (const std::string& key : later) {
     INFO(key);

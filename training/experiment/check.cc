@@ -103,7 +103,7 @@ Status check_rule(const Experiment& experiment) {
 Status check(const Experiment& experiment) {
   for (const auto part : {check_values, check_model, check_optimizer})
     if (Status fine = part(experiment); !fine) return fine;
-  if (const auto schedule = make_schedule(experiment); !schedule) return schedule.error();
+  if (Status fine = check_schedule(experiment); !fine) return fine;
   if (Status fine = check_rule(experiment); !fine) return fine;
   if (!experiment.training.devices.empty() && experiment.training.device != "auto")
     return Error{"training.devices and training.device cannot be combined; set only one of them"};

@@ -19,6 +19,7 @@ bool chooses_partners(const Experiment& experiment) {
 bool has_outer_steps(const Experiment& experiment) {
   return rule_of(experiment).meeting == Meeting::outer_rounds;
 }
+bool uses_adamw(const Experiment& experiment) { return experiment.optimizer.name == "adamw"; }
 bool decays_in_steps(const Experiment& experiment) { return experiment.schedule.name == "step"; }
 
 struct Condition {
@@ -28,7 +29,10 @@ struct Condition {
 
 // Settings that are not listed always have one.
 constexpr std::array kConditions = {
-    Condition{"training.beta2", [](const Experiment& e) { return e.optimizer.name == "adamw"; }},
+    Condition{"training.momentum", [](const Experiment& e) { return !uses_adamw(e) || !e.optimizer.beta1; }},
+    Condition{"training.beta1", uses_adamw},
+    Condition{"training.beta2", uses_adamw},
+    Condition{"training.epsilon", uses_adamw},
     Condition{"training.nesterov", [](const Experiment& e) { return e.optimizer.name == "sgd"; }},
     Condition{"training.step_epochs", decays_in_steps},
     Condition{"training.step_factor", decays_in_steps},

@@ -60,18 +60,29 @@ struct TrainingSettings {
 struct OptimizerSettings {
   std::string name = "sgd";
   std::optional<double> learning_rate{};  // unset: depends on the optimizer, see resolved_learning_rate()
-  double momentum = 0.9;                  // adamw: beta1
-  double beta2 = 0.999;                   // adamw
+  double momentum = 0.9;
+  std::optional<double> beta1{};  // adamw; unset: momentum
+  double beta2 = 0.999;           // adamw
+  double epsilon = 1e-8;          // adamw
   double weight_decay = 0;
+  double clip_norm = 0;  // the largest norm of a gradient; 0: any
   bool nesterov = false;
   bool quasi_global_momentum = false;
   friend bool operator==(const OptimizerSettings&, const OptimizerSettings&) = default;
 };
 
+// The length of the warm-up: epochs or tokens of the swarm, or the peer's own steps.
+struct Warmup {
+  enum class Unit : std::uint8_t { epochs, steps, tokens };
+  double length = 0;
+  Unit unit = Unit::epochs;
+  friend bool operator==(const Warmup&, const Warmup&) = default;
+};
+
 // The learning rate over the run (schedule.h).
 struct ScheduleSettings {
-  std::string name = "constant";      // or cosine, step
-  double warmup = 0;                  // epochs
+  std::string name = "constant";  // or cosine, step
+  Warmup warmup{};
   std::optional<double> step_epochs;  // step: epochs between decays; unset: a third of the run
   double step_factor = 0.1;           // step
   double final_rate = 0;              // cosine

@@ -1,6 +1,8 @@
 #include "training/experiment/setting_kinds.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 
 #include "base/text.h"
@@ -109,6 +111,43 @@ Result<Duration> parse_run_time(std::string_view text) {
 }
 
 Result<std::uint64_t> parse_chunk(std::string_view text) { return parse_size(text, 4 * 1024, 1024 * 1024); }
+
+namespace {
+
+struct WarmupUnit {
+  Warmup::Unit unit;
+  std::string_view one, many;
+  double most;
+};
+constexpr std::array kWarmupUnits = {WarmupUnit{Warmup::Unit::epochs, " epoch", " epochs", 1e6},
+                                     WarmupUnit{Warmup::Unit::steps, " step", " steps", 1e12},
+                                     WarmupUnit{Warmup::Unit::tokens, " token", " tokens", 1e18}};
+
+}  // namespace
+
+Result<Warmup> parse_warmup(std::string_view text) {
+  const auto* const named = std::find_if(kWarmupUnits.begin(), kWarmupUnits.end(), [text](const auto& unit) {
+    return text.ends_with(unit.one) || text.ends_with(unit.many);
+  });
+  const WarmupUnit& unit = named == kWarmupUnits.end() ? kWarmupUnits.front() : *named;
+  std::string_view number = text;
+  if (named != kWarmupUnits.end())
+    number.remove_suffix((text.ends_with(unit.many) ? unit.many : unit.one).size());
+  const auto length = parse_number<double>(number);
+  const bool whole = length && (unit.unit == Warmup::Unit::epochs || *length == std::floor(*length));
+  if (whole && *length >= 0 && *length <= unit.most) return Warmup{*length, unit.unit};
+  return Error{in_quotes(text) +
+               " is not the length of a warm-up; expected a number of epochs (0.5), of a peer's steps (100 "
+               "steps) or of tokens (1e6 tokens)"};
+}
+
+std::string format_warmup(const Warmup& warmup) {
+  if (warmup.unit == Warmup::Unit::epochs) return format_number(warmup.length);
+  const std::string number = warmup.unit == Warmup::Unit::steps
+                                 ? std::to_string(static_cast<std::uint64_t>(warmup.length))
+                                 : format_number(warmup.length);
+  return number + std::string(kWarmupUnits[static_cast<std::size_t>(warmup.unit)].many);
+}
 
 Result<double> parse_port(std::string_view text) {
   if (text == "unlimited") return kUnlimited;

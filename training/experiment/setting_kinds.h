@@ -149,6 +149,9 @@ Result<std::string> parse_device(std::string_view text);
 Result<double> parse_accuracy(std::string_view text);  // a fraction
 Result<Duration> parse_run_time(std::string_view text);
 Result<std::uint64_t> parse_chunk(std::string_view text);
+// "0.5" or "0.5 epochs", "100 steps", "1e6 tokens". Epochs are written as a bare number.
+Result<Warmup> parse_warmup(std::string_view text);
+std::string format_warmup(const Warmup& warmup);
 // A rate; infinity is written "unlimited".
 Result<double> parse_port(std::string_view text);
 std::string format_port(double rate);

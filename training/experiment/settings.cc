@@ -35,6 +35,11 @@ Effect with_rules(bool (*has)(const RuleTraits&)) {
 Effect with_optimizer(const std::string& name) {
   return {"training.optimizer", {name}, [name](const E& it) { return it.optimizer.name == name; }};
 }
+// beta1 replaces the momentum.
+Effect without_beta1() {
+  return {
+      "training.beta1", {}, [](const E& it) { return it.optimizer.name != "adamw" || !it.optimizer.beta1; }};
+}
 Effect with_schedule(const std::string& name) {
   return {"training.schedule", {name}, [name](const E& it) { return it.schedule.name == name; }};
 }
@@ -106,14 +111,26 @@ Settings optimizer_settings() {
             "step size; default 0.05 divided by the number of workers, for adamw 0.001; 0 only mixes",
             per_run},
            in(&E::optimizer, &OptimizerSettings::learning_rate), {0, 1000}),
-      real({"training.momentum", "R", "momentum of each worker's velocity; for adamw beta1", per_run},
+      real({"training.momentum", "R", "momentum of each worker's velocity; for adamw the default of beta1",
+            per_run, without_beta1()},
            in(&E::optimizer, &OptimizerSettings::momentum), {0, 1, false, true}),
+      real({"training.beta1", "R", "adamw: decay of the mean of gradients; default --momentum",
+            per_run_if_set, with_optimizer("adamw")},
+           in(&E::optimizer, &OptimizerSettings::beta1), {0, 1, false, true}),
       real({"training.beta2", "R", "adamw: decay of the mean of squared gradients", per_run,
             with_optimizer("adamw")},
            in(&E::optimizer, &OptimizerSettings::beta2), {0, 1, false, true}),
-      real(
-          {"training.weight_decay", "R", "L2 penalty, added to the gradient; for adamw to the step", per_run},
-          in(&E::optimizer, &OptimizerSettings::weight_decay), {0, 1000}),
+      real({"training.epsilon", "R", "adamw: added to the root of the mean of squared gradients",
+            per_run_if_set, with_optimizer("adamw")},
+           in(&E::optimizer, &OptimizerSettings::epsilon), {1e-30, 1}),
+      real({"training.weight_decay", "R",
+            "L2 penalty, added to the gradient; for adamw to the step, and not of biases and normalizations",
+            per_run},
+           in(&E::optimizer, &OptimizerSettings::weight_decay), {0, 1000}),
+      real({"training.clip_norm", "C",
+            "scales each gradient with a larger norm over all tensors down to this norm; 0: off",
+            per_run_if_set},
+           in(&E::optimizer, &OptimizerSettings::clip_norm), {0, 1e9}),
       truth({"training.nesterov", "", "Nesterov momentum", per_run},
             in(&E::optimizer, &OptimizerSettings::nesterov)),
       truth({"training.quasi_global_momentum", "", "momentum along the swarm's direction, for unlike data",
@@ -125,11 +142,14 @@ Settings optimizer_settings() {
 Settings schedule_and_image_settings() {
   return {
       choice({"training.schedule", "NAME",
-              "learning-rate schedule over the swarm's progress: constant, cosine (to --epochs) or step",
+              "learning-rate schedule: constant, cosine (to --epochs or, without them, to --steps) or step",
               per_run_if_set},
              in(&E::schedule, &ScheduleSettings::name), {"constant", "cosine", "step"}),
-      real({"training.warmup", "E", "epochs of linear warmup from 0, for example 0.5", per_run_if_set},
-           in(&E::schedule, &ScheduleSettings::warmup), {0, 1e6}),
+      make({"training.warmup", "LENGTH",
+            "linear warm-up from 0 over so many epochs (0.5) or tokens of the swarm (1e6 tokens) or steps of "
+            "each peer (100 steps)",
+            per_run_if_set},
+           in(&E::schedule, &ScheduleSettings::warmup), parse_warmup, format_warmup),
       real({"training.step_epochs", "E", "schedule step: epochs between decays; default a third of the run",
             per_run_if_set, with_schedule("step")},
            in(&E::schedule, &ScheduleSettings::step_epochs), {0, 1e6, true}),

@@ -1,5 +1,6 @@
 #include "training/replica/optimizer_state.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -27,11 +28,37 @@ std::size_t state_vectors(const Optimizer& optimizer) {
   return std::holds_alternative<models::Arena::AdamWStep>(optimizer) ? 2 : 1;
 }
 
-OptimizerState::OptimizerState(const Optimizer& optimizer, std::size_t trained, kernels::Memory& memory)
+std::vector<std::uint8_t> decayed_blocks(const models::Layout& layout) {
+  constexpr std::size_t kBlock = kernels::kDecayBlock;
+  std::vector<std::uint8_t> decays(layout.trained_size() / kBlock);
+  for (const models::Tensor& tensor : layout.tensors()) {
+    if (!tensor.trained || tensor.shape.size() < 2) continue;
+    STARLING_CHECK(tensor.offset % kBlock == 0);
+    std::fill_n(decays.begin() + static_cast<std::ptrdiff_t>(tensor.offset / kBlock),
+                (tensor.size + kBlock - 1) / kBlock, std::uint8_t{1});
+  }
+  return decays;
+}
+
+OptimizerState::OptimizerState(const Optimizer& optimizer, const models::Layout& layout, float clip_norm,
+                               kernels::Memory& memory, kernels::Queue& queue)
     : optimizer_(optimizer),
+      clip_norm_(clip_norm),
       memory_(memory),
-      velocity_(trained, memory),
-      square_(state_vectors(optimizer) > 1 ? trained : 0, memory) {}
+      velocity_(layout.trained_size(), memory),
+      square_(state_vectors(optimizer) > 1 ? layout.trained_size() : 0, memory) {
+  if (clip_norm > 0) {
+    clip_ = kernels::Staged<models::Arena::Clip>(memory);
+    std::visit([this](auto& step) { step.gain = &clip_.get()->gain; }, optimizer_);
+  }
+  auto* const adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_);
+  if (adamw == nullptr || adamw->weight_decay == 0) return;
+  const std::vector<std::uint8_t> decays = decayed_blocks(layout);
+  decays_ = kernels::Buffer((decays.size() + sizeof(float) - 1) / sizeof(float), memory);
+  queue.upload(decays.data(), decays_.data(), decays.size());
+  queue.wait();  // then the values may be freed
+  adamw->decays = reinterpret_cast<const std::uint8_t*>(decays_.data());
+}
 
 void OptimizerState::follow_swarm(std::uint32_t workers, kernels::Queue& queue) {
   STARLING_CHECK(workers > 0 && std::holds_alternative<models::Arena::SgdStep>(optimizer_));
@@ -45,6 +72,7 @@ void OptimizerState::apply(models::Arena& arena, std::span<const float> gradient
     step.learning_rate = static_cast<float>(static_cast<double>(step.learning_rate) * rate_factor);
     return step;
   };
+  if (clip_norm_ > 0) arena.clip(gradient, clip_norm_, clip_.get(), queue);
   if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
     arena.adamw(gradient, velocity_.values(), square_.values(), scaled(*adamw), ++steps_, queue);
     return;

@@ -1,16 +1,19 @@
 // The state of an optimizer between the steps of one worker: its velocity, or its means of gradients and of
-// their squares, and for quasi-global momentum an earlier replica. All vectors are in the memory of the back
-// end; the caller passes the queue that orders the work.
+// their squares, and for quasi-global momentum an earlier replica. It also clips gradients, and knows which
+// tensors decay. All vectors are in the memory of the back end; the caller passes the queue that orders the
+// work.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <variant>
+#include <vector>
 
 #include "base/result.h"
 #include "kernels/buffer.h"
 #include "kernels/queue.h"
 #include "models/arena.h"
+#include "models/layout.h"
 #include "training/records/peer_state.h"
 
 namespace starling::training {
@@ -19,10 +22,16 @@ using Optimizer = std::variant<models::Arena::SgdStep, models::Arena::AdamWStep>
 // The number of vectors of the arena's size that the optimizer keeps.
 std::size_t state_vectors(const Optimizer& optimizer);
 
+// For each block of kDecayBlock trained floats whether AdamW's weight decay applies: to tensors with two or
+// more dimensions, not to biases and to the scales and shifts of normalizations.
+std::vector<std::uint8_t> decayed_blocks(const models::Layout& layout);
+
 class OptimizerState {
  public:
-  // For `trained` parameters. `memory` outlives the state.
-  OptimizerState(const Optimizer& optimizer, std::size_t trained, kernels::Memory& memory);
+  // For the trained parameters of the layout. Gradients longer than `clip_norm` are scaled down to it; 0:
+  // none. `memory` outlives the state. Waits for the queue.
+  OptimizerState(const Optimizer& optimizer, const models::Layout& layout, float clip_norm,
+                 kernels::Memory& memory, kernels::Queue& queue);
 
   std::size_t trained() const { return velocity_.size(); }
 
@@ -35,7 +44,8 @@ class OptimizerState {
   void follow_swarm(std::uint32_t workers, kernels::Queue& queue);
   static constexpr double kFollow = 0.1;  // mu
 
-  // Adds the update for this gradient to the arena, at the optimizer's learning rate times `rate_factor`.
+  // Adds the update for this gradient, clipped, to the arena, at the optimizer's learning rate times
+  // `rate_factor`.
   void apply(models::Arena& arena, std::span<const float> gradient, double rate_factor,
              kernels::Queue& queue);
   // The replica's parameters were replaced: resets the state.
@@ -61,10 +71,14 @@ class OptimizerState {
   void follow(const models::Arena& arena, kernels::Queue& queue);
 
   Optimizer optimizer_;
+  const float clip_norm_;
   kernels::Memory& memory_;
   kernels::Buffer velocity_;  // AdamW: means of gradients
   kernels::Buffer square_;    // AdamW: means of squared gradients
   std::uint64_t steps_ = 0;   // AdamW: since both were zero
+  // What the optimizer's steps point to.
+  kernels::Staged<models::Arena::Clip> clip_;  // none: no gradient is clipped
+  kernels::Buffer decays_;                     // decayed_blocks(); empty: all decay
   Following following_;
 };
 

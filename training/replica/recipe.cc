@@ -128,11 +128,13 @@ Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& ex
 Optimizer make_optimizer(const Experiment& experiment) {
   const auto learning_rate = static_cast<float>(resolved_learning_rate(experiment)),
              momentum = static_cast<float>(experiment.optimizer.momentum),
+             beta1 = static_cast<float>(experiment.optimizer.beta1.value_or(experiment.optimizer.momentum)),
              weight_decay = static_cast<float>(experiment.optimizer.weight_decay);
   if (experiment.optimizer.name == "adamw") {
     return models::Arena::AdamWStep{.learning_rate = learning_rate,
-                                    .beta1 = momentum,
+                                    .beta1 = beta1,
                                     .beta2 = static_cast<float>(experiment.optimizer.beta2),
+                                    .epsilon = static_cast<float>(experiment.optimizer.epsilon),
                                     .weight_decay = weight_decay};
   }
   return models::Arena::SgdStep{.learning_rate = learning_rate,
@@ -206,7 +208,8 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
                                                  optimizer,
                                                  {networks.split(w).bits(), experiment.training.recompute},
                                                  kept,
-                                                 engines}));
+                                                 engines,
+                                                 static_cast<float>(experiment.optimizer.clip_norm)}));
       if (experiment.optimizer.quasi_global_momentum)
         workers.back()->follow_swarm(experiment.training.workers);
       if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));

@@ -54,6 +54,7 @@ struct WorkerOptions {
   std::shared_ptr<const kernels::Samples> kept{};  // the same data on the back end's device, or null
   // Shared with other workers on the host, and made with the same options; null: the worker makes its own.
   std::shared_ptr<class Engines> engines{};
+  float clip_norm = 0;  // longer gradients are scaled down to it; 0: off
 };
 
 // Computes steps: a network and its input.
@@ -119,8 +120,8 @@ class Worker {
   // Replaces the gradient, by the mean of several workers. REQUIRES: arena_size() floats.
   void replace_gradient(std::span<const float> mean);
 
-  // Adds the update of the last compute() to the arena, at the optimizer's learning rate times `rate_factor`
-  // (training/experiment/schedule.h). REQUIRES: the factor is finite and not negative.
+  // Adds the update of gradient(), clipped, to the arena, at the optimizer's learning rate times
+  // `rate_factor` (training/experiment/schedule.h). REQUIRES: the factor is finite and not negative.
   void apply(models::Arena& arena, double rate_factor = 1);
   // Waits for the updates of all apply() calls that have returned. Any thread may call.
   void wait() { applied_->wait(); }
