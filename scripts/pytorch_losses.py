@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Ten training losses of PyTorch for the networks of tests/models/pytorch_test.cc. The test compares Starling with these
-numbers: the same parameters, batches and optimizer (SGD, rate 0.05, momentum 0.9), float32. Then the first parameters of
-each tensor after ten steps of AdamW, for tests/training/optimizer_state_test.cc.
+"""Ten training losses of PyTorch for the networks of tests/models/pytorch_test.cc. The test compares Starling with
+these numbers: the same parameters, batches and optimizer (SGD, rate 0.05, momentum 0.9), float32. Then the first
+parameters of each tensor after ten steps of AdamW, for tests/training/optimizer_state_test.cc.
 
 usage: scripts/pytorch_losses.py        (prints the numbers; needs PyTorch, Debian: python3-torch)
 

@@ -3,6 +3,8 @@
 // no GPU, not even the emulated one.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <numeric>
 
 #include "datasets/dataset.h"
