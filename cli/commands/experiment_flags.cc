@@ -177,9 +177,18 @@ Status check_experiment(const Experiment& experiment, bool peers_known) {
   return datasets::check_partition_name(experiment.data.partition);
 }
 
+Result<datasets::DataPair> load_samples(const std::string& name_or_path) {
+  auto data = datasets::load(name_or_path, data_root());
+  if (data && data->train.is_text())
+    return Error{"the data '" + data->name +
+                 "' is a text, and this network reads images or rows of numbers; " +
+                 "`starling data list` has such data"};
+  return data;
+}
+
 Result<Materials> gather_materials(const Experiment& experiment) {
   if (Status sound = check_experiment(experiment); !sound) return sound.error();
-  Result<datasets::DataPair> data = datasets::load(experiment.data.source, data_root());
+  Result<datasets::DataPair> data = load_samples(experiment.data.source);
   if (!data) return data.error();
   Result<models::Plan> plan = training::make_plan(experiment, data->train);
   if (!plan) return plan.error();

@@ -47,6 +47,9 @@ void set_default_end(training::Experiment& experiment);
 // Folder of the data sets that are not built in: $STARLING_DATA, or empty.
 std::string data_root();
 
+// datasets::load() for a network of images or rows. A text is an Error.
+Result<datasets::DataPair> load_samples(const std::string& name_or_path);
+
 // The folder of the results: --out, or runs/NAME-SEED.
 Result<std::string> output_folder(const training::Experiment& experiment, const Arguments& arguments);
 

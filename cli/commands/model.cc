@@ -156,7 +156,7 @@ Result<Subject> read_subject(const Arguments& arguments) {
       if (arguments.has(flag))
         return Error{std::string(flag) + " cannot be combined with --data, which determines it"};
     }
-    auto data = datasets::load(*name, data_root());
+    auto data = load_samples(*name);
     if (!data) return data.error();
     const datasets::ImageShape& shape = data->train.shape;
     subject = {{shape.channels, shape.height, shape.width}, data->train.classes, std::move(*data)};

@@ -49,7 +49,7 @@ Result<SavedModel> load_saved_model(const Arguments& arguments) {
   const std::string& path = *file;
   auto model = find_model(arguments, path);
   if (!model) return model.error();
-  auto data = datasets::load(*arguments.get("--data"), data_root());
+  auto data = load_samples(*arguments.get("--data"));
   if (!data) return data.error();
   const datasets::ImageShape shape = data->test.shape;
   auto plan = models::make_model(*model, {shape.channels, shape.height, shape.width}, data->train.classes);

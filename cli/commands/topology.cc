@@ -132,7 +132,7 @@ Result<std::optional<Traffic>> read_traffic(const Arguments& arguments,
   models::Shape shape{1, 28, 28};
   int classes = 10;
   if (const auto name = arguments.get("--data")) {
-    const auto data = datasets::load(*name, data_root());
+    const auto data = load_samples(*name);
     if (!data) return data.error();
     const datasets::ImageShape& images = data->train.shape;
     shape = {images.channels, images.height, images.width};
