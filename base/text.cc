@@ -33,7 +33,25 @@ std::string fixed(double value, int decimals) {
   return end.ec == std::errc{} ? std::string(text.begin(), end.ptr) : format_number(value);
 }
 
-// The character at text[at], and moves `at` behind it; nullopt if the bytes there are not UTF-8.
+struct Characters {
+  char32_t first, last;
+};
+// Controls, U+2028 and U+2029, and the characters with Unicode's property Bidi_Control.
+constexpr std::array<Characters, 6> kUnprintable{
+    {{0, 0x1f}, {0x7f, 0x9f}, {0x61c, 0x61c}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}}};
+
+// Whether the text is UTF-8 in which accepts(character) is true for each character.
+template <class Accepts>
+bool consists_of(std::string_view text, const Accepts& accepts) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto character = next_character(text, at);
+    if (!character || !accepts(*character)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::optional<char32_t> next_character(std::string_view text, std::size_t& at) {
   const auto byte = [&](std::size_t i) -> char32_t {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
@@ -54,25 +72,6 @@ std::optional<char32_t> next_character(std::string_view text, std::size_t& at) {
     return std::nullopt;
   return character;
 }
-
-struct Characters {
-  char32_t first, last;
-};
-// Controls, U+2028 and U+2029, and the characters with Unicode's property Bidi_Control.
-constexpr std::array<Characters, 6> kUnprintable{
-    {{0, 0x1f}, {0x7f, 0x9f}, {0x61c, 0x61c}, {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}}};
-
-// Whether the text is UTF-8 in which accepts(character) is true for each character.
-template <class Accepts>
-bool consists_of(std::string_view text, const Accepts& accepts) {
-  for (std::size_t at = 0; at < text.size();) {
-    const auto character = next_character(text, at);
-    if (!character || !accepts(*character)) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;

@@ -46,6 +46,9 @@ std::string format_bandwidth(double bits_per_second);
 // The shortest decimal text that parses to the same value.
 std::string format_number(double value);
 
+// The character of UTF-8 (RFC 3629) at text[at], and moves `at` behind it; nullopt, with an `at` of no
+// meaning, if the bytes there are not UTF-8. REQUIRES: at < text.size().
+std::optional<char32_t> next_character(std::string_view text, std::size_t& at);
 // Whether the text is UTF-8 (RFC 3629).
 bool is_utf8(std::string_view text);
 // Whether the text is UTF-8 without characters that change more than the place where they are shown: controls

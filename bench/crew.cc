@@ -46,7 +46,8 @@ datasets::Dataset noise(const models::Shape& shape, int classes) {
   data.images.resize(kSamples * static_cast<std::size_t>(shape.size()));
   for (auto& value : data.images) value = static_cast<std::uint8_t>(random.below(256));
   data.labels.resize(kSamples);
-  for (auto& label : data.labels) label = static_cast<std::uint8_t>(random.below(static_cast<std::uint64_t>(classes)));
+  for (auto& label : data.labels)
+    label = static_cast<std::uint8_t>(random.below(static_cast<std::uint64_t>(classes)));
   return data;
 }
 

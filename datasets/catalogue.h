@@ -22,17 +22,22 @@ std::span<const CatalogueEntry> catalogue();
 struct DataFormat {
   const char* what;   // "a folder with the four IDX files"
   const char* files;  // their names, or their content
-  bool takes_label;   // ":label=COLUMN" after the path selects the column of the labels
+  // The option that ":OPTION=VALUE" after the path may set: "label", the column of the labels, or "tokens",
+  // the tokenizer; empty: none.
+  const char* option;
   // Whether a path has this format, judged by the names of its files. `folder`: the path is a folder.
   bool (*matches)(const std::string& path, bool folder);
-  // `label`: empty for the default column.
-  Result<DataPair> (*read)(const std::string& path, const std::string& label);
+  // `value`: of the option; empty for the default.
+  Result<DataPair> (*read)(const std::string& path, const std::string& value);
 };
 
 // In the order in which a path is matched.
 std::span<const DataFormat> formats();
 // The first of these formats that matches the path, or null.
 const DataFormat* format_of(const std::string& path, std::span<const DataFormat> known = formats());
+
+// The path of this data set or tokenizer in $STARLING_DATA (`data_root`), else the name itself.
+std::string data_path(const std::string& name, const std::string& data_root);
 
 // load() of datasets/dataset.h with another table of formats.
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,

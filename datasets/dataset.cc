@@ -66,34 +66,39 @@ std::vector<Normalization> measure_floats(const Dataset& set) {
   return result;
 }
 
+// The window of a text that begins at this token.
+STARLING_FOR_PROCESSORS void copy_window(const Dataset& set, std::size_t begin, float* to,
+                                         std::int32_t* labels) {
+  const std::uint16_t* tokens = set.tokens.data() + begin;
+  for (std::uint32_t k = 0; k < set.context; ++k) {
+    to[k] = static_cast<float>(tokens[k]);
+    labels[k] = tokens[k + 1];
+  }
+}
+
 }  // namespace
 
 std::size_t Dataset::memory_bytes() const {
-  return images.size() + features.size() * sizeof(float) + labels.size();
+  return images.size() + features.size() * sizeof(float) + labels.size() + tokens.size() * sizeof tokens[0] +
+         documents.size() * sizeof documents[0];
 }
 
-Status check_context(const DataPair& pair, std::uint32_t context) {
-  if (pair.test.tokens.size() > context && pair.train.tokens.size() > context) return Done{};
-  return Error{"too short"};
-}
-
-void Dataset::gather_shifted(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
-                             float* images_out, std::int32_t* labels_out) const {
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    STARLING_CHECK(indices[i] < size());
-    const std::size_t start =
-        std::min(std::size_t{indices[i]} * context + shifts[i], tokens.size() - 1 - context);
-    for (std::size_t t = 0; t < context; ++t) {
-      *images_out++ = static_cast<float>(tokens[start + t]);
-      *labels_out++ = tokens[start + t + 1];
-    }
-  }
+void Dataset::set_context(std::uint32_t tokens_per_sample) {
+  STARLING_CHECK(is_text() && tokens_per_sample > 0);
+  context = tokens_per_sample;
+  shape = {static_cast<int>(context), 1, 1};
 }
 
 void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
                      std::int32_t* labels_out) const {
-  if (is_text())
-    return gather_shifted(indices, std::vector<std::uint32_t>(indices.size()), images_out, labels_out);
+  if (is_text()) {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      STARLING_CHECK(indices[i] < size());
+      copy_window(*this, indices[i] * std::size_t{context}, images_out + i * context,
+                  labels_out + i * context);
+    }
+    return;
+  }
   const auto channels = static_cast<std::size_t>(shape.channels);
   const std::size_t plane = shape.plane();
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -118,7 +123,19 @@ void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
   }
 }
 
+void Dataset::gather_shifted(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
+                             float* images_out, std::int32_t* labels_out) const {
+  STARLING_CHECK(is_text() && shifts.size() == indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    STARLING_CHECK(indices[i] < size());
+    const std::size_t last = tokens.size() - 1 - context;
+    const std::size_t begin = std::min(last, indices[i] * std::size_t{context} + shifts[i]);
+    copy_window(*this, begin, images_out + i * context, labels_out + i * context);
+  }
+}
+
 std::vector<Normalization> measure(const Dataset& set) {
+  if (set.is_text()) return {};
   const auto channels = static_cast<std::size_t>(set.shape.channels);
   const std::size_t plane = set.shape.plane();
   std::vector<Normalization> result(channels);
@@ -160,6 +177,30 @@ Result<DataPair> join(std::string name, const std::string& folder, Dataset train
   DataPair pair{std::move(name), std::move(train), std::move(test)};
   normalize(pair);
   return pair;
+}
+
+Result<DataPair> join_text(std::string name, const std::string& path, Dataset train, Dataset test,
+                           std::shared_ptr<const text::Tokenizer> tokenizer) {
+  constexpr std::size_t kLeast = 2;  // a token to read and its successor
+  for (const Dataset* part : {&train, &test}) {
+    if (part->tokens.size() >= kLeast) continue;
+    const std::string count = part->tokens.size() == 1 ? "1 token" : "no token";
+    return Error{"the text in '" + path + "' is too short: its " + (part == &train ? "training" : "test") +
+                 " part has " + count + ", and at least " + std::to_string(kLeast) + " are needed"};
+  }
+  return DataPair{std::move(name), std::move(train), std::move(test), std::move(tokenizer)};
+}
+
+Status check_context(const DataPair& pair, std::uint32_t context) {
+  if (context == 0) return Error{"the context of a language model has at least one token"};
+  for (const Dataset* part : {&pair.train, &pair.test}) {
+    if (part->tokens.size() > context) continue;
+    return Error{"the model reads " + std::to_string(context) + " tokens at a time, but the " +
+                 (part == &pair.train ? "training" : "test") + " part of '" + pair.name + "' has only " +
+                 std::to_string(part->tokens.size()) + "; it needs " +
+                 std::to_string(context + std::uint64_t{1}) + ": use a longer text or a shorter context"};
+  }
+  return Done{};
 }
 
 NameWithOption split_option(std::string_view name) {

@@ -1,9 +1,10 @@
-// A labeled set of samples in memory: images as bytes (60,000 of 28x28 take 47 MB), or images and rows of a
-// table as floats. gather() normalizes one batch at a time.
+// A labeled set of samples in memory: images as bytes (60,000 of 28x28 take 47 MB), images and rows of a
+// table as floats, or a text as tokens. gather() normalizes one batch at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@
 #include "base/result.h"
 
 namespace starling::datasets {
+
+namespace text {
+class Tokenizer;
+}
 
 // The shape of one sample. A row of n floats is {n, 1, 1}: each column is a channel with its own mean and
 // deviation.
@@ -36,33 +41,43 @@ struct Dataset {
   std::vector<float> features;               // all finite
   std::vector<std::uint8_t> labels;          // [size()], each below `classes`
   std::vector<Normalization> normalization;  // [channels]; empty: mean 0 and deviation 1
+
+  // Of a text, in order; images, features, labels and normalization are then empty. Each is below `classes`,
+  // the size of the vocabulary.
   std::vector<std::uint16_t> tokens;
-  std::uint32_t context = 0;
+  std::vector<std::uint32_t> documents;  // where each document begins in `tokens`; empty: one document
+  std::uint32_t context = 0;             // tokens of a sample of the text; 0: not set yet
 
   bool is_text() const { return !tokens.empty(); }
-  void set_context(std::uint32_t c) {
-    context = c;
-    shape = {static_cast<int>(c), 1, 1};
-  }
+  // The samples of the text become windows of `context` tokens side by side: sample i reads the tokens from
+  // i * context on, and its labels are the tokens one later. REQUIRES: is_text(), context > 0.
+  void set_context(std::uint32_t tokens_per_sample);
+
+  // Of a text: the number of windows, 0 while the context is not set.
   std::size_t size() const {
-    if (is_text()) return context == 0 ? 0 : (tokens.size() - 1) / context;
-    return labels.size();
+    if (!is_text()) return labels.size();
+    return context == 0 ? 0 : (tokens.size() - 1) / context;
   }
   std::size_t labels_per_sample() const { return is_text() ? context : 1; }
-  void gather_shifted(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
-                      float* images_out, std::int32_t* labels_out) const;
   bool has_floats() const { return !features.empty(); }
   std::size_t memory_bytes() const;  // of the samples and their labels
 
-  // Writes the samples as normalized floats [indices.size(), channels, height, width], and their labels.
+  // Writes the samples as normalized floats [indices.size(), channels, height, width], and their labels. Of a
+  // text: token numbers as floats, which are exact, and labels, both [indices.size(), context].
   // REQUIRES: every index < size(); `images_out` and `labels_out` are long enough.
   void gather(std::span<const std::uint32_t> indices, float* images_out, std::int32_t* labels_out) const;
+  // The same for windows of a text that begin shifts[i] tokens later, or less where the text ends before.
+  // REQUIRES: is_text(), shifts.size() == indices.size().
+  void gather_shifted(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
+                      float* images_out, std::int32_t* labels_out) const;
 };
 
 // A training and a test set that belong together. Both carry the training set's normalization.
 struct DataPair {
   std::string name;  // as data_name() returns it
   Dataset train, test;
+  // Of a text; null for token files without one.
+  std::shared_ptr<const text::Tokenizer> tokenizer = {};
 };
 
 // Normalization. Readers call join() once, at the end, so that training and test samples are both scaled by
@@ -79,11 +94,19 @@ void normalize(DataPair& pair);
 // names `folder`, if a test label is greater than every training label.
 Result<DataPair> join(std::string name, const std::string& folder, Dataset train, Dataset test);
 
-// Loads a catalogue name ("glyphs", "mnist", "cifar10"), a folder with files of the usual names, or a CSV
-// file, all plain or gzipped: the four IDX files (idx.h), CIFAR's binary files (cifar.h), four NumPy arrays
-// (npy.h), or CSV (csv.h), where ":label=NAME" or ":label=NUMBER" after the path selects the column of
-// labels. A name without a slash is first searched for in $STARLING_DATA (`data_root`; may be empty), also
-// with .csv or .csv.gz appended.
+// The pair of both parts of a text. An Error, which names `path`, if a part has less than two tokens.
+Result<DataPair> join_text(std::string name, const std::string& path, Dataset train, Dataset test,
+                           std::shared_ptr<const text::Tokenizer> tokenizer);
+
+// An Error if either part of a text is too short for one window of `context` tokens. REQUIRES: a text.
+Status check_context(const DataPair& pair, std::uint32_t context);
+
+// Loads a catalogue name ("glyphs", "mnist", "cifar10"), a folder with files of the usual names, or a file,
+// all plain or gzipped: the four IDX files (idx.h), CIFAR's binary files (cifar.h), four NumPy arrays
+// (npy.h), CSV (csv.h), where ":label=NAME" or ":label=NUMBER" after the path selects the column of labels,
+// text (text_files.h) or tokens (token_files.h), where ":tokens=WHICH" selects the tokenizer. A name without
+// a slash is first searched for in $STARLING_DATA (`data_root`; may be empty), also with .csv or .csv.gz
+// appended.
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root);
 
 // The same for the name that another peer gives: only what the catalogue or $STARLING_DATA has under this
@@ -91,8 +114,8 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
 Result<DataPair> load_shared(const std::string& name, const std::string& data_root);
 
 // The name of the data set that load() would return, without reading it; peers compare these names. It is the
-// path's last part with the label option, without the ending of a CSV file unless a catalogue entry has that
-// name.
+// path's last part with the option, without the ending of a CSV file unless a catalogue entry has that name,
+// and without the .gz of other files. Of ":tokens=PATH" it has the path's last part.
 std::string data_name(const std::string& name_or_path);
 
 // A name with an option after a colon, as the catalogue and the partitions use it: "glyphs:seed=7",
@@ -105,7 +128,5 @@ struct NameWithOption {
 
 // Splits at the first colon, and the rest at its first '='. The result refers to `name`.
 NameWithOption split_option(std::string_view name);
-
-Status check_context(const DataPair& pair, std::uint32_t context);
 
 }  // namespace starling::datasets

@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <string_view>
 
+#include "base/text.h"
+#include "datasets/text/tokenizer.h"
+
 namespace starling::datasets {
 namespace {
 
@@ -13,11 +16,54 @@ std::vector<std::size_t> count_classes(const Dataset& set, int classes) {
   return counts;
 }
 
+TextInfo::Part describe_part(const Dataset& set, const text::Tokenizer* tokenizer) {
+  TextInfo::Part part;
+  part.tokens = set.tokens.size();
+  part.documents = std::max<std::size_t>(1, set.documents.size());
+  if (tokenizer == nullptr) return part;
+  std::vector<std::uint16_t> characters(tokenizer->size());  // that begin in each token
+  for (std::size_t token = 0; token < characters.size(); ++token)
+    for (const char c : tokenizer->decode_one(static_cast<std::uint16_t>(token)))
+      if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) ++characters[token];
+  part.characters = 0;
+  for (const std::uint16_t token : set.tokens) *part.characters += characters[token];
+  return part;
+}
+
+// Shown: at most this many characters, and '?' for each that cannot be printed.
+std::string first_line_of(const Dataset& set, const text::Tokenizer& tokenizer) {
+  constexpr std::size_t kMost = 100, kTokens = 4096;  // of a line of mostly short tokens
+  const std::string start =
+      tokenizer.decode(std::span(set.tokens).first(std::min(kTokens, set.tokens.size())));
+  const std::size_t begin = start.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return "";
+  const std::string_view line = std::string_view(start).substr(begin, start.find('\n', begin) - begin);
+  std::string shown;
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < line.size() && count < kMost; ++count) {
+    const std::size_t from = at;
+    if (!next_character(line, at)) at = from + 1;
+    const std::string_view character = line.substr(from, at - from);
+    shown += is_printable(character) ? character : "?";
+    if (count + 1 == kMost && at < line.size()) shown += "...";
+  }
+  return shown;
+}
+
 }  // namespace
 
 Info describe(const DataPair& pair) {
   Info info;
   info.name = pair.name;
+  if (pair.train.is_text()) {
+    const text::Tokenizer* tokenizer = pair.tokenizer.get();
+    info.classes = pair.train.classes;
+    info.memory_bytes = pair.train.memory_bytes() + pair.test.memory_bytes();
+    info.text = TextInfo{describe_part(pair.train, tokenizer), describe_part(pair.test, tokenizer),
+                         tokenizer ? std::string(tokenizer->kind()) : "",
+                         tokenizer ? first_line_of(pair.train, *tokenizer) : ""};
+    return info;
+  }
   info.shape = pair.train.shape;
   info.classes = pair.train.classes;
   info.train_samples = pair.train.size();
@@ -30,8 +76,18 @@ Info describe(const DataPair& pair) {
   return info;
 }
 
+std::string size_text(const DataPair& pair) {
+  const auto sum = [](std::size_t train, std::size_t test) {
+    return std::to_string(train) + " + " + std::to_string(test);
+  };
+  const std::string classes = std::to_string(pair.train.classes);
+  if (pair.train.is_text())
+    return sum(pair.train.tokens.size(), pair.test.tokens.size()) + " tokens, a vocabulary of " + classes;
+  return sum(pair.train.size(), pair.test.size()) + " samples, " + classes + " classes";
+}
+
 std::string draw_sample(const Dataset& set, std::size_t index, std::size_t rows_max) {
-  STARLING_CHECK(index < set.size() && rows_max > 0);
+  STARLING_CHECK(!set.is_text() && index < set.size() && rows_max > 0);
   constexpr std::string_view kShades = " .:-=+*#%@";
   const auto channels = static_cast<std::size_t>(set.shape.channels);
   const auto height = static_cast<std::size_t>(set.shape.height),
@@ -65,7 +121,7 @@ std::string draw_sample(const Dataset& set, std::size_t index, std::size_t rows_
 }
 
 std::string list_sample(const Dataset& set, std::size_t index, std::size_t most) {
-  STARLING_CHECK(index < set.size());
+  STARLING_CHECK(!set.is_text() && index < set.size());
   const auto size = static_cast<std::size_t>(set.shape.size());
   std::string text;
   for (std::size_t i = 0; i < std::min(size, most); ++i) {

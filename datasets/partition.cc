@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <string>
 
@@ -16,9 +17,11 @@ using Indices = std::vector<std::uint32_t>;
 
 constexpr double kAlphaLeast = 1e-3, kAlphaMost = 1e4;
 
-constexpr std::array<std::string_view, 4> kNames = {"iid", "whole", "by-label", "dirichlet:alpha=0.1"};
+constexpr std::array<std::string_view, 6> kNames = {"iid",      "whole",       "contiguous",
+                                                    "by-label", "by-document", "dirichlet:alpha=0.1"};
+constexpr std::array<std::string_view, 4> kTextNames = {"iid", "whole", "contiguous", "by-document"};
 
-enum class Scheme { iid, whole, by_label, dirichlet };
+enum class Scheme { iid, whole, contiguous, by_label, by_document, dirichlet };
 struct Method {
   Scheme kind;
   double alpha = 0;  // of dirichlet
@@ -27,7 +30,9 @@ struct Method {
 Result<Method> parse(std::string_view name) {
   if (name == "iid") return Method{Scheme::iid};
   if (name == "whole") return Method{Scheme::whole};
+  if (name == "contiguous") return Method{Scheme::contiguous};
   if (name == "by-label") return Method{Scheme::by_label};
+  if (name == "by-document") return Method{Scheme::by_document};
   const auto parts = split_option(name);
   if (parts.base == "dirichlet") {
     const auto alpha = parts.key == "alpha" ? parse_number<double>(parts.value) : std::nullopt;
@@ -108,6 +113,55 @@ std::vector<Indices> split_dirichlet(const Indices& order, const Dataset& train,
   return parts;
 }
 
+// The first window of each document that has one, and the number of all windows at the end.
+Indices first_windows(const Dataset& text) {
+  const auto windows = static_cast<std::uint32_t>(text.size());
+  Indices first;
+  for (const std::uint32_t begin : text.documents) {
+    const auto window = static_cast<std::uint32_t>((begin + std::uint64_t{text.context} - 1) / text.context);
+    if (window >= windows) break;
+    if (!first.empty() && first.back() == window) continue;  // no window begins in the document before
+    first.push_back(window);
+  }
+  if (first.empty()) first.push_back(0);
+  first.push_back(windows);
+  return first;
+}
+
+// The windows of the documents of one slot.
+Result<Indices> split_documents(const Dataset& text, std::size_t slots, std::size_t slot, Random& random) {
+  const Indices first = first_windows(text);
+  Indices order = everything(first.size() - 1);
+  if (slots > order.size())
+    return Error{"partition 'by-document' cannot divide " + std::to_string(order.size()) +
+                 (order.size() == 1 ? " document" : " documents") + " among " + std::to_string(slots) +
+                 " peers; use at most one peer per document, or 'contiguous'"};
+  random.shuffle(std::span(order));
+  const auto length = [&](std::uint32_t document) { return first[document + 1] - first[document]; };
+  std::ranges::stable_sort(order, std::greater(), length);
+  std::vector<std::size_t> windows(slots);
+  Indices mine;
+  for (const std::uint32_t document : order) {
+    const auto least = std::ranges::min_element(windows);
+    *least += length(document);
+    if (static_cast<std::size_t>(least - windows.begin()) != slot) continue;
+    for (std::uint32_t window = first[document]; window < first[document + 1]; ++window)
+      mine.push_back(window);
+  }
+  return mine;
+}
+
+Status check_kind(const Dataset& train, Scheme scheme, std::string_view name) {
+  if (train.is_text() && (scheme == Scheme::by_label || scheme == Scheme::dirichlet))
+    return Error{"partition '" + std::string(name) +
+                 "' needs labeled samples, and the data is a text, which takes " + one_of(kTextNames)};
+  if (!train.is_text() && scheme == Scheme::by_document)
+    return Error{
+        "partition 'by-document' needs a text; this data takes iid, whole, contiguous, by-label or "
+        "dirichlet:alpha=0.1"};
+  return Done{};
+}
+
 }  // namespace
 
 Result<Indices> partition(const Dataset& train, std::string_view name, int slots, int slot,
@@ -117,6 +171,7 @@ Result<Indices> partition(const Dataset& train, std::string_view name, int slots
   if (slots < 1 || slot < 0)
     return Error{"slot " + std::to_string(slot) + " of " + std::to_string(slots) +
                  " does not exist; slots are numbered from 0, and there must be at least one"};
+  if (const Status sound = check_kind(train, method->kind, name); !sound) return sound.error();
   if (method->kind == Scheme::whole) return everything(train.size());
   const auto parts = static_cast<std::size_t>(slots);
   const std::size_t part = static_cast<std::size_t>(slot) % parts;
@@ -125,7 +180,9 @@ Result<Indices> partition(const Dataset& train, std::string_view name, int slots
                  " samples among " + std::to_string(slots) +
                  " peers; use at most one peer per sample, or 'whole'"};
 
+  if (method->kind == Scheme::contiguous) return cut(everything(train.size()), parts, part);
   Random random = Random(seed).split(0x706172746974696f);  // independent of other draws from the run's seed
+  if (method->kind == Scheme::by_document) return split_documents(train, parts, part, random);
   Indices order = everything(train.size());
   random.shuffle(std::span(order));
   if (method->kind == Scheme::by_label) {

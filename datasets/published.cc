@@ -61,6 +61,9 @@ std::vector<PublishedSet> make_sets() {
          "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"},
         {"t10k-labels-idx1-ubyte.gz", 4'542,
          "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"}}},
+      {"shakespeare",
+       "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare",
+       {{"input.txt", 1'115'394, "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"}}},
   };
 }
 

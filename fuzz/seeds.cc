@@ -7,6 +7,9 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "datasets/text/bpe_training.h"
+#include "datasets/text/characters.h"
+#include "datasets/text/gpt2_files.h"
 #include "fuzz/checkpoint_layout.h"
 #include "node/front/answers.h"
 #include "tests/wire/random_message.h"
@@ -119,6 +122,31 @@ void write_trainers(const std::filesystem::path& folder) {
   text(2, 1, "conv1.weight 6x1x5x5; scale scalar; bn1.running_mean 6 statistic");
 }
 
+void write_text(const std::filesystem::path& folder) {
+  const auto text = [&](int number, std::uint8_t kind, const std::string& content) {
+    const auto bytes = std::as_bytes(std::span(content));
+    write(folder, number, with_first(kind, {bytes.begin(), bytes.end()}));
+  };
+  const std::string rest = std::string(1, '\0') + "the theme, then";
+  const std::array<std::string_view, 1> book = {"the theme of the thesis, then the other theme"};
+  text(0, 0, datasets::text::train_bpe(book, {.size = 262}).value()->text() + rest);
+  text(1, 0, "starling tokenizer 1\ncharacters a 20-7e e9 1f600\n" + rest);
+  text(2, 0, "starling tokenizer 1\nbytes\n" + rest);
+  std::string vocabulary = "{";
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    std::string character;
+    datasets::text::append_character(datasets::text::gpt2_character(static_cast<unsigned char>(byte)),
+                                     character);
+    const bool escaped = character == "\"" || character == "\\";
+    vocabulary += (escaped ? "\"\\" : "\"") + character + "\":" + std::to_string(byte) + ",";
+  }
+  vocabulary += "\"\\u0120t\": 256, \"he\": 257, \"\\ud83d\\ude00\": 258, \"\\u0120the\": 259}";
+  text(3, 1, vocabulary + std::string(1, '\0') + "#version: 0.2\nĠ t\nh e\nĠt he\n");
+  std::string header(1024, '\0');
+  header.replace(0, 8, {'\x88', '\xd8', '\x34', '\x01', '\x01', '\0', '\0', '\0'});
+  text(4, 2, header);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -138,6 +166,7 @@ int main(int argc, char** argv) {
   write_http(folder / "http");
   write_checkpoints(folder / "checkpoint");
   write_trainers(folder / "trainers");
+  write_text(folder / "text");
   wire::Hello hello;
   hello.swarm = "fuzz";
   hello.name = "two";

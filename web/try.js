@@ -110,8 +110,10 @@ const Try = (() => {
       if (!answer.ok) return;
       input = await answer.json();
     } catch { return; }
-    if (input.outside) {
-      page.put($("try-words"), "The network is in another program, a trainer; its parameters can be downloaded here.");
+    if (input.outside || input.text) {
+      page.put($("try-words"), input.text
+        ? "The network reads text; its parameters can be downloaded here."
+        : "The network is in another program, a trainer; its parameters can be downloaded here.");
       $("drop").querySelector(".controls").hidden = true;
       input = null;
       $("model").hidden = false;

@@ -24,7 +24,10 @@
 #include "cli/shell/output.h"
 #include "datasets/catalogue.h"
 #include "datasets/dataset.h"
+#include "datasets/info.h"
 #include "datasets/published.h"
+#include "datasets/text_files.h"
+#include "datasets/token_files.h"
 #include "node/discovery/avahi.h"
 #include "node/front/answers.h"
 #include "node/front/http_rules.h"
@@ -109,8 +112,8 @@ void check_model_of(const node::PeerStatus& status, const Wanted& wanted, Checks
 void check_data_of(const node::PeerStatus& status, const Wanted& wanted, Checks& checks) {
   const auto data = datasets::load(wanted.data.value_or(status.data), wanted.data_root);
   if (data) {
-    return checks.good("peer", fmt::format("its data is {}, which this machine has: {} samples", status.data,
-                                           data->train.size()));
+    return checks.good("peer", fmt::format("its data is {}, which this machine has: {}", status.data,
+                                           datasets::size_text(*data)));
   }
   checks.bad("peer", "its data is " + status.data + ", which this machine lacks: " + data.error().message,
              datasets::find_published(status.data) != nullptr
@@ -344,10 +347,12 @@ void check_data(const std::string& data_root, Checks& checks) {
     if (name.starts_with(".") ||
         !((published && fs::is_directory(path, error)) || datasets::format_of(path) != nullptr))
       continue;
+    const auto data = datasets::load(name, data_root);
+    // Not every text beside data sets is one.
+    if (!data && (datasets::is_text_path(path) || datasets::is_token_path(path))) continue;
     any = true;
-    if (const auto data = datasets::load(name, data_root); data) {
-      checks.good("data", fmt::format("{}: {} + {} samples, {} classes", name, data->train.size(),
-                                      data->test.size(), data->train.classes));
+    if (data) {
+      checks.good("data", name + ": " + datasets::size_text(*data));
     } else {
       checks.bad("data", name + " cannot be read: " + data.error().message,
                  published

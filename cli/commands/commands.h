@@ -22,6 +22,7 @@ Command topology_set_command();
 std::vector<Command> rule_commands();         // rule list, show
 std::vector<Command> model_commands();        // model list, show
 std::vector<Command> data_commands();         // data list, info, fetch
+std::vector<Command> tokenizer_commands();    // tokenizer train, show
 std::vector<Command> saved_model_commands();  // evaluate, predict, export
 Command key_new_command();
 Command key_rotate_command();

@@ -27,9 +27,9 @@ int list_datasets(const Arguments& arguments) {
   print_list(arguments, "data", entries);
   if (arguments.has("--json")) return kExitDone;
   std::string text =
-      "\n`starling data fetch NAME` downloads all but glyphs. A data set can also be the path of one of "
-      "these, "
-      "plain or .gz:\n";
+      "\n`starling data fetch NAME` downloads all but glyphs and wikitext-2. A data set can also be the path "
+      "of "
+      "one of these, plain or .gz:\n";
   for (const datasets::DataFormat& form : datasets::formats())
     text += fmt::format("{}:\n            {}\n", form.what, form.files);
   return print_out(text);
@@ -64,11 +64,31 @@ std::size_t rows_below(std::size_t lines) {
   return size.ws_row > lines + kLeast ? size.ws_row - lines - 1 : kLeast;  // a line for the next prompt
 }
 
+// The values of `data info` for a text.
+std::string text_text(const datasets::Info& info) {
+  const datasets::TextInfo& text = *info.text;
+  const auto part = [](const datasets::TextInfo::Part& its) {
+    const std::string characters = its.characters ? fmt::format("{} characters, ", *its.characters) : "";
+    return fmt::format("{}{} tokens, {} document{}", characters, its.tokens, its.documents,
+                       its.documents == 1 ? "" : "s");
+  };
+  const std::string tokenizer = text.tokenizer.empty() ? "of GPT-2; its tokenizer is not beside the data"
+                                                       : "of the tokenizer '" + text.tokenizer + "'";
+  std::string printed = fmt::format("{}: a text\ntraining    {}\ntest        {}\n", info.name,
+                                    part(text.train), part(text.test));
+  printed += fmt::format("vocabulary  {} tokens {}\nmemory      {}\n", info.classes, tokenizer,
+                         format_bytes(info.memory_bytes));
+  if (!text.first_line.empty())
+    printed += fmt::format("\nthe first line of the training text:\n{}\n", text.first_line);
+  return printed;
+}
+
 int info(const Arguments& arguments) {
   Result<datasets::DataPair> data = datasets::load(*arguments.get("NAME-OR-PATH"), data_root());
   if (!data) return refuse(arguments, data.error());
   const datasets::Info info = datasets::describe(*data);
   if (arguments.has("--json")) return print_out(data_json(info));
+  if (info.text) return print_out(text_text(info));
   std::string text;
   auto out = std::back_inserter(text);
   const bool rows = info.shape.height == 1 && (info.shape.width == 1 || info.shape.channels == 1);
@@ -125,6 +145,8 @@ int fetch(const Arguments& arguments) {
   const std::string name = *arguments.get("NAME");
   if (name == "glyphs") return refuse(arguments, "glyphs is built in and needs no download");
   const datasets::PublishedSet* known = datasets::find_published(name);
+  if (name == "wikitext-2")
+    return refuse(arguments, "wikitext-2 has no download here; `starling data list` says where it is found");
   if (known == nullptr) {
     return refuse(arguments,
                   "unknown data set '" + name.substr(0, 80) + "'; expected " + one_of(published_names()));
@@ -176,7 +198,8 @@ std::vector<Command> data_commands() {
            {{"NAME-OR-PATH", "a name of `data list`, or a folder or file as described there"}},
            {kJsonFlag},
            info,
-           "starling data info glyphs\nstarling data info ~/tables/iris.csv:label=species"},
+           "starling data info ~/tables/iris.csv:label=species\nstarling data info "
+           "~/texts/book.txt:tokens=bytes"},
           {"data fetch",
            "download a published data set; resumes interrupted downloads",
            {{"NAME", one_of(published_names())}},

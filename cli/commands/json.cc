@@ -140,6 +140,20 @@ std::string data_json(const datasets::Info& info) {
       list.push_back(static_cast<double>(n.*member));
     return list.size() == 1 ? list[0] : list;
   };
+  if (info.text) {
+    const datasets::TextInfo& text = *info.text;
+    const auto part = [](const datasets::TextInfo::Part& its) -> json {
+      return {{"characters", its.characters ? json(*its.characters) : json()},
+              {"tokens", its.tokens},
+              {"documents", its.documents}};
+    };
+    return to_line({{"name", info.name},
+                    {"tokenizer", text.tokenizer.empty() ? json() : json(text.tokenizer)},
+                    {"vocabulary", info.classes},
+                    {"train", part(text.train)},
+                    {"test", part(text.test)},
+                    {"memory_bytes", info.memory_bytes}});
+  }
   return to_line({{"name", info.name},
                   {"shape", json::array({info.shape.channels, info.shape.height, info.shape.width})},
                   {"classes", info.classes},

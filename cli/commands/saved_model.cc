@@ -86,6 +86,9 @@ int predict(const Arguments& arguments) {
     return refuse(arguments, read.error());
   const Result<SavedModel> saved = load_saved_model(arguments);
   if (!saved) return refuse(arguments, saved.error());
+  if (saved->data.test.is_text())
+    return refuse(arguments, Error{"--data: '" + saved->data.name +
+                                   "' is a text; predict classifies images and rows of numbers"});
   const auto backend = kernels::make_backend("cpu");
   if (!backend) return fail(arguments, backend.error());
   const bool json = arguments.has("--json");

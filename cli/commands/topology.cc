@@ -15,6 +15,7 @@
 #include "topologies/layout.h"
 #include "topologies/topology.h"
 #include "training/records/files.h"
+#include "training/replica/recipe.h"
 
 namespace starling::cli {
 namespace {
@@ -119,6 +120,18 @@ std::string caption(const topologies::Analysis& a) {
   return text;
 }
 
+// For the data set, or for images of 28x28 in 10 classes, or for text of 65 different characters.
+Result<models::Plan> plan_of(const models::ModelText& model, const std::optional<std::string>& data_name) {
+  if (!data_name) {
+    const int context = models::context_of(model);
+    return context > 0 ? models::make_model(model, {1, 1, 1, context}, 65)
+                       : models::make_model(model, {1, 28, 28}, 10);
+  }
+  auto data = datasets::load(*data_name, data_root());
+  if (!data) return data.error();
+  return training::make_plan(model, *data);
+}
+
 // The traffic of --model; nothing if it is not given.
 Result<std::optional<Traffic>> read_traffic(const Arguments& arguments,
                                             const topologies::Analysis& analysis) {
@@ -129,16 +142,7 @@ Result<std::optional<Traffic>> read_traffic(const Arguments& arguments,
   }
   const auto model = resolve_model(*given);
   if (!model) return model.error();
-  models::Shape shape{1, 28, 28};
-  int classes = 10;
-  if (const auto name = arguments.get("--data")) {
-    const auto data = datasets::load(*name, data_root());
-    if (!data) return data.error();
-    const datasets::ImageShape& images = data->train.shape;
-    shape = {images.channels, images.height, images.width};
-    classes = data->train.classes;
-  }
-  const auto plan = models::make_model(*model, shape, classes);
+  const auto plan = plan_of(*model, arguments.get("--data"));
   if (!plan) return plan.error();
   Traffic traffic;
   traffic.model = model->name;

@@ -24,7 +24,7 @@ const Words& names_for(const std::string& flag) {
   static const std::map<std::string, Words> kNames = [] {
     std::map<std::string, Words> names = {
         {"", {}},
-        {"--partition", {"iid", "dirichlet:alpha=", "by-label", "whole"}},
+        {"--partition", {"iid", "dirichlet:alpha=", "by-label", "by-document", "contiguous", "whole"}},
         {"--device", {"auto", "cpu", "cuda:0"}},
         {"--log-level", {"trace", "debug", "info", "warning", "error"}},
         {"--log-format", {"text", "json"}},

@@ -133,7 +133,7 @@ std::string help_text(const std::vector<Command>& commands, const std::string& g
   std::string text = "usage: starling " + group + " COMMAND [FLAG...]\n";
   if (group.empty()) {
     text =
-        "starling: trains one neural network on many peers by gossip: no master, no barrier\n\n"
+        "starling: trains one neural network on many peers by gossip: no master, no barrier\n"
         "usage: starling COMMAND [FLAG...]\n"
         "       starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n";
   }

@@ -19,6 +19,8 @@ using training::Json;
 
 constexpr const char* kModelType = "application/octet-stream";
 constexpr double kPixelMax = 255;
+constexpr const char* kText =
+    "the network reads text; only images and rows of numbers can be classified here";
 constexpr const char* kOutside = "a program outside this peer has the network; only that can predict";
 
 Result<std::vector<double>> parse_values(const std::string& text, std::size_t count) {
@@ -70,6 +72,8 @@ std::vector<HttpRoute> Trial::routes() {
                     if (!parts_.replica) return http_refusal(503, "the peer has no model yet");
                     if (parts_.replica->is_outside())
                       return HttpAnswer{200, training::to_line({{"outside", true}})};
+                    if (parts_.replica->data.train.is_text())
+                      return HttpAnswer{200, training::to_line({{"text", true}})};
                     return HttpAnswer{200, input_json(parts_.replica->data.train)};
                   }};
   HttpRoute model{.method = "POST", .path = "/api/v1/model"};
@@ -85,6 +89,7 @@ std::vector<HttpRoute> Trial::routes() {
   predict.later = [this](const std::string& body, const HttpReply& reply) {
     if (!parts_.replica) return reply(http_refusal(503, "the peer has no model yet"));
     if (parts_.replica->is_outside()) return reply(http_refusal(404, kOutside));
+    if (parts_.replica->data.train.is_text()) return reply(http_refusal(404, kText));
     auto sample = parse_sample(body, parts_.replica->data.train);
     if (!sample) return reply(http_refusal(400, sample.error().message));
     with_parameters(reply, [this, sample = std::move(*sample),

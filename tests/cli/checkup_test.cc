@@ -145,7 +145,7 @@ TEST_CASE("doctor checks whether a running peer would accept this machine") {
   CHECK(welcome.has("peer", "good", "north answers: starling "));
   CHECK(welcome.has("peer", "good", "its swarm is 'starling', like ours"));
   CHECK(welcome.has("peer", "good", "this machine can reach its address: join with --join 127.0.0.1:"));
-  CHECK(welcome.has("peer", "good", "its data is points, which this machine has: 9 samples"));
+  CHECK(welcome.has("peer", "good", "its data is points, which this machine has: 9 + 1 samples"));
 
   const Examined refused = examine({"--at", http, "--swarm", "other", "--model", "lenet"});
   CHECK(refused.exit_code == 1);

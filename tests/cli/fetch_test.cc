@@ -87,7 +87,7 @@ TEST_CASE("an error of data fetch is one line") {
            {{"glyphs"}, 2, "glyphs is built in"},
            {{"mnits", "--into", folder.file("x")},
             2,
-            "expected cifar10, cifar100, fashion-mnist, kmnist or mnist"},
+            "expected cifar10, cifar100, fashion-mnist, kmnist, mnist or shakespeare"},
            {{"mnist", "--into", folder.file("x"), "--from", "ftp://here"},
             2,
             "--from: 'ftp://here' is not the address"},

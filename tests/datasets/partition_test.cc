@@ -39,8 +39,8 @@ std::size_t classes_in(const Dataset& set, const std::vector<std::uint32_t>& par
 
 TEST_CASE("every splitting partition gives each sample to exactly one slot, and every slot has samples") {
   const auto set = labels_only(203);
-  for (const std::string name :
-       {"iid", "by-label", "dirichlet:alpha=0.1", "dirichlet:alpha=0.001", "dirichlet:alpha=100"}) {
+  for (const std::string name : {"iid", "contiguous", "by-label", "dirichlet:alpha=0.1",
+                                 "dirichlet:alpha=0.001", "dirichlet:alpha=100"}) {
     for (const int slots : {1, 2, 7, 64, 203}) {
       CAPTURE(name, slots);
       std::vector<std::uint32_t> together;
@@ -55,8 +55,8 @@ TEST_CASE("every splitting partition gives each sample to exactly one slot, and 
   }
 }
 
-TEST_CASE("iid and by-label slots differ in size by at most one") {
-  for (const std::string name : {"iid", "by-label"}) {
+TEST_CASE("iid, contiguous and by-label slots differ in size by at most one") {
+  for (const std::string name : {"iid", "contiguous", "by-label"}) {
     std::size_t least = ~std::size_t{0}, most = 0;
     for (const auto& part : all_slots(labels_only(), name, 7)) {
       least = std::min(least, part.size());
@@ -123,6 +123,82 @@ TEST_CASE("Dirichlet shares have the variance that alpha determines") {
   }
 }
 
+// A text with documents of these lengths, in windows of `context` tokens.
+Dataset documents_of(const std::vector<std::uint32_t>& lengths, std::uint32_t context) {
+  Dataset set;
+  set.classes = 2;
+  std::uint32_t tokens = 0;
+  for (const std::uint32_t length : lengths) {
+    set.documents.push_back(tokens);
+    tokens += length;
+  }
+  set.tokens.assign(tokens, 1);
+  set.set_context(context);
+  return set;
+}
+
+TEST_CASE("contiguous slots are neighboring samples in order") {
+  for (const Dataset& set : {labels_only(10), documents_of({31}, 3)}) {
+    const auto parts = all_slots(set, "contiguous", 4);
+    CHECK(parts == std::vector<std::vector<std::uint32_t>>{{0, 1}, {2, 3, 4}, {5, 6}, {7, 8, 9}});
+    CHECK(all_slots(set, "contiguous", 4, 2) == parts);
+  }
+}
+
+TEST_CASE("by-document gives whole documents to slots with nearly equal numbers of tokens") {
+  std::vector<std::uint32_t> lengths;
+  for (std::uint32_t i = 0; i < 60; ++i) lengths.push_back(5 + i * 37 % 101);
+  const Dataset set = documents_of(lengths, 8);
+  const auto document_of = [&](std::uint32_t window) {
+    const auto after = std::upper_bound(set.documents.begin(), set.documents.end(), window * 8);
+    return after - set.documents.begin() - 1;
+  };
+  for (const int slots : {1, 2, 7}) {
+    std::vector<std::uint32_t> together;
+    std::set<std::ptrdiff_t> seen;
+    std::size_t least = set.size(), most = 0;
+    for (const auto& part : all_slots(set, "by-document", slots)) {
+      std::set<std::ptrdiff_t> mine;
+      for (const std::uint32_t window : part) mine.insert(document_of(window));
+      for (const std::ptrdiff_t document : mine) REQUIRE(seen.insert(document).second);
+      least = std::min(least, part.size());
+      most = std::max(most, part.size());
+      together.insert(together.end(), part.begin(), part.end());
+    }
+    std::sort(together.begin(), together.end());
+    REQUIRE(together.size() == set.size());
+    for (std::uint32_t i = 0; i < together.size(); ++i) REQUIRE(together[i] == i);
+    CHECK(most - least <= 2);
+  }
+  CHECK(*partition(set, "by-document", 3, 1, 5) == *partition(set, "by-document", 3, 1, 5));
+  CHECK(*partition(set, "by-document", 3, 1, 5) != *partition(set, "by-document", 3, 1, 6));
+}
+
+TEST_CASE(
+    "a document in which no window begins counts for none, and more slots than documents are an error") {
+  const Dataset set = documents_of({10, 2, 3, 6, 1}, 8);  // windows begin at 0 and 8: both in the first
+  REQUIRE(set.size() == 2);
+  CHECK(*partition(set, "by-document", 1, 0, 1) == std::vector<std::uint32_t>{0, 1});
+  CHECK(
+      partition(set, "by-document", 2, 0, 1).error().message ==
+      "partition 'by-document' cannot divide 1 document among 2 peers; use at most one peer per document, or "
+      "'contiguous'");
+}
+
+TEST_CASE("a text takes no partition by labels, and other data none by documents") {
+  const Dataset text = documents_of({40}, 4);
+  for (const std::string name : {"by-label", "dirichlet:alpha=0.1"}) {
+    CHECK(partition(text, name, 2, 0, 1).error().message ==
+          "partition '" + name +
+              "' needs labeled samples, and the data is a text, which takes iid, whole, contiguous or "
+              "by-document");
+  }
+  CHECK(partition(labels_only(), "by-document", 2, 0, 1).error().message.find("needs a text") !=
+        std::string::npos);
+  CHECK(all_slots(text, "whole", 2)[1].size() == 9);
+  CHECK(all_slots(text, "iid", 2)[1].size() == 5);
+}
+
 TEST_CASE("unknown names list the accepted ones, and impossible shares give the reason") {
   const auto set = labels_only();
   const auto message = [&](const std::string& name, int slots = 2, int slot = 0) {
@@ -130,7 +206,7 @@ TEST_CASE("unknown names list the accepted ones, and impossible shares give the 
     REQUIRE_FALSE(part.ok());
     return part.error().message;
   };
-  for (const char* name : {"iid", "whole", "by-label", "dirichlet:alpha=0.1"}) {
+  for (const char* name : {"iid", "whole", "contiguous", "by-label", "by-document", "dirichlet:alpha=0.1"}) {
     CHECK(message("even").find(name) != std::string::npos);
     CHECK(check_partition_name(name).ok());
   }

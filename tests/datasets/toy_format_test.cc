@@ -25,7 +25,7 @@ Result<DataPair> read_toy_file(const std::string& path, const std::string& label
 
 std::vector<DataFormat> with_toy() {
   std::vector<DataFormat> table(formats().begin(), formats().end());
-  table.push_back({"a toy FILE.toy", "anything", true, is_toy_file, read_toy_file});
+  table.push_back({"a toy FILE.toy", "anything", "label", is_toy_file, read_toy_file});
   return table;
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("a path of a new format is recognized, read and normalized") {
 TEST_CASE("the message about an unknown file lists a new format") {
   TemporaryFolder folder;
   const auto table = with_toy();
-  const std::string path = folder.write("a.txt", {'x'});
+  const std::string path = folder.write("a.xyz", {'x'});
   REQUIRE(load(path, "").error().message.find("FILE.toy") == std::string::npos);
   CHECK(load(path, "", table).error().message.find("or a toy FILE.toy, plain or .gz") != std::string::npos);
 }

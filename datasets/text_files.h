@@ -1,0 +1,52 @@
+// Reads texts for language models, plain or gzipped: files of UTF-8 with the ending .txt or .text. The option
+// ":tokens=" after the path selects the tokenizer: "characters" (the default; the vocabulary has the
+// characters of both parts), "bytes", or the path of a tokenizer (tokenizer_files.h).
+//
+//   FILE.txt                                     the first nine tenths of its characters are for training
+//   train.txt and test.txt, valid.txt or val.txt the two parts, from the first of the latter that exists
+//   wiki.train.tokens and wiki.test.tokens or    WikiText (Merity et al., "Pointer sentinel mixture models",
+//   wiki.valid.tokens; or with .raw              2016): each article is a document
+//   other files in a folder                      documents, in the order of their names. Of ten or more the
+//                                                first nine tenths are for training, of fewer the first nine
+//                                                tenths of all characters
+//
+// Documents follow one another without a separating token. The Error of a malformed file names the file, the
+// offset in bytes, what is wrong and what would be right.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "datasets/dataset.h"
+
+namespace starling::datasets {
+
+inline constexpr std::uint64_t kTextBytesMax = UINT32_MAX;  // of both parts
+
+struct Document {
+  std::string path;          // of its file
+  std::uint64_t offset = 0;  // in bytes, where it begins there
+  std::string text;
+};
+
+// The two parts of a text.
+struct Documents {
+  std::vector<Document> train, test;
+};
+
+// Reads a file or a folder as above.
+Result<Documents> read_documents(const std::string& path);
+
+// The same as tokens. `tokens`: the value of the option, empty for the default.
+Result<DataPair> read_texts(const std::string& path, const std::string& tokens = "");
+
+// Whether the path ends in .txt or .text, also followed by .gz, and is no file of a tokenizer.
+bool is_text_path(std::string_view path);
+
+// Whether the folder contains such a file, or one of WikiText.
+bool is_text_folder(const std::string& folder);
+
+}  // namespace starling::datasets

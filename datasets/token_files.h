@@ -1,0 +1,31 @@
+// Reads texts that are tokens already, plain or gzipped: 16-bit little-endian numbers, as nanoGPT (without a
+// header) and llm.c (with one, text/token_header.h) write them.
+//
+//   FILE.bin               the first nine tenths of its tokens are for training
+//   train.bin and val.bin  a folder's two parts; with a tokenizer beside them also train.bin and test.bin,
+//   which
+//                          without one are CIFAR-100's (cifar.h)
+//
+// The vocabulary is that of the tokenizer that the option ":tokens=" names ("bytes", or a path), else of the
+// one beside the file (tokenizer_files.h), else GPT-2's 50,257 tokens without their text. The Error of a
+// malformed file names the file, the offset in bytes, what is wrong and what would be right.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "datasets/dataset.h"
+
+namespace starling::datasets {
+
+inline constexpr int kGpt2Vocabulary = 50'257;
+
+// `tokens`: the value of the option, empty for the default.
+Result<DataPair> read_token_file(const std::string& path, const std::string& tokens = "");
+Result<DataPair> read_token_folder(const std::string& folder, const std::string& tokens = "");
+
+bool is_token_path(std::string_view path);  // whether it ends in .bin or .bin.gz
+bool is_token_folder(const std::string& folder);
+
+}  // namespace starling::datasets

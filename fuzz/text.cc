@@ -1,0 +1,53 @@
+// The text form of a tokenizer, GPT-2's two files, and the header of a file of tokens: an error, or a
+// tokenizer that restores every text and keeps its text form.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "datasets/text/gpt2_files.h"
+#include "datasets/text/parse.h"
+#include "datasets/text/token_header.h"
+#include "datasets/text/tokenizer.h"
+
+using namespace starling;
+
+namespace {
+
+using datasets::text::AnyTokenizer;
+
+void check_tokenizer(const Result<AnyTokenizer>& tokenizer, std::string_view some_text) {
+  if (!tokenizer) {
+    STARLING_CHECK(!tokenizer.error().message.empty());
+    return;
+  }
+  const auto& its = **tokenizer;
+  STARLING_CHECK(its.size() > 0 && its.size() <= datasets::text::kTokensMax);
+  const auto copy = datasets::text::parse_tokenizer(its.text());
+  STARLING_CHECK(copy.ok() && (*copy)->text() == its.text() && (*copy)->fingerprint() == its.fingerprint());
+  const auto tokens = its.encode(some_text);
+  STARLING_CHECK(tokens.ok() || its.kind() == "characters");
+  if (!tokens) return;
+  for (const std::uint16_t token : *tokens) STARLING_CHECK(token < its.size());
+  STARLING_CHECK(its.decode(*tokens) == some_text);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
+  // Zero bytes separate the parts.
+  const std::size_t end = text.find('\0');
+  const std::string_view first = text.substr(0, end), second = end < text.size() ? text.substr(end + 1) : "";
+  if (data[0] % 3 == 0) {
+    check_tokenizer(datasets::text::parse_tokenizer(first), second);
+  } else if (data[0] % 3 == 1) {
+    check_tokenizer(datasets::text::parse_gpt2(first, second), text);
+  } else {
+    const auto count = datasets::text::read_token_header(std::span(data + 1, size - 1));
+    STARLING_CHECK(count.ok() || !count.error().message.empty());
+  }
+  return 0;
+}

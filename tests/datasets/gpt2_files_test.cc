@@ -1,0 +1,139 @@
+#include "datasets/text/gpt2_files.h"
+
+#include "datasets/text/parse.h"
+#include "datasets/tokenizer_files.h"
+#include "tests/datasets/text_helpers.h"
+
+namespace starling::datasets {
+namespace {
+
+using text::gpt2_character;
+using text::parse_gpt2;
+
+text::AnyTokenizer small_gpt2() {
+  auto more = kGpt2Results;
+  more.emplace_back("<|endoftext|>");
+  const auto tokenizer = parse_gpt2(gpt2_vocabulary(more), kGpt2Merges);
+  INFO((tokenizer ? "" : tokenizer.error().message));
+  REQUIRE(tokenizer.ok());
+  return *tokenizer;
+}
+
+TEST_CASE("the characters for bytes are those of GPT-2") {
+  CHECK(gpt2_character('!') == 0x21);
+  CHECK(gpt2_character('~') == 0x7e);
+  CHECK(gpt2_character(0) == 0x100);
+  CHECK(gpt2_character('\n') == 0x10a);
+  CHECK(gpt2_character(' ') == 0x120);
+  CHECK(gpt2_character(0x7f) == 0x121);
+  CHECK(gpt2_character(0xa0) == 0x142);
+  CHECK(gpt2_character(0xad) == 0x143);
+  CHECK(gpt2_character(0xff) == 0xff);
+}
+
+TEST_CASE("the first tokens of GPT-2 encode as GPT-2 does") {
+  const auto tokenizer = small_gpt2();
+  CHECK(tokenizer->size() == 264);
+  CHECK(*tokenizer->encode(" the") == Tokens{262});
+  CHECK(*tokenizer->encode("in") == Tokens{259});
+  CHECK(*tokenizer->encode("!A\n ") == Tokens{0, 32, 198, 220});  // as in GPT-2: Ċ is 198 and Ġ 220
+  CHECK(*tokenizer->encode("there on") == Tokens{83, 258, 260, 220, 261});
+  CHECK(tokenizer->decode_one(262) == " the");
+  CHECK(tokenizer->decode_one(263) == "<|endoftext|>");
+  CHECK(tokenizer->encode("<|endoftext|>")->size() > 1);  // as any other text
+}
+
+TEST_CASE("a tokenizer of GPT-2's files has a text form with the same numbers") {
+  Random random(8);
+  const auto tokenizer = small_gpt2();
+  const auto copy = text::parse_tokenizer(tokenizer->text());
+  REQUIRE(copy.ok());
+  CHECK((*copy)->text() == tokenizer->text());
+  for (int i = 0; i < 100; ++i) {
+    const std::string words = random_text(random, 40), any = random_bytes(random, 40);
+    REQUIRE(*(*copy)->encode(words) == *tokenizer->encode(words));
+    REQUIRE(tokenizer->decode(*tokenizer->encode(any)) == any);
+  }
+}
+
+TEST_CASE("vocab.json may have escapes, any order and any spaces") {
+  std::string json = gpt2_vocabulary(kGpt2Results);
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    const std::size_t at = json.find(from);
+    REQUIRE(at != std::string::npos);
+    json.replace(at, from.size(), to);
+  };
+  replace("\"Ġthe\"", "\r\n\t\"\\u0120the\"");
+  replace("\"in\": 259", "\"\\ud83d\\ude00\\/\": 263, \"in\" :259");
+  const auto tokenizer = parse_gpt2(json, kGpt2Merges);
+  REQUIRE(tokenizer.ok());
+  CHECK(*(*tokenizer)->encode(" the") == Tokens{262});
+  CHECK((*tokenizer)->decode_one(263) == "😀/");  // a character beyond the table stands for itself
+}
+
+TEST_CASE("an error in vocab.json names file and place") {
+  const auto vocabulary_error = [](const std::string& json) {
+    const auto tokenizer = parse_gpt2(json, "");
+    REQUIRE_FALSE(tokenizer.ok());
+    return tokenizer.error().message;
+  };
+  CHECK(vocabulary_error("") == "vocab.json, byte 0: expected '{'");
+  CHECK(vocabulary_error("{\"a\": 0") == "vocab.json, byte 7: expected ',' or '}'");
+  CHECK(vocabulary_error("{\"a\": 0} x") == "vocab.json, byte 9: expected the end");
+  CHECK(vocabulary_error("{\"a\" 0}") == "vocab.json, byte 5: expected ':'");
+  CHECK(vocabulary_error("{a: 0}") == "vocab.json, byte 1: expected '\"' and the text of a token");
+  CHECK(vocabulary_error("{\"a") == "vocab.json, byte 3: expected '\"' at the end of the text of a token");
+  CHECK(contains(vocabulary_error("{\"\": 0}"), "byte 3: expected at least one character"));
+  CHECK(contains(vocabulary_error("{\"\xff\": 0}"), "byte 2: expected a character of UTF-8"));
+  for (const char* text : {"\\x", "\\u12", "\\ud800", "\\udc00", "\\ud800\\u0041"})
+    CHECK(contains(vocabulary_error("{\"" + std::string(text) + "\": 0}"),
+                   "byte 2: expected one of JSON's escapes"));
+  for (const char* number : {"-1", "65536", "01", "1e3", "\"1\"", "1.0", "99999999999999999999"})
+    CHECK(contains(vocabulary_error("{\"a\": " + std::string(number) + "}"), "vocab.json, byte "));
+  CHECK(contains(vocabulary_error("{\"a\": 0, \"b\": 0}"), "two tokens have the number 0"));
+  CHECK(contains(vocabulary_error("{\"a\": 0, \"a\": 1}"), "occurs twice"));
+  CHECK(vocabulary_error("{\"a\": 0, \"b\": 2}") ==
+        "vocab.json has tokens up to 2, but none with the number 1");
+  CHECK(contains(vocabulary_error("{\"a\": 0}"), "has no token 'Ā', which stands for the byte 0"));
+}
+
+TEST_CASE("an error in merges.txt names file and line") {
+  const auto merges_error = [](const std::string& merges) {
+    const auto tokenizer = parse_gpt2(gpt2_vocabulary(kGpt2Results), merges);
+    REQUIRE_FALSE(tokenizer.ok());
+    return tokenizer.error().message;
+  };
+  CHECK(merges_error("#version: 0.2\nĠ\n") ==
+        "merges.txt, line 2 is not two token texts and a space between them");
+  CHECK(merges_error("h e x\n") == "merges.txt, line 1 is not two token texts and a space between them");
+  CHECK(merges_error("zz e\n") == "merges.txt, line 1: its left token is not in vocab.json");
+  CHECK(merges_error("h zz\n") == "merges.txt, line 1: its right token is not in vocab.json");
+  CHECK(merges_error("h h\n") == "merges.txt, line 1: its result is not in vocab.json");
+  CHECK(
+      merges_error("Ġt he\n") ==
+      "merges.txt: merge 1 joins the token 256, which is neither a byte nor the result of an earlier merge");
+}
+
+TEST_CASE("a tokenizer is loaded from its file or from a folder, and errors name the file") {
+  TemporaryFolder folder;
+  const std::string own = folder.write("some.txt", bytes_in("starling tokenizer 1\nbytes\n"));
+  CHECK((*load_tokenizer(own))->kind() == "bytes");
+  CHECK(contains(load_tokenizer(folder.path()).error().message,
+                 "contains no tokenizer: neither tokenizer.txt nor"));
+  CHECK_FALSE(has_tokenizer(folder.path()));
+  folder.write("vocab.json", bytes_in(gpt2_vocabulary(kGpt2Results)));
+  CHECK(contains(load_tokenizer(folder.path()).error().message, "has no file merges.txt"));
+  folder.write_gzip("merges.txt.gz", bytes_in(kGpt2Merges));
+  CHECK(has_tokenizer(folder.path()));
+  CHECK(*(*load_tokenizer(folder.path()))->encode(" the") == Tokens{262});
+  folder.write("tokenizer.txt", bytes_in("starling tokenizer 1\ncharacters 61\n"));
+  CHECK((*load_tokenizer(folder.path()))->kind() == "characters");
+  folder.write("bad.txt", bytes_in("hello"));
+  CHECK(contains(load_tokenizer(folder.path("bad.txt")).error().message, "bad.txt': this is no tokenizer"));
+  CHECK(contains(load_tokenizer(folder.path("gone.txt")).error().message, "gone.txt' was not found"));
+  folder.write("large.txt", FileBytes(4'000'001, 'x'));
+  CHECK(contains(load_tokenizer(folder.path("large.txt")).error().message, "more than the 4000000 bytes"));
+}
+
+}  // namespace
+}  // namespace starling::datasets
