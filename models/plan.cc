@@ -43,9 +43,6 @@ class Planner {
     return {};
   }
 
-  // Whether a layer has read the tokens.
-  bool embeds() const { return embedding_.has_value(); }
-
   // After the last layer: appends the statistics to the layout.
   void finish() {
     for (Statistic& statistic : statistics_) {
@@ -415,13 +412,13 @@ Result<Plan> make_plan(Spec spec) {
                  " must have extents of at least 1 and fewer than 2^31 values"};
   }
   if (spec.layers.empty()) return Error{where + "it has no layers; the last one must yield the logits"};
+  if (input.tokens > 0 && context_of(spec.layers) == 0)
+    return Error{where + "it reads text, so its first layer must be an embedding"};
   Plan plan{std::move(spec), {}, {}, 0};
   Planner planner(plan);
   if (std::string wrong = planner.add(plan.spec.layers); !wrong.empty()) return Error{where + wrong};
   planner.finish();
   const Shape logits = planner.shape();
-  if (input.tokens > 0 && !planner.embeds())
-    return Error{where + "it reads text, so its first layer must be an embedding"};
   if (logits.height != 1 || logits.width != 1 || logits.channels < 2) {
     return Error{where + plan.layers.back().name + " yields " + text(logits) +
                  ", but the last layer must yield one logit for each of at least 2 classes"};

@@ -72,6 +72,7 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
       {"--model", {"one", "two", "three"}},  // used with model.layers
       {"--data", {"glyphs", "mnist", "cifar10"}},
       {"--partition", {"whole", "by-label", "iid"}},
+      {"--windows", {"contiguous", "random", "contiguous"}},
       {"--optimizer", {"adamw", "sgd", "adamw"}},
       {"--schedule", {"cosine", "step", "constant"}},
       {"--precision", {"bf16", "tf32", "f32"}},

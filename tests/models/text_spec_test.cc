@@ -67,9 +67,12 @@ TEST_CASE("layers for text that do not fit are rejected with a sentence") {
   CHECK(wrong("[" + embedding + R"("linear"])", {1, 28, 28}) ==
         "it is for text, but the data has images or vectors");
   CHECK(wrong(R"(["linear"])") == "it reads text, so its first layer must be an embedding");
-  CHECK(wrong(R"(["relu", {type = "embedding", features = 2, context = 8, tokens = 11}, "linear"])") ==
-        "embedding1 must be the first layer of a network for text");
-  CHECK(wrong(R"([{ type = "linear", tied = true }])") == "fc1 is tied, but no embedding comes before it");
+  CHECK(wrong("[" + embedding +
+              R"({ type = "embedding", features = 2, context = 8, tokens = 11 }, "linear"])") ==
+        "embedding2 must be the first layer of a network for text");
+  CHECK(wrong(R"(["relu", "linear"])") == "it reads text, so its first layer must be an embedding");
+  CHECK(wrong(R"([{ type = "linear", features = 10, tied = true }, "linear"])", {1, 28, 28}) ==
+        "fc1 is tied, but no embedding comes before it");
   CHECK(wrong("[" + embedding + R"({ type = "linear", features = 6 }, { type = "linear", tied = true }])") ==
         "fc2 is tied, so its 6 inputs and 11 features must be the embedding's 12 features and 11 tokens");
   CHECK(wrong("[" + embedding + R"({ type = "attention", heads = 5 }, "linear"])") ==
@@ -85,7 +88,7 @@ TEST_CASE("layers for text that do not fit are rejected with a sentence") {
         "pairs");
   CHECK(wrong("[" + embedding + R"({ type = "block", heads = 5 }, "linear"])") ==
         "block1 has 5 heads and 5 groups; the heads must divide its 12 features, and the groups the heads");
-  CHECK(wrong(R"([{ type = "position" }, "linear"])") ==
+  CHECK(wrong(R"([{ type = "position" }, "linear"])", {12, 1, 1}) ==
         "position1 needs a sequence of vectors: an embedding must come before it");
   CHECK(
       wrong(
