@@ -57,9 +57,10 @@ struct MaxPoolSpec {
 struct GlobalAveragePoolSpec {};
 // y[n,o] = bias[o] + sum over i of weight[o,i] x[n,i], the input flattened as channel, row, column.
 struct LinearSpec {
-  int features;        // out
-  std::size_t weight;  // [out, in]
-  std::size_t bias;    // or kNone
+  int features;         // out
+  std::size_t weight;   // [out, in]
+  std::size_t bias;     // or kNone
+  bool tokens = false;  // a hint: the batch consists of the tokens of sequences
 };
 // y[n] = weight[x[n]], where x[n] is the number of a token, stored as a float. REQUIRES: 0 <= x[n] < tokens,
 // and that the input needs no gradient.

@@ -59,7 +59,7 @@ class Lowering {
   }
   Spec lower(const Linear& it, const LayerInfo& info, Extent) {
     return kernels::LinearSpec{it.features, offset(info, 0),
-                               it.bias && !it.tied ? offset(info, 1) : kernels::kNone};
+                               it.bias && !it.tied ? offset(info, 1) : kernels::kNone, info.input.tokens > 0};
   }
   Spec lower(const BatchNorm& it, const LayerInfo& info, Extent) {
     return kernels::BatchNormSpec{offset(info, 0),

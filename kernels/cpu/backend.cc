@@ -15,8 +15,6 @@
 namespace starling::kernels::cpu {
 namespace {
 
-constexpr int kLanesBatch = 512;
-
 class CpuBackend final : public Backend {
  public:
   CpuBackend(Precision precision, Choice choice)
@@ -78,8 +76,9 @@ class CpuBackend final : public Backend {
   // empty.
   bool in_lanes(const OperationSpec& spec, const Activation& input) const {
     if (lanes::is_lanes(input)) return true;
-    // Many vectors are the tokens of sequences, whose other layers are not computed in lanes.
-    if (input.shape.sample_size() == 1 || input.shape.batch > kLanesBatch) return false;
+    // The other layers for sequences are not computed in lanes.
+    if (const auto* linear = std::get_if<LinearSpec>(&spec); linear != nullptr && linear->tokens)
+      return false;
     if (choice_ == Choice::onednn || lanes::kernels() == nullptr || as_plain(input) == nullptr) return false;
     if (type_ == Type::bf16 && !(tiles_ && lanes::kernels()->lanes == tiles::kSide &&
                                  std::holds_alternative<ConvolutionSpec>(spec) && !suits_tiles(spec, input)))

@@ -16,6 +16,7 @@
 #include "node/launch/process.h"
 #include "node/work/replica.h"
 #include "tests/catch.h"
+#include "tests/training/temporary_folder.h"
 #include "tests/transport/world.h"
 #include "training/replica/recipe.h"
 
@@ -200,7 +201,8 @@ TEST_CASE("a replica that cannot be built is an error that names the reason") {
     REQUIRE(why().find("'nowhere'") != std::string::npos);
   }
   SECTION("a folder without data") {
-    experiment.data.source = ".";
+    const training::TemporaryFolder empty;
+    experiment.data.source = empty.file("");
     REQUIRE(why().find("IDX") != std::string::npos);
   }
   SECTION("model") {
