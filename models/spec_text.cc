@@ -401,6 +401,10 @@ Result<Plan> make_model(const ModelText& model, Shape input, int classes) {
     last->features = classes;
   if (auto* first = std::get_if<Embedding>(&layers->front().kind)) {
     if (first->tokens == 0) first->tokens = classes;
+    if (first->tokens < classes) {
+      return Error{where + "its embedding has " + std::to_string(first->tokens) +
+                   " tokens, but the data has " + std::to_string(classes)};
+    }
     if (input.tokens == 0) return Error{where + "it is for text, but the data has images or vectors"};
     input.tokens = first->context;
   }

@@ -66,6 +66,8 @@ TEST_CASE("layers for text that do not fit are rejected with a sentence") {
       wrong("[" + embedding + R"({ type = "block", heads = 3 }, { type = "linear", tied = true }])").empty());
   CHECK(wrong("[" + embedding + R"("linear"])", {1, 28, 28}) ==
         "it is for text, but the data has images or vectors");
+  CHECK(wrong(R"([{ type = "embedding", features = 12, context = 8, tokens = 10 }, "linear"])") ==
+        "its embedding has 10 tokens, but the data has 11");
   CHECK(wrong(R"(["linear"])") == "it reads text, so its first layer must be an embedding");
   CHECK(wrong("[" + embedding +
               R"({ type = "embedding", features = 2, context = 8, tokens = 11 }, "linear"])") ==
