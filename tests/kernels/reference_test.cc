@@ -11,45 +11,11 @@
 #include "kernels/reference/pool.h"
 #include "kernels/reference/softmax_cross_entropy.h"
 #include "tests/catch.h"
+#include "tests/kernels/calculus.h"
 #include "tests/kernels/near.h"
 #include "tests/kernels/run.h"
 
 namespace starling::kernels::reference {
-namespace {
-
-using Values = std::vector<double>;
-
-Values draw(Random& random, std::size_t n) {
-  Values values(n);
-  for (double& value : values) value = random.uniform(-1, 1);
-  return values;
-}
-
-double dot(const Values& a, const Values& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-// Compares `derivative` with central differences of `f` at each element of `at`.
-void check_derivative(Values& at, const Values& derivative, const std::function<double()>& f) {
-  REQUIRE(at.size() == derivative.size());
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    const double value = at[i], h = 1e-6;
-    at[i] = value + h;
-    const double up = f();
-    at[i] = value - h;
-    const double down = f();
-    at[i] = value;
-    REQUIRE(near((up - down) / (2 * h), derivative[i], 1e-7));
-  }
-}
-
-Images<const double> read(const Values& values, const Shape& shape) { return images(values.data(), shape); }
-Images<double> write(Values& values, const Shape& shape) { return images(values.data(), shape); }
-
-}  // namespace
-
 TEST_CASE("the reference convolution's backward passes are the derivative of its forward pass") {
   Random random(11);
   for (int round = 0; round < 20; ++round) {

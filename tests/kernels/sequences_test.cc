@@ -10,6 +10,7 @@
 #include "kernels/reference/norm.h"
 #include "kernels/reference/pointwise.h"
 #include "tests/catch.h"
+#include "tests/kernels/calculus.h"
 #include "tests/kernels/gpu.h"
 #include "tests/kernels/near.h"
 #include "tests/kernels/problems.h"
@@ -17,40 +18,12 @@
 namespace starling::kernels {
 namespace {
 
-using Values = std::vector<double>;
-
-Values drawn(Random& random, std::size_t n) {
-  Values values(n);
-  for (double& value : values) value = random.uniform(-1, 1);
-  return values;
-}
-
-double product(const Values& a, const Values& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-// Compares `derivative` with central differences of `f` at each element of `at`.
-void check_slope(Values& at, const Values& derivative, const std::function<double()>& f) {
-  REQUIRE(at.size() == derivative.size());
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    const double value = at[i], h = 1e-6;
-    at[i] = value + h;
-    const double up = f();
-    at[i] = value - h;
-    const double down = f();
-    at[i] = value;
-    REQUIRE(near((up - down) / (2 * h), derivative[i], 1e-7));
-  }
-}
-
-reference::Images<const double> seen(const Values& values, const Shape& shape) {
-  return reference::images(values.data(), shape);
-}
-reference::Images<double> written(Values& values, const Shape& shape) {
-  return reference::images(values.data(), shape);
-}
+using reference::check_derivative;
+using reference::dot;
+using reference::draw;
+using reference::read;
+using reference::Values;
+using reference::write;
 
 AttentionSpec attention(Random& random, bool rotary, float dropout) {
   const int groups = between(random, 1, 3), heads = groups * between(random, 1, 3);
@@ -60,7 +33,7 @@ AttentionSpec attention(Random& random, bool rotary, float dropout) {
 Values attend(const AttentionSpec& it, const Values& x, const Shape& in, std::uint64_t draws = 0) {
   const Shape out = output_shape(it, in);
   Values y(out.size());
-  reference::attention_forward(it, {it, true, draws}, seen(x, in), written(y, out));
+  reference::attention_forward(it, {it, true, draws}, read(x, in), write(y, out));
   return y;
 }
 
@@ -107,9 +80,9 @@ TEST_CASE("the reference attention's backward pass is the derivative of its forw
     const int size = 2 * between(random, 1, 2);
     const Shape in{2 * it.context, (it.heads + 2 * it.groups) * size, 1, 1}, out = output_shape(it, in);
     INFO("round " << round << ", context " << it.context << ", " << it.heads << " heads, " << it.groups);
-    Values x = drawn(random, in.size()), dy = drawn(random, out.size()), dx(in.size());
-    reference::attention_backward(it, {it, true, 5}, seen(x, in), seen(dy, out), written(dx, in));
-    check_slope(x, dx, [&] { return product(attend(it, x, in, 5), dy); });
+    Values x = draw(random, in.size()), dy = draw(random, out.size()), dx(in.size());
+    reference::attention_backward(it, {it, true, 5}, read(x, in), read(dy, out), write(dx, in));
+    check_derivative(x, dx, [&] { return dot(attend(it, x, in, 5), dy); });
   }
 }
 
@@ -117,7 +90,7 @@ TEST_CASE("attention yields the mean of the values so far if all queries are 0")
   Random random(202);
   const AttentionSpec it{5, 2, 1};
   const Shape in{10, 8, 1, 1};  // 2 queries, a key and a value of 2 floats
-  Values x = drawn(random, in.size());
+  Values x = draw(random, in.size());
   for (std::size_t n = 0; n < 10; ++n) std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(8 * n), 4, 0.0);
   const Values y = attend(it, x, in);
   for (std::size_t n = 0; n < 10; ++n) {
@@ -133,7 +106,7 @@ TEST_CASE("attention looks neither at later positions nor at other sequences") {
   Random random(203);
   const AttentionSpec it{6, 2, 2, 10'000, 0.25F, 9};
   const Shape in{12, 24, 1, 1};
-  Values x = drawn(random, in.size());
+  Values x = draw(random, in.size());
   const Values before = attend(it, x, in);
   const std::size_t changed = 3;  // of the first sequence
   for (std::size_t c = 0; c < 24; ++c) x[24 * changed + c] += 1;
@@ -148,10 +121,10 @@ TEST_CASE("with rotary positions only the distance of two tokens matters") {
   const AttentionSpec it{8, 1, 1, 100};
   const Shape in{8, 12, 1, 1};  // a query, a key and a value of 4 floats
   Random random(204);
-  const Values token = drawn(random, 12);
+  const Values token = draw(random, 12);
   Values x;
   for (int n = 0; n < 8; ++n) x.insert(x.end(), token.begin(), token.end());
-  const reference::Head head = reference::read_head(it, seen(x, in), 0, 0);
+  const reference::Head head = reference::read_head(it, read(x, in), 0, 0);
   for (int distance = 0; distance < 4; ++distance) {
     const double score = head.dot(head.q, distance, head.k, 0);
     for (int j = 1; j < 4; ++j) CHECK(near(head.dot(head.q, j + distance, head.k, j), score, 1e-12));
@@ -162,59 +135,59 @@ TEST_CASE("with rotary positions only the distance of two tokens matters") {
 TEST_CASE("the reference embedding, position, RMS norm, SwiGLU and GELU have the right derivatives") {
   Random random(205);
   const Shape in{6, 4, 1, 1};
-  Values x = drawn(random, in.size()), dy = drawn(random, in.size()), dx(in.size()), y(in.size());
+  Values x = draw(random, in.size()), dy = draw(random, in.size()), dx(in.size()), y(in.size());
   SECTION("position") {
     const PositionSpec it{3, 0};
-    Values weight = drawn(random, 12), dweight(12);
+    Values weight = draw(random, 12), dweight(12);
     const auto f = [&] {
-      reference::position_forward(it, weight.data(), seen(x, in), written(y, in));
-      return product(y, dy);
+      reference::position_forward(it, weight.data(), read(x, in), write(y, in));
+      return dot(y, dy);
     };
-    reference::position_backward(it, seen(dy, in), written(dx, in), dweight.data());
-    check_slope(x, dx, f);
-    check_slope(weight, dweight, f);
+    reference::position_backward(it, read(dy, in), write(dx, in), dweight.data());
+    check_derivative(x, dx, f);
+    check_derivative(weight, dweight, f);
   }
   SECTION("embedding") {
     const Shape tokens{6, 1, 1, 1};
     const Values numbers{0, 2, 2, 4, 0, 2};
     for (const bool shared : {false, true}) {
       const EmbeddingSpec it{5, 4, 0, shared};
-      Values weight = drawn(random, 20), dweight(20, 1.5);
-      reference::embedding_backward(it, seen(numbers, tokens), seen(dy, in), dweight.data());
+      Values weight = draw(random, 20), dweight(20, 1.5);
+      reference::embedding_backward(it, read(numbers, tokens), read(dy, in), dweight.data());
       for (double& value : dweight) value -= shared ? 1.5 : 0;
-      check_slope(weight, dweight, [&] {
-        reference::embedding_forward(it, weight.data(), seen(numbers, tokens), written(y, in));
-        return product(y, dy);
+      check_derivative(weight, dweight, [&] {
+        reference::embedding_forward(it, weight.data(), read(numbers, tokens), write(y, in));
+        return dot(y, dy);
       });
     }
   }
   SECTION("RMS norm") {
     const RmsNormSpec it{0, 1e-2F};
-    Values scale = drawn(random, 4), dscale(4);
+    Values scale = draw(random, 4), dscale(4);
     const auto f = [&] {
-      reference::rms_norm_forward(it, scale.data(), seen(x, in), written(y, in));
-      return product(y, dy);
+      reference::rms_norm_forward(it, scale.data(), read(x, in), write(y, in));
+      return dot(y, dy);
     };
-    reference::rms_norm_backward(it, scale.data(), seen(x, in), seen(dy, in), written(dx, in), dscale.data());
-    check_slope(x, dx, f);
-    check_slope(scale, dscale, f);
+    reference::rms_norm_backward(it, scale.data(), read(x, in), read(dy, in), write(dx, in), dscale.data());
+    check_derivative(x, dx, f);
+    check_derivative(scale, dscale, f);
   }
   SECTION("SwiGLU") {
     const Shape half{6, 2, 1, 1};
     dy.resize(12);
     y.resize(12);
-    reference::swiglu_backward(seen(x, in), seen(dy, half), written(dx, in));
-    check_slope(x, dx, [&] {
-      reference::swiglu_forward(seen(x, in), written(y, half));
-      return product(y, dy);
+    reference::swiglu_backward(read(x, in), read(dy, half), write(dx, in));
+    check_derivative(x, dx, [&] {
+      reference::swiglu_forward(read(x, in), write(y, half));
+      return dot(y, dy);
     });
   }
   SECTION("GELU") {
     for (const bool tanh : {false, true}) {
-      reference::gelu_backward({tanh}, seen(x, in), seen(dy, in), written(dx, in));
-      check_slope(x, dx, [&] {
-        reference::gelu_forward({tanh}, seen(x, in), written(y, in));
-        return product(y, dy);
+      reference::gelu_backward({tanh}, read(x, in), read(dy, in), write(dx, in));
+      check_derivative(x, dx, [&] {
+        reference::gelu_forward({tanh}, read(x, in), write(y, in));
+        return dot(y, dy);
       });
     }
   }
