@@ -46,8 +46,12 @@ constexpr std::array<CatalogueEntry, 8> kCatalogue = {{
 
 // Functions of folders with the signatures of the table.
 template <Result<DataPair> (*Read)(const std::string&)>
-Result<DataPair> without_option(const std::string& path, const std::string&) {
+Result<DataPair> without_option(const std::string& path, const std::string&, const text::AnyTokenizer&) {
   return Read(path);
+}
+template <Result<DataPair> (*Read)(const std::string&, const std::string&)>
+Result<DataPair> with_label(const std::string& path, const std::string& label, const text::AnyTokenizer&) {
+  return Read(path, label);
 }
 template <bool (*Is)(const std::string&)>
 bool folder_with(const std::string& path, bool folder) {
@@ -76,9 +80,9 @@ constexpr std::array<DataFormat, 9> kFormats = {{
      "", folder_with<is_npy_folder>, without_option<read_npy_folder>},
     {"a folder with the tables train.csv and test.csv",
      "columns of numbers and one of labels; FOLDER:label=NAME or FOLDER:label=3 selects the column of labels",
-     "label", folder_with<is_csv_folder>, read_csv_folder},
+     "label", folder_with<is_csv_folder>, with_label<read_csv_folder>},
     {"a table FILE.csv", "as above, with FILE.csv:label=NAME; one record in ten is for testing", "label",
-     file_named<is_csv_path>, read_csv_file},
+     file_named<is_csv_path>, with_label<read_csv_file>},
     {"a folder with texts",
      "train.txt and test.txt, or wiki.train.tokens and wiki.test.tokens, or documents *.txt; "
      "FOLDER:tokens=bytes, or :tokens=FILE of `starling tokenizer train`, selects the tokens, else "
@@ -246,12 +250,13 @@ std::string data_path(const std::string& name, const std::string& data_root) {
   return find_tokenizer(data_root, name).value_or(name);
 }
 
-Result<DataPair> load(const std::string& name_or_path, const std::string& data_root) {
-  return load(name_or_path, data_root, kFormats);
+Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
+                      const text::AnyTokenizer& given) {
+  return load(name_or_path, data_root, kFormats, given);
 }
 
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
-                      std::span<const DataFormat> known) {
+                      std::span<const DataFormat> known, const text::AnyTokenizer& given) {
   if (is_glyphs(name_or_path)) {
     const auto seed = glyphs_seed(name_or_path);
     if (!seed) return seed.error();
@@ -265,7 +270,7 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
     std::string value = parts->value;
     if (parts->key == "tokens" && !is_built_in_tokenizer(value))
       value = find_tokenizer(data_root, value).value_or(value);
-    auto pair = format->read(path, value);
+    auto pair = format->read(path, value, given);
     if (pair) pair->name = data_name(name_or_path);
     return pair;
   }
@@ -276,7 +281,8 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
   return not_found(name_or_path, data_root, known);
 }
 
-Result<DataPair> load_shared(const std::string& name, const std::string& data_root) {
+Result<DataPair> load_shared(const std::string& name, const std::string& data_root,
+                             const text::AnyTokenizer& given) {
   const std::string place = "the swarm trains on the data '" + name + "', which ";
   const std::string remedy = "; give the path of your own copy with --data";
   if (name.find('/') != std::string::npos || name.find("..") != std::string::npos)
@@ -285,11 +291,11 @@ Result<DataPair> load_shared(const std::string& name, const std::string& data_ro
   if (!parts) return parts.error();
   if (is_glyphs(name)) return load(name, data_root);
   if (find_in_root(data_root, parts->path)) {
-    if (parts->key == "tokens" && !is_built_in_tokenizer(parts->value) &&
+    if (given == nullptr && parts->key == "tokens" && !is_built_in_tokenizer(parts->value) &&
         !find_tokenizer(data_root, parts->value))
       return Error{place + "is divided by the tokenizer '" + parts->value +
                    "', and the folder $STARLING_DATA, '" + data_root + "', has no such file" + remedy};
-    return load(name, data_root);
+    return load(name, data_root, given);
   }
   if (in_catalogue(name)) return not_found(name, data_root, kFormats);
   return Error{place + "is neither in the catalogue nor in the folder $STARLING_DATA (" +

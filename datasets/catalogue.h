@@ -27,8 +27,10 @@ struct DataFormat {
   const char* option;
   // Whether a path has this format, judged by the names of its files. `folder`: the path is a folder.
   bool (*matches)(const std::string& path, bool folder);
-  // `value`: of the option; empty for the default.
-  Result<DataPair> (*read)(const std::string& path, const std::string& value);
+  // `value`: of the option; empty for the default. `given`: divides a text instead of what `value` names;
+  // null for the latter.
+  Result<DataPair> (*read)(const std::string& path, const std::string& value,
+                           const text::AnyTokenizer& given);
 };
 
 // In the order in which a path is matched.
@@ -41,6 +43,6 @@ std::string data_path(const std::string& name, const std::string& data_root);
 
 // load() of datasets/dataset.h with another table of formats.
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
-                      std::span<const DataFormat> known);
+                      std::span<const DataFormat> known, const text::AnyTokenizer& given = nullptr);
 
 }  // namespace starling::datasets

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/processor.h"
+#include "datasets/text/tokenizer.h"
 
 namespace starling::datasets {
 namespace {
@@ -179,8 +180,21 @@ Result<DataPair> join(std::string name, const std::string& folder, Dataset train
   return pair;
 }
 
+std::string DataPair::tokenizer_text() const { return tokenizer == nullptr ? "" : tokenizer->text(); }
+
+std::optional<double> DataPair::characters_per_token() const {
+  if (tokenizer == nullptr || test.tokens.empty()) return std::nullopt;
+  std::uint64_t characters = 0;
+  for (const std::uint16_t token : test.tokens) {
+    for (const char byte : tokenizer->decode_one(token))
+      characters += (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U ? 1 : 0;  // the first byte of one
+  }
+  if (characters == 0) return std::nullopt;
+  return static_cast<double>(characters) / static_cast<double>(test.tokens.size());
+}
+
 Result<DataPair> join_text(std::string name, const std::string& path, Dataset train, Dataset test,
-                           std::shared_ptr<const text::Tokenizer> tokenizer) {
+                           text::AnyTokenizer tokenizer) {
   constexpr std::size_t kLeast = 2;  // a token to read and its successor
   for (const Dataset* part : {&train, &test}) {
     if (part->tokens.size() >= kLeast) continue;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +17,8 @@ namespace starling::datasets {
 
 namespace text {
 class Tokenizer;
-}
+using AnyTokenizer = std::shared_ptr<const Tokenizer>;
+}  // namespace text
 
 // The shape of one sample. A row of n floats is {n, 1, 1}: each column is a channel with its own mean and
 // deviation.
@@ -77,7 +79,11 @@ struct DataPair {
   std::string name;  // as data_name() returns it
   Dataset train, test;
   // Of a text; null for token files without one.
-  std::shared_ptr<const text::Tokenizer> tokenizer = {};
+  text::AnyTokenizer tokenizer = {};
+
+  std::string tokenizer_text() const;  // its text form; empty without one
+  // Of a text with a tokenizer: the characters of a token, the mean over the test part.
+  std::optional<double> characters_per_token() const;
 };
 
 // Normalization. Readers call join() once, at the end, so that training and test samples are both scaled by
@@ -96,7 +102,7 @@ Result<DataPair> join(std::string name, const std::string& folder, Dataset train
 
 // The pair of both parts of a text. An Error, which names `path`, if a part has less than two tokens.
 Result<DataPair> join_text(std::string name, const std::string& path, Dataset train, Dataset test,
-                           std::shared_ptr<const text::Tokenizer> tokenizer);
+                           text::AnyTokenizer tokenizer);
 
 // An Error if either part of a text is too short for one window of `context` tokens. REQUIRES: a text.
 Status check_context(const DataPair& pair, std::uint32_t context);
@@ -106,12 +112,14 @@ Status check_context(const DataPair& pair, std::uint32_t context);
 // (npy.h), CSV (csv.h), where ":label=NAME" or ":label=NUMBER" after the path selects the column of labels,
 // text (text_files.h) or tokens (token_files.h), where ":tokens=WHICH" selects the tokenizer. A name without
 // a slash is first searched for in $STARLING_DATA (`data_root`; may be empty), also with .csv or .csv.gz
-// appended.
-Result<DataPair> load(const std::string& name_or_path, const std::string& data_root);
+// appended. `given`: divides a text instead of the tokenizer that the name selects.
+Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
+                      const text::AnyTokenizer& given = nullptr);
 
 // The same for the name that another peer gives: only what the catalogue or $STARLING_DATA has under this
 // name, so that no peer can make this one read its other files. The Error says what else the user can do.
-Result<DataPair> load_shared(const std::string& name, const std::string& data_root);
+Result<DataPair> load_shared(const std::string& name, const std::string& data_root,
+                             const text::AnyTokenizer& given = nullptr);
 
 // The name of the data set that load() would return, without reading it; peers compare these names. It is the
 // path's last part with the option, without the ending of a CSV file unless a catalogue entry has that name,

@@ -182,7 +182,8 @@ Result<Documents> read_split(const SplitFiles& files) {
 }
 
 Result<text::AnyTokenizer> choose_tokenizer(const Documents& documents, const std::string& path,
-                                            const std::string& tokens) {
+                                            const std::string& tokens, const text::AnyTokenizer& given) {
+  if (given != nullptr) return given;
   if (tokens == "bytes") return text::make_bytes();
   if (!tokens.empty() && tokens != "characters") return load_tokenizer(tokens);
   std::vector<std::string_view> views;
@@ -236,10 +237,11 @@ Result<Documents> read_documents(const std::string& path) {
   return divide(std::move(*all));
 }
 
-Result<DataPair> read_texts(const std::string& path, const std::string& tokens) {
+Result<DataPair> read_texts(const std::string& path, const std::string& tokens,
+                            const text::AnyTokenizer& given) {
   auto documents = read_documents(path);
   if (!documents) return documents.error();
-  auto tokenizer = choose_tokenizer(*documents, path, tokens);
+  auto tokenizer = choose_tokenizer(*documents, path, tokens, given);
   if (!tokenizer) return tokenizer.error();
   auto train = encode(documents->train, **tokenizer);
   if (!train) return train.error();

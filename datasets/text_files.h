@@ -40,8 +40,10 @@ struct Documents {
 // Reads a file or a folder as above.
 Result<Documents> read_documents(const std::string& path);
 
-// The same as tokens. `tokens`: the value of the option, empty for the default.
-Result<DataPair> read_texts(const std::string& path, const std::string& tokens = "");
+// The same as tokens. `tokens`: the value of the option, empty for the default. `given`: the tokenizer to use
+// instead; null for that of `tokens`.
+Result<DataPair> read_texts(const std::string& path, const std::string& tokens = "",
+                            const text::AnyTokenizer& given = nullptr);
 
 // Whether the path ends in .txt or .text, also followed by .gz, and is no file of a tokenizer.
 bool is_text_path(std::string_view path);

@@ -75,15 +75,22 @@ struct Vocabulary {
 };
 
 // `folder`: that of the token files.
-Result<Vocabulary> find_vocabulary(const std::string& folder, const std::string& tokens) {
+Result<Vocabulary> find_vocabulary(const std::string& folder, const std::string& tokens,
+                                   const text::AnyTokenizer& given) {
   if (tokens == "characters")
     return Error{"the tokens in '" + folder +
                  "' are numbers already, so ':tokens=characters' has no effect; name "
                  "the tokenizer that made them, as in ':tokens=tokenizer.txt'"};
-  if (tokens.empty() && !has_tokenizer(folder)) return Vocabulary{};
+  if (tokens.empty() && !has_tokenizer(folder)) {
+    if (given == nullptr) return Vocabulary{};
+    return Vocabulary{given, static_cast<int>(given->size())};
+  }
   auto tokenizer = tokens == "bytes" ? Result<text::AnyTokenizer>(text::make_bytes())
                                      : load_tokenizer(tokens.empty() ? folder : tokens);
   if (!tokenizer) return tokenizer.error();
+  if (given != nullptr && given->fingerprint() != (*tokenizer)->fingerprint())
+    return Error{"the tokens in '" + folder +
+                 "' are of another tokenizer than the network's; use tokens of that one, or the text itself"};
   const auto size = static_cast<int>((*tokenizer)->size());
   return Vocabulary{std::move(*tokenizer), size};
 }
@@ -110,12 +117,13 @@ std::string name_of(const std::string& path, const std::string& tokens) {
 
 }  // namespace
 
-Result<DataPair> read_token_file(const std::string& path, const std::string& tokens) {
+Result<DataPair> read_token_file(const std::string& path, const std::string& tokens,
+                                 const text::AnyTokenizer& given) {
   auto file = read_file(path);
   if (!file) return file.error();
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
-  auto vocabulary = find_vocabulary(folder, tokens);
+  auto vocabulary = find_vocabulary(folder, tokens, given);
   if (!vocabulary) return vocabulary.error();
   auto train = check_tokens(*file, *vocabulary);
   if (!train) return train.error();
@@ -129,7 +137,8 @@ Result<DataPair> read_token_file(const std::string& path, const std::string& tok
                    std::move(vocabulary->tokenizer));
 }
 
-Result<DataPair> read_token_folder(const std::string& folder, const std::string& tokens) {
+Result<DataPair> read_token_folder(const std::string& folder, const std::string& tokens,
+                                   const text::AnyTokenizer& given) {
   std::optional<std::string> test_path;
   for (const char* name : kTestBins)
     if (!test_path) test_path = find_file(folder, name);
@@ -137,7 +146,7 @@ Result<DataPair> read_token_folder(const std::string& folder, const std::string&
   if (!train_path || !test_path)
     return Error{"'" + folder + "' has no file " + (train_path ? kTestBins.back() : kTrainBin) +
                  ", plain or .gz; a folder of tokens contains train.bin and val.bin"};
-  auto vocabulary = find_vocabulary(folder, tokens);
+  auto vocabulary = find_vocabulary(folder, tokens, given);
   if (!vocabulary) return vocabulary.error();
   std::array<Dataset, 2> parts;
   for (std::size_t i = 0; i < parts.size(); ++i) {

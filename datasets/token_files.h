@@ -7,7 +7,8 @@
 //                          without one are CIFAR-100's (cifar.h)
 //
 // The vocabulary is that of the tokenizer that the option ":tokens=" names ("bytes", or a path), else of the
-// one beside the file (tokenizer_files.h), else GPT-2's 50,257 tokens without their text. The Error of a
+// one beside the file (tokenizer_files.h), else the one that is given, else GPT-2's 50,257 tokens without
+// their text. A given tokenizer must equal those that are named or beside the file. The Error of a
 // malformed file names the file, the offset in bytes, what is wrong and what would be right.
 #pragma once
 
@@ -22,8 +23,10 @@ namespace starling::datasets {
 inline constexpr int kGpt2Vocabulary = 50'257;
 
 // `tokens`: the value of the option, empty for the default.
-Result<DataPair> read_token_file(const std::string& path, const std::string& tokens = "");
-Result<DataPair> read_token_folder(const std::string& folder, const std::string& tokens = "");
+Result<DataPair> read_token_file(const std::string& path, const std::string& tokens = "",
+                                 const text::AnyTokenizer& given = nullptr);
+Result<DataPair> read_token_folder(const std::string& folder, const std::string& tokens = "",
+                                   const text::AnyTokenizer& given = nullptr);
 
 bool is_token_path(std::string_view path);  // whether it ends in .bin or .bin.gz
 bool is_token_folder(const std::string& folder);

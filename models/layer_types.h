@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "models/gpt.h"
 #include "models/spec.h"
 
 namespace starling::models {
@@ -120,6 +121,24 @@ struct LayerType<Dropout> {
   static constexpr const char *kName = "dropout", *kPrefix = "dropout";
   static constexpr Reads kReads = Reads::other;
   static constexpr std::tuple kKeys{LayerKey{"rate", &Dropout::rate, false, 0, 1, false, true}};
+};
+// No layer but a whole network, the text form of Gpt (gpt.h).
+template <>
+struct LayerType<Gpt> {
+  static constexpr const char* kName = "gpt";
+  static constexpr std::tuple kKeys{LayerKey{"layers", &Gpt::layers, true, 1},
+                                    LayerKey{"heads", &Gpt::heads, true, 1},
+                                    LayerKey{"features", &Gpt::features, true, 1},
+                                    LayerKey{"context", &Gpt::context, true, 1},
+                                    LayerKey{"groups", &Gpt::groups, false, 0},
+                                    LayerKey{"hidden", &Gpt::hidden, false, 0},
+                                    LayerKey{"rms", &Gpt::rms},
+                                    LayerKey{"swiglu", &Gpt::swiglu},
+                                    LayerKey{"tanh", &Gpt::tanh},
+                                    LayerKey{"rotary", &Gpt::rotary},
+                                    LayerKey{"bias", &Gpt::bias},
+                                    LayerKey{"tied", &Gpt::tied},
+                                    LayerKey{"dropout", &Gpt::dropout, false, 0, 1, false, true}};
 };
 // In a plan the sum at its end: "sum", named "add1", "add2".
 template <>

@@ -59,6 +59,21 @@ std::uint32_t line_of(const toml::node& node) { return std::max<std::uint32_t>(n
 // Reads lists of layers; the limit on their number covers all lists together.
 class Reader {
  public:
+  // The network of a table with a type.
+  Result<std::vector<Layer>, SpecError> whole(const toml::table& table,
+                                              const std::vector<std::string>& others) {
+    place_ = "the network";
+    line_ = line_of(*table.get("type"));
+    const auto* type = table.get("type")->as_string();
+    if (type == nullptr || type->get() != LayerType<Gpt>::kName)
+      return wrong(R"('type' must be "gpt"; a network of other layers has layers = [ ... ] and no type)");
+    const auto gpt = fields<Gpt>(&table, 0, others);
+    if (!gpt) return gpt.error();
+    if (static_cast<std::size_t>(gpt->layers) > kLayersMax)
+      return wrong("'layers' must be at most " + std::to_string(kLayersMax));
+    return gpt_layers(*gpt);
+  }
+
   // `where` distinguishes the layers of this list: "", " inside", " of its shortcut".
   Result<std::vector<Layer>, SpecError> list(const toml::array& array, const char* where, int depth) {
     std::vector<Layer> layers;
@@ -95,7 +110,7 @@ class Reader {
     const std::string type = canonical(name->get());
     std::optional<Result<Layer, SpecError>> read;
     for_each_layer_type([&]<class T>(T) {
-      if (type == LayerType<T>::kName) read.emplace(fields<T>(table, depth));
+      if (type == LayerType<T>::kName) read.emplace(layer<T>(table, depth));
     });
     if (read) return std::move(*read);
     const std::string hint = meant(type, type_names());
@@ -103,15 +118,23 @@ class Reader {
                  " layers are " + one_of(type_names()));
   }
 
-  // `table` is null if there is only a type.
   template <class T>
-  Result<Layer, SpecError> fields(const toml::table* table, int depth) {
+  Result<Layer, SpecError> layer(const toml::table* table, int depth) {
     place_ += std::string(" (") + LayerType<T>::kName + ")";
+    auto read = fields<T>(table, depth, {});
+    if (!read) return read.error();
+    return Layer(std::move(*read));
+  }
+
+  // `table` is null if there is only a type. It may have `others`, which are not read.
+  template <class T>
+  Result<T, SpecError> fields(const toml::table* table, int depth, const std::vector<std::string>& others) {
     std::vector<std::string> names;
     for_each_key<T>([&](const auto& key) { names.emplace_back(key.name); });
     if (table != nullptr) {
       for (const auto& [key, node] : *table) {
-        if (key.str() == "type" || std::find(names.begin(), names.end(), key.str()) != names.end()) continue;
+        const auto has = [&](const auto& list) { return std::ranges::find(list, key.str()) != list.end(); };
+        if (key.str() == "type" || has(names) || has(others)) continue;
         const std::string hint = meant(key.str(), names);
         return wrong("unknown key " + shown(key.str()) + hint + (hint.empty() ? "; it has " : " It has ") +
                      (names.empty() ? "only its type" : one_of(names)));
@@ -129,7 +152,7 @@ class Reader {
       }
     });
     if (error) return *error;
-    return Layer(std::move(layer));
+    return layer;
   }
 
   template <class T>
@@ -243,12 +266,17 @@ const toml::table* table_of(const toml::table& document) {
   return model == nullptr ? &document : model->as_table();
 }
 
-// REQUIRES: it has layers.
-Result<std::vector<Layer>, SpecError> layers_of(const toml::table& document) {
-  const toml::table* table = table_of(document);
-  STARLING_CHECK(table != nullptr && table->contains("layers"));
-  const toml::node& node = *table->get("layers");
-  auto layers = read_list(node);
+// Whether the table says what the network is.
+bool has_network(const toml::table* table) {
+  return table != nullptr && (table->contains("layers") || table->contains("type"));
+}
+
+// The layers in the table, which may have `others` besides them. REQUIRES: has_network(&table).
+Result<std::vector<Layer>, SpecError> layers_of(const toml::table& table,
+                                                const std::vector<std::string>& others) {
+  const bool whole = table.contains("type");
+  const toml::node& node = *table.get(whole ? "type" : "layers");
+  auto layers = whole ? Reader().whole(table, others) : read_list(node);
   if (!layers || format_layers(*layers).size() <= kLayersTextMax) return layers;
   SpecError error = too_long();
   error.line = line_of(node);
@@ -343,11 +371,14 @@ Status check_model_name(std::string_view name) {
   return Done{};
 }
 
-Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document) {
+Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document,
+                                                  const std::vector<std::string>& others) {
   if (const auto line = line_of_deep_key(toml_document)) return deep_key(*line);
   try {
     const toml::table document = toml::parse(toml_document);
-    return layers_of(document);
+    const toml::table* table = table_of(document);
+    STARLING_CHECK(has_network(table));
+    return layers_of(*table, others);
   } catch (const toml::parse_error& error) {
     return no_toml(error);
   }
@@ -358,11 +389,13 @@ Result<ModelText, SpecError> read_model(std::string_view toml_document, std::str
   try {
     const toml::table document = toml::parse(toml_document);
     const toml::table* table = table_of(document);
-    if (table == nullptr || !table->contains("layers")) {
-      return SpecError{{"it contains no network; expected layers = [ ... ], at the top or in [model]"}};
+    if (!has_network(table)) {
+      return SpecError{
+          {"it contains no network; expected layers = [ ... ] or type = \"gpt\", at the top or in "
+           "[model]"}};
     }
     for (const auto& [key, node] : *table) {
-      if (key.str() == "name" || key.str() == "layers") continue;
+      if (table->contains("type") || key.str() == "name" || key.str() == "layers") continue;
       return SpecError{{"unknown key " + shown(key.str()) + "; a network has layers and optionally a name"},
                        line_of(node)};
     }
@@ -374,7 +407,7 @@ Result<ModelText, SpecError> read_model(std::string_view toml_document, std::str
         return SpecError{{"name: " + fine.error().message}, line_of(*node)};
       read.name = text->get();
     }
-    const auto layers = layers_of(document);
+    const auto layers = layers_of(*table, {"name"});
     if (!layers) return layers.error();
     read.layers = format_layers(*layers);
     return read;

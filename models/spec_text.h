@@ -49,13 +49,16 @@ struct ModelText {
 Status check_model_name(std::string_view name);
 inline constexpr const char* kUnnamedModel = "custom";
 
-// Reads the network of a TOML document: `layers` and optionally `name`, in [model] or at the top. Without a
+// Reads the network of a TOML document, in [model] or at the top: `layers`, or type = "gpt" and the fields of
+// Gpt (gpt.h), and optionally `name`. Without a
 // name it is called `name`, or "custom" if that is not a valid name. A document with [model] may have other
 // content, such as an experiment.
 Result<ModelText, SpecError> read_model(std::string_view toml_document, std::string_view name);
 
-// Reads only the layers of such a document. REQUIRES: it has layers if it is valid TOML.
-Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document);
+// Reads only the layers of such a document, which may have `others` besides them. REQUIRES: it has layers or
+// a type if it is valid TOML.
+Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document,
+                                                  const std::vector<std::string>& others);
 
 // Whether a model is given as a file: its path ends in ".toml".
 bool is_model_file(std::string_view name);

@@ -66,9 +66,9 @@
     fact("Topology", () => [(topology && topology.topology) || status.topology || "–", topology && known(topology.spectral_gap) ? `gap ${digits(topology.spectral_gap)}` : ""]),
     fact("Rule", () => [status.rule || "–", status.payload || ""]),
     fact("State", () => [!connected && /\bloading\b/.test(excuse) ? "loading" : status.condition || "–", or(status.steps, (x) => `step ${whole(x)}`)]),
-    fact("Device", () => [status.device || "–", or(status.samples_per_second, (x) => `${count(x)} samples/s`)]),
+    fact("Device", () => [status.device || "–", or(status.samples_per_second, (x) => (status.sample_tokens > 0 ? `${count(x * status.sample_tokens)} tokens/s` : `${count(x)} samples/s`))]),
     fact("Loss", () => [steady(status.loss), known(status.learning_rate) ? `rate ${digits(status.learning_rate)}` : ""]),
-    fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), known(status.accuracy) && known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""]),
+    fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), status.sample_tokens > 0 && known(status.test_loss) ? `perplexity ${digits(Math.exp(status.test_loss))}` : known(status.accuracy) && known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""]),
     fact("Distance to partners", () => [steady(status.distance), points.length && known(points[points.length - 1].distance) ? `${steady(points[points.length - 1].distance)} mean` : ""]),
     fact("Staleness", () => [or(status.staleness, (x) => `${x.toFixed(1)} steps`), "of this peer, per exchange"]),
   ];

@@ -1,6 +1,6 @@
 "use strict";
-// Trying the peer's model on the live page: download, and the prediction for a picture or a row that is dropped or chosen.
-// The browser reads pictures; the peer gets numbers (docs/API.md, "predict").
+// Trying the peer's model on the live page: download, the prediction for a picture or a row that is dropped or chosen, and
+// the continuation of a text. The browser reads pictures; the peer gets numbers (docs/API.md, "predict" and "generate").
 const Try = (() => {
   const $ = (id) => document.getElementById(id);
   const CLASSES = 5;   // shown, the likeliest first
@@ -81,6 +81,35 @@ const Try = (() => {
     return askPixels();
   };
 
+  // Continues the prompt, a few tokens per request, until there are enough, or until the button is pressed again.
+  const PER_REQUEST = 16;
+  let writing = false;
+  const write = async () => {
+    if (writing) { writing = false; return; }
+    const temperature = Number($("temperature").value), wanted = Math.floor(Number($("tokens").value));
+    const wrongly = (words) => page.put($("write-wrong"), words);
+    if (!$("temperature").checkValidity() || !$("tokens").checkValidity() || !(wanted >= 1)) return wrongly("temperature is a number from 0 to 100, tokens a whole number from 1");
+    wrongly("");
+    writing = true;
+    page.put($("write"), "Stop");
+    const prompt = $("prompt").value, paper = $("written"), seed = Math.floor(Math.random() * 2 ** 52);
+    page.put(paper, prompt);
+    paper.hidden = false;
+    for (let from = { prompt }, drawn = 0; writing && drawn < wanted;) {
+      const { got, wrong } = await page.request("generate", { ...from, temperature, seed, tokens: Math.min(PER_REQUEST, wanted - drawn) }, (answer) => answer.json());
+      if (wrong) { wrongly(wrong); break; }
+      paper.append(got.text);
+      [from, drawn] = [{ window: got.window, drawn: got.drawn }, got.drawn];
+    }
+    writing = false;
+    page.put($("write"), "Continue the text");
+  };
+  const offerWriting = () => {
+    $("drop").hidden = true;
+    $("writing").hidden = false;
+    page.put($("write-words"), `This peer's model continues a text; it sees the last ${input.context} tokens.`);
+  };
+
   // `offers`: request() and helpers of live.js.
   const begin = (offers) => {
     page = offers;
@@ -89,6 +118,7 @@ const Try = (() => {
     box.addEventListener("dragleave", () => over(false));
     box.addEventListener("drop", (event) => { event.preventDefault(); over(false); take(event.dataTransfer.files[0]); });
     $("sample").onchange = (event) => { take(event.target.files[0]); event.target.value = ""; };
+    $("write").onclick = write;
     $("invert").onchange = () => { if (pixels) askPixels(); };
     $("download").onclick = async () => {
       say("");
@@ -110,9 +140,14 @@ const Try = (() => {
       if (!answer.ok) return;
       input = await answer.json();
     } catch { return; }
+    if (input.writes) {
+      offerWriting();
+      $("model").hidden = false;
+      return;
+    }
     if (input.outside || input.text) {
       page.put($("try-words"), input.text
-        ? "The network reads text; its parameters can be downloaded here."
+        ? "The data are token numbers without a tokenizer; the parameters can be downloaded here."
         : "The network is in another program, a trainer; its parameters can be downloaded here.");
       $("drop").querySelector(".controls").hidden = true;
       input = null;

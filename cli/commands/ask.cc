@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -80,14 +81,7 @@ Result<std::string> body_of(const AskedPeer& peer, const Result<node::HttpAnswer
   return Error{why.empty() ? not_a_peer(peer.at) : to_string(peer.at) + " refused: " + why};
 }
 
-std::vector<Flag> post_flags() {
-  return {at_flag(),
-          {.name = "--token-file",
-           .placeholder = "FILE",
-           .help = "the peer's token, if it needs one (or STARLING_TOKEN_FILE)",
-           .environment = "STARLING_TOKEN_FILE"},
-          kJsonFlag};
-}
+std::vector<Flag> post_flags() { return {at_flag(), token_file_flag(), kJsonFlag}; }
 
 int ask_at(const Arguments& arguments, const AskedPeer& peer, const std::string& method,
            const std::string& path, const Show& show, const std::string& body = "") {
@@ -160,6 +154,10 @@ Result<std::string> status_text(const std::string& json) {
   fmt::format_to(out, "training   {} steps, {} samples, {:.0f} samples/s, loss {}, accuracy {}\n",
                  status->steps, status->samples, status->samples_per_second.value_or(0),
                  or_dash(status->loss, "{:.4f}"), status->accuracy ? format_percent(*status->accuracy) : "-");
+  if (status->judged.loss && status->units.sample_tokens > 0)
+    fmt::format_to(out, "text       test loss {:.4f} nats per token, perplexity {:.2f}, {:.0f} tokens/s\n",
+                   *status->judged.loss, std::exp(*status->judged.loss),
+                   status->samples_per_second.value_or(0) * static_cast<double>(status->units.sample_tokens));
   fmt::format_to(out, "rate       learning rate {}\n", or_dash(status->learning_rate, "{:.4g}"));
   if (status->device_spread)
     fmt::format_to(out, "devices    distance of their replicas from the mean: {:.3g}\n",
@@ -315,6 +313,18 @@ Result<AskedPeer> peer_to_ask(Arguments& arguments) {
 
 Result<std::string> get(const AskedPeer& peer, const std::string& path) {
   return body_of(peer, node::http_request(peer.at, "GET", path));
+}
+
+Result<std::string> post(const AskedPeer& peer, const std::string& path, const std::string& body,
+                         const std::string& token) {
+  return body_of(peer, node::http_request(peer.at, "POST", path, body, token));
+}
+
+Flag token_file_flag() {
+  return {.name = "--token-file",
+          .placeholder = "FILE",
+          .help = "the peer's token, if it needs one (or STARLING_TOKEN_FILE)",
+          .environment = "STARLING_TOKEN_FILE"};
 }
 
 Command topology_set_command() {

@@ -20,14 +20,18 @@ struct AskedPeer {
 
 // Adds STARLING_AT to the arguments. An Error is for refuse().
 Result<AskedPeer> peer_to_ask(Arguments& arguments);
-// The body of a GET; an Error is for fail().
+// The body of a GET, or of a POST with the peer's token, which may be empty; an Error is for fail().
 Result<std::string> get(const AskedPeer& peer, const std::string& path);
+Result<std::string> post(const AskedPeer& peer, const std::string& path, const std::string& body,
+                         const std::string& token);
 
 // The member's state in one word, also where an older peer lists it.
 std::string condition(const node::MemberStatus& member);
 
 // --at, with kDefaultAt.
 Flag at_flag();
+// --token-file, for a POST; its value is read_token()'s (secrets.h).
+Flag token_file_flag();
 
 // "127.0.0.1:7180", "http://127.0.0.1:7180/", or for this machine "7180" or ":7180". The Error does not name
 // the flag.

@@ -19,10 +19,11 @@ Command hunt_command();
 std::vector<Command> topology_commands();  // topology list, show
 Command topology_compare_command();
 Command topology_set_command();
-std::vector<Command> rule_commands();         // rule list, show
-std::vector<Command> model_commands();        // model list, show
-std::vector<Command> data_commands();         // data list, info, fetch
-std::vector<Command> tokenizer_commands();    // tokenizer train, show
+std::vector<Command> rule_commands();       // rule list, show
+std::vector<Command> model_commands();      // model list, show
+std::vector<Command> data_commands();       // data list, info, fetch
+std::vector<Command> tokenizer_commands();  // tokenizer train, show
+Command generate_command();
 std::vector<Command> saved_model_commands();  // evaluate, predict, export
 Command key_new_command();
 Command key_rotate_command();

@@ -1,20 +1,27 @@
 // starling evaluate, predict, export: what can be done with a saved model.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
 #include "cli/commands/flag_values.h"
+#include "cli/commands/model_file.h"
 #include "cli/commands/named_files.h"
+#include "datasets/text/parse.h"
 #include "kernels/backends.h"
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
+#include "training/records/record.h"
 #include "training/replica/evaluator.h"
 #include "training/replica/recipe.h"
 
 namespace starling::cli {
 namespace {
 
+using datasets::text::AnyTokenizer;
 using training::Json;
 
 struct SavedModel {
@@ -25,7 +32,8 @@ struct SavedModel {
   std::vector<float> parameters;  // in the order of plan.layout
 };
 
-// The network of the file: --model, or what the file's metadata names.
+}  // namespace
+
 Result<models::ModelText> find_model(const Arguments& arguments, const std::string& checkpoint) {
   if (const auto model = arguments.get("--model")) return resolve_model(*model);
   const auto metadata = training::read_metadata(checkpoint);
@@ -35,13 +43,38 @@ Result<models::ModelText> find_model(const Arguments& arguments, const std::stri
   return std::move(*model);
 }
 
-// The path of the model: FILE or --checkpoint.
 Result<std::string> model_file(const Arguments& arguments) {
   const auto file = arguments.get("FILE"), flag = arguments.get("--checkpoint");
   if (file && flag) return Error{"--checkpoint cannot be combined with FILE: both name the model"};
   if (!file && !flag) return Error{"FILE is missing: name the model, a safetensors file"};
   return file ? *file : *flag;
 }
+
+Result<AnyTokenizer> saved_tokenizer(const std::string& path, const training::Facts& metadata) {
+  const auto text = metadata.find(training::kTokenizerFact);
+  if (text == metadata.end()) return AnyTokenizer();
+  auto parsed = datasets::text::parse_tokenizer(text->second);
+  if (!parsed) return Error{path + ": its tokenizer: " + parsed.error().message};
+  return parsed;
+}
+
+Result<training::Checkpoint> read_saved(const std::string& path, const models::Plan& plan) {
+  auto read = training::read_safetensors(path, plan.layout);
+  if (read) return read;
+  for (const models::LayerInfo& layer : plan.layers) {
+    if (!std::holds_alternative<models::Embedding>(layer.layer.kind)) continue;
+    const auto file = training::SafetensorsFile::open(path);
+    const auto* entry = file ? file->find(plan.layout.tensors()[layer.tensors.front()].name) : nullptr;
+    if (entry == nullptr || entry->shape.size() != 2 || entry->shape.front() == plan.classes) break;
+    return Error{fmt::format(
+        "{} has a vocabulary of {} tokens, but the data or the tokenizer has {}; use the tokenizer of its "
+        "training data",
+        path, entry->shape.front(), plan.classes)};
+  }
+  return read;
+}
+
+namespace {
 
 // Reads the model, a full checkpoint or a file with only parameters, and --data.
 Result<SavedModel> load_saved_model(const Arguments& arguments) {
@@ -50,11 +83,15 @@ Result<SavedModel> load_saved_model(const Arguments& arguments) {
   const std::string& path = *file;
   auto model = find_model(arguments, path);
   if (!model) return model.error();
-  auto data = datasets::load(*arguments.get("--data"), data_root());
+  const auto metadata = training::read_metadata(path);
+  if (!metadata) return metadata.error();
+  const auto tokenizer = saved_tokenizer(path, *metadata);
+  if (!tokenizer) return tokenizer.error();
+  auto data = datasets::load(*arguments.get("--data"), data_root(), *tokenizer);
   if (!data) return data.error();
   auto plan = training::make_plan(*model, *data);
   if (!plan) return plan.error();
-  auto replica = training::read_safetensors(path, plan->layout);
+  auto replica = read_saved(path, *plan);
   if (!replica) return replica.error();
   return SavedModel{path, std::move(*model), std::move(*data), std::move(*plan), std::move(replica->arena)};
 }
@@ -67,15 +104,28 @@ int evaluate(const Arguments& arguments) {
   const auto score =
       training::Evaluator(saved->plan, **backend, saved->data.test).evaluate(saved->parameters.data());
   const std::size_t samples = saved->data.test.size();
+  training::Summary of_text;
+  of_text.samples = samples;
+  of_text.loss = score.loss;
+  training::add_text_figures(of_text, saved->data.test.context, saved->data.characters_per_token());
   if (arguments.has("--json")) {
-    return print_out(training::to_line({{"checkpoint", saved->path},
-                                        {"model", saved->model.name},
-                                        {"data", saved->data.name},
-                                        {"parameters", saved->plan.layout.parameter_count()},
-                                        {"samples", samples},
-                                        {"accuracy", score.accuracy},
-                                        {"loss", score.loss}}));
+    Json object = {{"checkpoint", saved->path}, {"model", saved->model.name},
+                   {"data", saved->data.name},  {"parameters", saved->plan.layout.parameter_count()},
+                   {"samples", samples},        {"accuracy", score.accuracy},
+                   {"loss", score.loss}};
+    if (of_text.tokens)
+      object.update({{"tokens", *of_text.tokens},
+                     {"perplexity", *of_text.perplexity},
+                     {"bits_per_token", *of_text.bits_per_token},
+                     {"bits_per_character", training::or_null(of_text.bits_per_character)}});
+    return print_out(training::to_line(object));
   }
+  if (of_text.tokens)
+    return print_out(
+        fmt::format("{} on {}: loss {:.4f} nats, perplexity {:.2f}, next token {}, over {} test "
+                    "tokens\n",
+                    saved->model.name, saved->data.name, score.loss, *of_text.perplexity,
+                    format_percent(score.accuracy), *of_text.tokens));
   return print_out(fmt::format("{} on {}: accuracy {}, loss {:.4f} over {} test samples\n", saved->model.name,
                                saved->data.name, format_percent(score.accuracy), score.loss, samples));
 }
@@ -118,15 +168,21 @@ int predict(const Arguments& arguments) {
   return json ? print_out("\n]}\n") : kExitDone;
 }
 
+// In the order of training::TensorNames.
+constexpr std::array<const char*, 3> kNameForms = {"starling", "nanogpt", "gpt2"};
+
 int export_parameters(const Arguments& arguments) {
   const auto file = model_file(arguments);
   if (!file) return refuse(arguments, file.error());
-  const Status written = training::export_parameters(*file, *arguments.get("--out"));
+  const std::string wanted = arguments.get("--names").value_or(kNameForms.front());
+  const auto form = std::ranges::find(kNameForms, wanted);
+  if (form == kNameForms.end())
+    return refuse(arguments,
+                  "--names: '" + wanted.substr(0, 80) + "' is unknown; expected " + one_of(kNameForms));
+  const Status written = training::export_parameters(
+      *file, *arguments.get("--out"), static_cast<training::TensorNames>(form - kNameForms.begin()));
   return written ? kExitDone : refuse(arguments, written.error());
 }
-
-const Positional kModelFile{"FILE", "the model: a safetensors file, such as a checkpoint of a peer", false};
-const Flag kCheckpointFlag{"--checkpoint", "FILE", "the same as FILE"};
 
 // --checkpoint, --data and --model, and `more`.
 std::vector<Flag> saved_model_flags(std::vector<Flag> more) {
@@ -159,7 +215,8 @@ std::vector<Command> saved_model_commands() {
            "write only the parameters of a checkpoint, as safetensors",
            {kModelFile},
            {kCheckpointFlag,
-            {.name = "--out", .placeholder = "FILE", .help = "the file to write", .required = true}},
+            {.name = "--out", .placeholder = "FILE", .help = "the file to write", .required = true},
+            {"--names", "NAMES", "names of the tensors of a GPT: starling (default), nanogpt or gpt2"}},
            export_parameters,
            "starling export ckpt/p0.1200.safetensors --out model.safetensors"}};
 }

@@ -140,7 +140,7 @@ node::PeerStatus SimulatedPage::status_of(const lab::SwarmPicture& picture,
   status.device = "simulated";
   status.condition = condition_of(picture);
   status.phase = status.condition == "paused" ? "training" : status.condition;
-  status.epoch_samples = epoch_samples_;
+  status.units.epoch_samples = epoch_samples_;
   status.swarm_samples = picture.samples;
   status.samples_per_second = speed_;
   status.loss = mean_loss(picture);

@@ -45,8 +45,8 @@ std::string table(const node::PeerStatus& status, std::vector<node::MemberStatus
       "accuracy {}, distance to partners {}\n{}\n\n",
       status.name, status.address, status.swarm, status.model, status.data, status.topology,
       status.members_live, status.members_known, speed,
-      status.epoch_samples > 0
-          ? static_cast<double>(status.swarm_samples) / static_cast<double>(status.epoch_samples)
+      status.units.epoch_samples > 0
+          ? static_cast<double>(status.swarm_samples) / static_cast<double>(status.units.epoch_samples)
           : 0.0,
       or_dash(status.loss, "{:.4f}"), status.accuracy ? format_percent(*status.accuracy) : "-",
       or_dash(status.distance, "{:.3g}"), status.situation);

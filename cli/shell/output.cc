@@ -101,8 +101,10 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
   fmt::format_to(out, "\n{} on {}, {} peers, {}, {}\n", summary.model, summary.data, summary.peers,
                  summary.topology.substr(0, kShown) + more, summary.rule);
   if (summary.perplexity) {
-    fmt::format_to(out, "loss      {:.4f} nats, perplexity {:.2f}, {:.3f} bits per token\n", *summary.loss,
-                   *summary.perplexity, *summary.bits_per_token);
+    fmt::format_to(
+        out, "loss      {:.4f} nats, perplexity {:.2f}, {:.3f} bits per token{}\n", *summary.loss,
+        *summary.perplexity, *summary.bits_per_token,
+        summary.bits_per_character ? fmt::format(", {:.3f} per character", *summary.bits_per_character) : "");
   }
   fmt::format_to(out, "{}  {}", summary.tokens ? "next token" : "accuracy", percent(summary.accuracy));
   if (summary.accuracy_min && summary.accuracy_max) {

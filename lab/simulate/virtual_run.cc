@@ -245,7 +245,7 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
   const auto score = score_of(mean);
   summary.accuracy = score.accuracy;
   summary.loss = score.loss;
-  training::add_text_figures(summary, data_.train.context);
+  training::add_text_figures(summary, data_.train.context, data_.characters_per_token());
   std::size_t finished = 0;
   for (training::PeerRecord& record : summary.per_peer) {
     if (record.state != "finished" || record.serves) continue;
@@ -262,7 +262,7 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
   summary.trace_hash = to_string(PeerId{trace});
 
   std::map<std::string, std::string> metadata =
-      training::model_metadata({experiment_.model.name, experiment_.model.layers});
+      training::model_metadata({experiment_.model.name, experiment_.model.layers}, data_.tokenizer_text());
   metadata.insert({{"data", data_.name}, {"seed", std::to_string(experiment_.seed)}});
   if (auto written =
           training::write_safetensors(folder_.file("model.safetensors"), plan_.layout, mean, metadata);

@@ -136,8 +136,8 @@ Judgement judge(const SwarmRun& run, const Evaluations& evaluations) {
 
 Status write_model(const SwarmRun& run, const std::vector<float>& mean) {
   if (mean.empty()) return Done{};
-  std::map<std::string, std::string> metadata =
-      training::model_metadata({run.experiment.model.name, run.experiment.model.layers});
+  std::map<std::string, std::string> metadata = training::model_metadata(
+      {run.experiment.model.name, run.experiment.model.layers}, run.data.tokenizer_text());
   metadata.insert({{"data", run.data.name}, {"name", run.experiment.name}});
   return training::write_safetensors(run.folder.file("model.safetensors"), run.plan.layout, mean, metadata);
 }
@@ -146,7 +146,7 @@ SwarmOutcome write_results(SwarmRun& run, Timelines& timelines, const Evaluation
   const Judgement judgement = judge(run, evaluations);
   training::Summary summary = summarize(run, judgement);
   summary.seconds_to_target = evaluations.seconds_to_target();
-  training::add_text_figures(summary, run.data.train.context);
+  training::add_text_figures(summary, run.data.train.context, run.data.characters_per_token());
   Status written = write_model(run, judgement.mean);
   run.metrics.close();
   if (written) written = run.folder.write("timeline.jsonl", timelines.lines(run.members));

@@ -34,10 +34,12 @@ void fields(Visitor& visit, Status& status) {
   visit("condition", status.condition);
   visit("situation", status.situation);
   visit_figures(visit, status, figure::paused, figure::steps, figure::samples, figure::swarm_samples);
-  visit("epoch_samples", status.epoch_samples);
+  visit("epoch_samples", status.units.epoch_samples);
+  visit("sample_tokens", status.units.sample_tokens);
   visit_figures(visit, status, figure::samples_per_second, figure::loss, figure::learning_rate,
                 figure::accuracy);
-  visit("accuracy_steps", status.accuracy_steps);
+  visit("accuracy_steps", status.judged.steps);
+  visit("test_loss", status.judged.loss);
   visit_figures(visit, status, figure::distance);
   visit("staleness", status.staleness);
   visit("uptime_seconds", status.uptime_seconds);

@@ -1,5 +1,6 @@
 #include "node/front/board.h"
 
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -32,13 +33,17 @@ void Board::show(const PeerStatus& its, const std::optional<SelfJudge::Seen>& se
   draw("staleness", its.staleness);
   draw("samples_per_second", its.samples_per_second);
   draw("exchanges", static_cast<double>(its.exchanges.completed + its.exchanges.answered));
-  if (its.epoch_samples > 0)
-    draw("swarm/epochs", static_cast<double>(its.swarm_samples) / static_cast<double>(its.epoch_samples));
+  const auto& units = its.units;
+  if (units.epoch_samples > 0)
+    draw("swarm/epochs", static_cast<double>(its.swarm_samples) / static_cast<double>(units.epoch_samples));
+  if (units.sample_tokens > 0 && its.samples_per_second)
+    draw("tokens_per_second", *its.samples_per_second * static_cast<double>(units.sample_tokens));
   draw("swarm/members", static_cast<double>(its.members_live));
   if (seen && seen->number > looks_) {
     looks_ = seen->number;
     draw("test/accuracy", seen->accuracy);
     draw("test/loss", seen->loss);
+    if (units.sample_tokens > 0) draw("test/perplexity", std::exp(seen->loss));
   }
   const double time =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -90,10 +90,16 @@ void add_training(Page& page, const PeerStatus& status) {
   page.counter("starling_swarm_samples_total",
                "Samples that all peers that ever took part have consumed, as far as known here.",
                status.swarm_samples);
-  page.gauge("starling_epoch_samples", "Samples in an epoch.", status.epoch_samples);
+  page.gauge("starling_epoch_samples", "Samples in an epoch.", status.units.epoch_samples);
+  if (const auto tokens = status.units.sample_tokens; tokens > 0) {
+    page.counter("starling_tokens_total", "Tokens of the text that this peer has consumed.",
+                 status.samples * tokens);
+  }
   page.gauge("starling_loss", "Training loss, smoothed over recent batches.", status.loss);
   page.gauge("starling_accuracy_ratio", "Accuracy of this peer's replica on the first test samples.",
              status.accuracy);
+  page.gauge("starling_test_loss", "Loss of this peer's replica on the first test samples.",
+             status.judged.loss);
   page.gauge("starling_learning_rate", "Current learning rate.", status.learning_rate);
   page.gauge("starling_distance_ratio",
              "Distance to the partner of a recent exchange, over the replica's norm.", status.distance);

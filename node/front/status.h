@@ -29,9 +29,16 @@ struct PeerStatus : training::PeerFigures {
   std::string phase;      // joining, training, settling, finished
   std::string condition;  // what it does now: its phase, paused or leaving
   std::string situation;  // one sentence about the run: progress, who is behind and why, when it ends
-  std::uint64_t epoch_samples = 0;   // 0 while it joins
-  std::uint64_t accuracy_steps = 0;  // of the evaluated replica; `accuracy` is on the first test samples
-  std::optional<double> staleness;   // in its own steps, mean over its exchanges
+  struct Units {
+    std::uint64_t epoch_samples = 0;  // 0 while it joins
+    std::uint64_t sample_tokens = 0;  // tokens of a sample; 0: the data are no text
+  } units;
+  // Of the evaluated replica; its accuracy and this loss are on the first test samples.
+  struct Judged {
+    std::uint64_t steps = 0;
+    std::optional<double> loss;
+  } judged;
+  std::optional<double> staleness;  // in its own steps, mean over its exchanges
   double uptime_seconds = 0;
   std::uint32_t incarnation = 0;
   std::uint64_t members_live = 1, members_known = 1;  // including itself

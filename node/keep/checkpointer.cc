@@ -123,7 +123,7 @@ Result<Resumption> read_resumption(const std::string& path) {
 }  // namespace
 
 training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState& state) {
-  training::Facts all = training::model_metadata(facts.model);
+  training::Facts all = training::model_metadata(facts.model, facts.tokenizer);
   const std::uint64_t own =
       facts.counted_before + (state.samples - std::min(state.samples, facts.earlier_samples));
   all.insert({{"data", facts.run.manifest.data},

@@ -28,6 +28,12 @@ using json = nlohmann::ordered_json;
 // Facts among the settings of a manifest.
 constexpr const char* kTensorsKey = "model.tensors";
 constexpr const char* kEpochKey = "data.epoch_samples";
+// A setting is one line of limited length: a tokenizer is several settings, with ';' for the ends of lines.
+constexpr const char* kTokenizerKey = "data.tokenizer";
+
+bool is_fact(const std::string& key) {
+  return key == kTensorsKey || key == kEpochKey || key == kTokenizerKey;
+}
 
 constexpr int kFormat = 1;
 constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
@@ -154,7 +160,7 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text) {
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest) {
   std::vector<std::pair<std::string, std::string>> shared;
   for (const auto& [key, value] : manifest.settings)
-    if (key != kTensorsKey && key != kEpochKey) shared.emplace_back(key, value);
+    if (!is_fact(key)) shared.emplace_back(key, value);
   return training::apply_shared(experiment, shared);
 }
 
@@ -162,6 +168,11 @@ void add_facts(wire::Manifest& manifest, const RunFacts& facts) {
   if (!facts.tensors.empty() && facts.tensors.size() <= wire::kSettingValueBytesMax)
     manifest.settings.push_back({kTensorsKey, facts.tensors});
   if (facts.epoch_samples > 0) manifest.settings.push_back({kEpochKey, std::to_string(facts.epoch_samples)});
+  if (facts.tokenizer.size() > kManifestTokenizerBytesMax) return;
+  std::string line = facts.tokenizer;
+  std::ranges::replace(line, '\n', ';');
+  for (std::size_t at = 0; at < line.size(); at += wire::kSettingValueBytesMax)
+    manifest.settings.push_back({kTokenizerKey, line.substr(at, wire::kSettingValueBytesMax)});
 }
 
 RunFacts facts_of(const wire::Manifest& manifest) {
@@ -169,7 +180,9 @@ RunFacts facts_of(const wire::Manifest& manifest) {
   for (const auto& [key, value] : manifest.settings) {
     if (key == kTensorsKey) facts.tensors = value;
     if (key == kEpochKey) facts.epoch_samples = parse_number<std::uint64_t>(value).value_or(0);
+    if (key == kTokenizerKey) facts.tokenizer += value;
   }
+  std::ranges::replace(facts.tokenizer, ';', '\n');
   return facts;
 }
 

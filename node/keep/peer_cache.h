@@ -56,12 +56,15 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text);
 // Applies a run's shared settings.
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest);
 
-// What a manifest says of the run beside its settings: its tensors (models/layout_text.h), and the samples of
-// an epoch. Empty and 0 in those of earlier versions, and where the tensors are too many for a manifest.
+// What a manifest says of the run beside its settings: its tensors (models/layout_text.h), the samples of an
+// epoch, and of a text the tokenizer's text form (datasets/text/tokenizer.h). Empty and 0 in those of earlier
+// versions, and where the tensors or the tokenizer are too long for a manifest.
 struct RunFacts {
   std::string tensors;
   std::uint64_t epoch_samples = 0;
+  std::string tokenizer{};
 };
+inline constexpr std::size_t kManifestTokenizerBytesMax = 768 * 1024;
 void add_facts(wire::Manifest& manifest, const RunFacts& facts);
 RunFacts facts_of(const wire::Manifest& manifest);
 

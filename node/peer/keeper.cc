@@ -166,6 +166,7 @@ CheckpointFacts Keeper::checkpoint_facts() const {
   CheckpointFacts facts;
   facts.run = {parts_.self.swarm, *parts_.manifest, peers_to_cache(view.membership, remembered_)};
   facts.model = {parts_.experiment.model.name, parts_.experiment.model.layers};
+  facts.tokenizer = parts_.replica->data.tokenizer_text();
   facts.source = parts_.experiment.data.source;
   facts.name = parts_.self.name;
   facts.id = parts_.self.id;

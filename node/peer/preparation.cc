@@ -7,6 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "datasets/text/parse.h"
 #include "models/layout_text.h"
 #include "node/keep/peer_cache.h"
 #include "node/work/hogwild.h"
@@ -57,7 +58,8 @@ wire::Manifest Preparation::own_manifest() const {
   const Replica& replica = *parts_.replica;
   auto manifest =
       training::manifest_of<wire::Manifest>(parts_.experiment, replica.plan.layout, replica.data.name);
-  add_facts(manifest, {models::layout_text(replica.plan.layout), replica.epoch_samples});
+  add_facts(manifest,
+            {models::layout_text(replica.plan.layout), replica.epoch_samples, replica.data.tokenizer_text()});
   return manifest;
 }
 
@@ -104,6 +106,24 @@ Preparation::Built Preparation::build_outside(const wire::Manifest& manifest) {
                (differs ? ": " + *differs : "")};
 }
 
+// A joiner's own data as the swarm's tokenizer divides them: read now, unless they are divided so already.
+Result<datasets::DataPair> Preparation::joiners_data(const wire::Manifest& manifest) {
+  const PeerOptions& options = parts_.options;
+  datasets::text::AnyTokenizer tokenizer;
+  if (const std::string text = facts_of(manifest).tokenizer; !text.empty()) {
+    auto parsed = datasets::text::parse_tokenizer(text);
+    if (!parsed) return Error{"the swarm's tokenizer: " + parsed.error().message};
+    tokenizer = std::move(*parsed);
+  }
+  if (!options.data) return datasets::load_shared(manifest.data, options.data_root, tokenizer);
+  const bool divided = own_data_ && (!own_data_->ok() || tokenizer == nullptr ||
+                                     ((*own_data_)->tokenizer != nullptr &&
+                                      (*own_data_)->tokenizer->fingerprint() == tokenizer->fingerprint()));
+  if (divided) return std::move(*own_data_);
+  own_data_.reset();
+  return datasets::load(*options.data, options.data_root, tokenizer);
+}
+
 // On the builder's thread. The shared settings are the swarm's, the others the peer's own.
 Preparation::Built Preparation::build_of(const wire::Manifest& manifest) {
   const PeerOptions& options = parts_.options;
@@ -128,8 +148,7 @@ Preparation::Built Preparation::build_of(const wire::Manifest& manifest) {
                  "' has another layout here than in the swarm (which trains on '" + manifest.data +
                  "'); --data must name a copy of the same data"};
   };
-  return make(own_data_ ? std::move(*own_data_) : datasets::load_shared(manifest.data, options.data_root),
-              has_same_layout);
+  return make(joiners_data(manifest), has_same_layout);
 }
 
 // On the builder's thread. Reads the checkpoint, or the file with the first parameters.

@@ -48,6 +48,7 @@ class Preparation {
   Status check_epoch(std::uint64_t samples) const;
   Built make_outside();
   Built build_of(const wire::Manifest& manifest);
+  Result<datasets::DataPair> joiners_data(const wire::Manifest& manifest);
   Built build_outside(const wire::Manifest& manifest);
   Built with_state(Built replica);
   // attach(), but an allocation that fails throws.

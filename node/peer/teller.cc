@@ -152,7 +152,7 @@ PeerStatus Teller::status() const {
   if (parts_.replica) {  // before that the builder may be writing the experiment
     status.rule = traits(parts_.experiment.gossip.rule).name;
     status.payload = traits(parts_.experiment.gossip.payload).name;
-    status.epoch_samples = parts_.replica->epoch_samples;
+    status.units = {parts_.replica->epoch_samples, parts_.replica->data.train.context};
   } else {
     status.device.clear();  // a report names the CPU until the device is known
   }
@@ -165,12 +165,12 @@ PeerStatus Teller::status() const {
   if (view.topology != nullptr) status.topology = topologies::shown_name(view.topology->name());
   if (const auto& judged = self_judge_.latest()) {
     status.accuracy = judged->accuracy;
-    status.accuracy_steps = judged->steps;
+    status.judged = {judged->steps, judged->loss};
   }
   if (parts_.outside != nullptr) {
     if (const auto judged = parts_.outside->judged()) {
       status.accuracy = judged->accuracy;
-      status.accuracy_steps = judged->steps;
+      status.judged = {judged->steps, std::nullopt};
     }
   }
   status.staleness = its.staleness.mean();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "kernels/backends.h"
+#include "node/front/writing.h"
 #include "node/work/processors.h"
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
@@ -21,6 +22,10 @@ constexpr const char* kModelType = "application/octet-stream";
 constexpr double kPixelMax = 255;
 constexpr const char* kText =
     "the network reads text; only images and rows of numbers can be classified here";
+constexpr const char* kNoText =
+    "the network reads no text; only a network for text, such as gpt-tiny, can continue one";
+constexpr const char* kNoTokenizer =
+    "the data are token numbers without a tokenizer, so there is no text; put tokenizer.txt beside them";
 constexpr const char* kOutside = "a program outside this peer has the network; only that can predict";
 
 Result<std::vector<double>> parse_values(const std::string& text, std::size_t count) {
@@ -61,7 +66,14 @@ Result<datasets::Dataset> parse_sample(const std::string& text, const datasets::
   return sample;
 }
 
-std::string input_json(const datasets::Dataset& data) {
+std::string input_json(const datasets::DataPair& pair) {
+  const datasets::Dataset& data = pair.train;
+  if (data.is_text()) {
+    return training::to_line({{"text", true},
+                              {"context", data.context},
+                              {"vocabulary", data.classes},
+                              {"writes", pair.tokenizer != nullptr}});
+  }
   return training::to_line({{"shape", {data.shape.channels, data.shape.height, data.shape.width}},
                             {"pixels", !data.has_floats()},
                             {"classes", data.classes}});
@@ -72,9 +84,7 @@ std::vector<HttpRoute> Trial::routes() {
                     if (!parts_.replica) return http_refusal(503, "the peer has no model yet");
                     if (parts_.replica->is_outside())
                       return HttpAnswer{200, training::to_line({{"outside", true}})};
-                    if (parts_.replica->data.train.is_text())
-                      return HttpAnswer{200, training::to_line({{"text", true}})};
-                    return HttpAnswer{200, input_json(parts_.replica->data.train)};
+                    return HttpAnswer{200, input_json(parts_.replica->data)};
                   }};
   HttpRoute model{.method = "POST", .path = "/api/v1/model"};
   model.later = [this](const std::string&, const HttpReply& reply) {
@@ -97,7 +107,26 @@ std::vector<HttpRoute> Trial::routes() {
       return this->predict(sample, parameters, steps);
     });
   };
-  return {std::move(input), std::move(model), std::move(predict)};
+  HttpRoute generate{.method = "POST", .path = "/api/v1/generate"};
+  generate.later = [this](const std::string& body, const HttpReply& reply) { this->generate(body, reply); };
+  return {std::move(input), std::move(model), std::move(predict), std::move(generate)};
+}
+
+void Trial::generate(const std::string& body, const HttpReply& reply) {
+  if (!parts_.replica) return reply(http_refusal(503, "the peer has no model yet"));
+  const Replica& replica = *parts_.replica;
+  if (replica.is_outside()) return reply(http_refusal(404, kOutside));
+  if (!replica.data.train.is_text()) return reply(http_refusal(404, kNoText));
+  if (replica.data.tokenizer == nullptr) return reply(http_refusal(404, kNoTokenizer));
+  auto request = parse_writing_request(body, replica.plan.spec.input.tokens, replica.plan.classes);
+  if (!request) return reply(http_refusal(400, request.error().message));
+  with_parameters(reply, [&replica, request = std::move(*request),
+                          steps = parts_.trainer->steps()](const std::vector<float>& parameters) {
+    auto written = continue_text(replica.plan, parameters, *replica.data.tokenizer, request);
+    if (!written) return http_refusal(400, written.error().message);
+    written->steps = steps;
+    return HttpAnswer{200, to_json(*written)};
+  });
 }
 
 void Trial::with_parameters(const HttpReply& reply,

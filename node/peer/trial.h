@@ -1,6 +1,6 @@
-// Trying the model of a running peer from its page: its parameters as a file, and the prediction for a
-// sample. Both need the right to send commands, as they cost memory and time. They use a thread of their own,
-// at low priority. Used by the daemon's thread.
+// Trying the model of a running peer from its page: its parameters as a file, the prediction for a sample,
+// and the continuation of a text. They need the right to send commands, as they cost memory and time. They
+// use a thread of their own, at low priority. Used by the daemon's thread.
 #pragma once
 
 #include <memory>
@@ -20,14 +20,15 @@ namespace starling::node {
 // the data set has images as bytes, else finite numbers. As a data set of that sample, with the
 // normalization of `like`.
 Result<datasets::Dataset> parse_sample(const std::string& text, const datasets::Dataset& like);
-// {"shape": [channels, height, width], "pixels": whether values are bytes, "classes": N}
-std::string input_json(const datasets::Dataset& data);
+// {"shape": [channels, height, width], "pixels": whether values are bytes, "classes": N}, or of a text
+// {"text": true, "context": tokens, "vocabulary": tokens, "writes": whether its tokens can be shown as text}
+std::string input_json(const datasets::DataPair& pair);
 
 class Trial {
  public:
   explicit Trial(PeerParts& parts) : parts_(parts), thread_(parts.io.get_executor()) {}
 
-  // GET /api/v1/input, POST /api/v1/model and POST /api/v1/predict.
+  // GET /api/v1/input, POST /api/v1/model, POST /api/v1/predict and POST /api/v1/generate.
   std::vector<HttpRoute> routes();
 
  private:
@@ -37,6 +38,7 @@ class Trial {
   // Replies with the outcome of work(parameters) on the thread, or with the reason for which there is none.
   void with_parameters(const HttpReply& reply,
                        std::function<HttpAnswer(const std::vector<float>& parameters)> work);
+  void generate(const std::string& body, const HttpReply& reply);
   HttpAnswer predict(const datasets::Dataset& sample, const std::vector<float>& parameters,
                      std::uint64_t steps);
 

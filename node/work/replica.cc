@@ -138,7 +138,8 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& wanted
 
 std::map<std::string, std::string> replica_metadata(const Replica& replica,
                                                     const training::Experiment& experiment) {
-  auto metadata = training::model_metadata({experiment.model.name, experiment.model.layers});
+  auto metadata = training::model_metadata({experiment.model.name, experiment.model.layers},
+                                           replica.data.tokenizer_text());
   metadata.insert({{"data", replica.data.name}, {"seed", std::to_string(experiment.seed)}});
   return metadata;
 }

@@ -98,6 +98,32 @@ TEST_CASE("a text that another peer names leads to a tokenizer in the data root 
                  "which is a path"));
 }
 
+TEST_CASE("a tokenizer that is given divides a text instead of the one that its name selects") {
+  TemporaryFolder root;
+  root.write("book.txt", bytes_in(repeated("abc", 20)));
+  root.write("odd.txt", bytes_in(repeated("abz", 20)));
+  const auto given = text::parse_tokenizer("starling tokenizer 1\ncharacters 61-63 78\n");
+  REQUIRE(given.ok());
+  for (const char* name : {"book.txt", "book.txt:tokens=bytes", "book.txt:tokens=gone.txt"}) {
+    const auto pair = load_shared(name, root.path(), *given);
+    REQUIRE(pair.ok());
+    CHECK(pair->train.classes == 4);
+    CHECK(pair->tokenizer == *given);
+    CHECK(pair->characters_per_token() == 1.0);
+    CHECK(pair->tokenizer_text() == (*given)->text());
+  }
+  CHECK(contains(load(root.path("odd.txt"), "", *given).error().message, "'z' (U+007A)"));
+  root.write("tokens.bin", {0, 0, 3, 0, 1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 3, 0, 0, 0, 1, 0, 2, 0, 0, 0,
+                            0, 0, 3, 0, 1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 3, 0, 0, 0, 1, 0, 2, 0, 0, 0});
+  const auto tokens = load(root.path("tokens.bin"), "", *given);
+  REQUIRE(tokens.ok());
+  CHECK(tokens->train.classes == 4);
+  CHECK(contains(load(root.path("tokens.bin") + ":tokens=bytes", "", *given).error().message,
+                 "are of another tokenizer than the network's"));
+  CHECK_FALSE(DataPair{}.characters_per_token());
+  CHECK(load(root.path("book.txt") + ":tokens=bytes", "")->characters_per_token() == 1.0);
+}
+
 TEST_CASE("a folder has its parts under their usual names, else documents") {
   TemporaryFolder folder;
   folder.write("train.txt", bytes_in("aaaa"));

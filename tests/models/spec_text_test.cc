@@ -344,9 +344,9 @@ TEST_CASE("a network file has layers and optionally a name, at the top or under 
     return std::to_string(model.error().line) + ": " + model.error().message;
   };
   CHECK(refused("seed = 3\n[model]\nname = 'lenet'") ==
-        "1: it contains no network; expected layers = [ ... ], at the top or in [model]");
+        "1: it contains no network; expected layers = [ ... ] or type = \"gpt\", at the top or in [model]");
   CHECK(refused("model = 3") ==
-        "1: it contains no network; expected layers = [ ... ], at the top or in [model]");
+        "1: it contains no network; expected layers = [ ... ] or type = \"gpt\", at the top or in [model]");
   CHECK(refused("layers = ['linear']\nlyers = []") ==
         "2: unknown key 'lyers'; a network has layers and optionally a name");
   CHECK(refused("layers = [\n'relu',\n'rely']").find("3: layer 2: unknown layer 'rely'") == 0);

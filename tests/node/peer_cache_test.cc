@@ -51,6 +51,27 @@ wire::Member member(std::uint64_t id, std::uint16_t port, wire::Liveness livenes
 
 }  // namespace
 
+TEST_CASE("a manifest carries the facts of a run, also a long tokenizer, and they are no settings") {
+  std::string tokenizer = "starling tokenizer 1\n";
+  for (int line = 0; line < 20'000; ++line) tokenizer += std::to_string(line) + " 1\n";
+  REQUIRE(tokenizer.size() > 3 * wire::kSettingValueBytesMax);
+  wire::Manifest manifest = small_swarm().manifest;
+  manifest.settings = {{"gossip.rule", "pairwise"}};
+  add_facts(manifest, {"fc1.weight 3x2", 40, tokenizer});
+  const auto decoded = wire::decode_message(wire::encode_message(wire::Welcome{manifest, Duration{0}, {}}));
+  REQUIRE(decoded.ok());
+  const RunFacts facts = facts_of(std::get<wire::Welcome>(*decoded).manifest);
+  CHECK(facts.tensors == "fc1.weight 3x2");
+  CHECK(facts.epoch_samples == 40);
+  CHECK(facts.tokenizer == tokenizer);
+  training::Experiment experiment;
+  CHECK(apply_settings(experiment, manifest).ok());
+
+  wire::Manifest without = small_swarm().manifest;
+  add_facts(without, {"", 0, std::string(kManifestTokenizerBytesMax + 1, 'x')});
+  CHECK(without == small_swarm().manifest);
+}
+
 TEST_CASE("live members are remembered first, then failed ones, then earlier entries; left ones never") {
   using wire::Liveness;
   gossip::Membership membership(gossip::identity_of(1), gossip::by_itself(member(1, 7100, Liveness::alive)),

@@ -58,9 +58,9 @@ TEST_CASE("a sample of another shape, with other values or none is refused in on
 }
 
 TEST_CASE("a page is told the shape of a sample") {
-  CHECK(nlohmann::json::parse(input_json(images())) ==
+  CHECK(nlohmann::json::parse(input_json({"", images(), {}})) ==
         nlohmann::json::parse(R"({"shape": [1, 2, 2], "pixels": true, "classes": 3})"));
-  CHECK(nlohmann::json::parse(input_json(rows())).at("pixels") == false);
+  CHECK(nlohmann::json::parse(input_json({"", rows(), {}})).at("pixels") == false);
 }
 
 }  // namespace

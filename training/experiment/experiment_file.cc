@@ -218,13 +218,25 @@ bool is_table_name(const std::string& name) {
                      [&](const Setting& setting) { return setting.key.starts_with(name + "."); });
 }
 
-// An array of layers. It is read from the whole document, so that an Error can name a layer's line.
+// The names of the settings in the table [model], without that.
+std::vector<std::string> model_keys() {
+  const std::string table = "model.";
+  std::vector<std::string> keys;
+  for (const Setting& setting : settings()) {
+    if (setting.key.starts_with(table) && setting.key != kLayersKey)
+      keys.push_back(setting.key.substr(table.size()));
+  }
+  return keys;
+}
+
+// An array of layers, or the type of a whole network. It is read from the whole document, so that an Error
+// can name a layer's line.
 Status read_layers(Experiment& experiment, const toml::node& node, const std::string& path,
                    const std::string& document) {
-  if (!node.is_array()) {
+  if (!node.is_array() && !node.is_string()) {
     return Error{place(path, node) + ": " + kLayersKey + ": expected an array of layers, layers = [ ... ]"};
   }
-  const auto layers = models::read_layers(document);
+  const auto layers = models::read_layers(document, model_keys());
   if (!layers) {
     return Error{path + ", line " + std::to_string(layers.error().line) + ": " + kLayersKey + ": " +
                  layers.error().message};
@@ -249,6 +261,7 @@ Status read_table(Experiment& experiment, const toml::table& table, const std::s
     const std::string key = prefix + name;
     Status status = Done{};
     if (key == "sweep" || key == "daemon") continue;  // sweep.h, read_daemon_table()
+    const bool of_network = prefix == "model." && table.contains("type");
     if (key == "fault") {
       status = read_tables(experiment.faults, key, node, path, read_fault);
     } else if (key == "peer") {
@@ -258,6 +271,8 @@ Status read_table(Experiment& experiment, const toml::table& table, const std::s
         return Error{place(path, node) + ": " + key + ": expected a table, [" + key + "]"};
       }
       status = read_table(experiment, *node.as_table(), name + ".", path, document);
+    } else if (of_network && (key == kLayersKey || find_setting(key) == nullptr)) {
+      if (name == "type") status = read_layers(experiment, node, path, document);  // and all of these keys
     } else if (find_setting(key) == nullptr) {
       return Error{place(path, node) + ": " + unknown_key(key, keys_of_file())};
     } else if (const auto value = scalar(node)) {
@@ -382,7 +397,7 @@ Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps,
     if (Status status = read_table(read, table, "", path, *text); !status) return status;
     const toml::node_view model = table["model"];
     if (Status status =
-            settle_model(read, static_cast<bool>(model["name"]), static_cast<bool>(model["layers"]));
+            settle_model(read, static_cast<bool>(model["name"]), model["layers"] || model["type"]);
         !status) {
       return Error{place(path, model["name"] ? *model["name"].node() : table) + ": " +
                    status.error().message};

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "models/layout.h"
 #include "models/spec_text.h"
+#include "training/records/gpt_names.h"
 #include "training/records/safetensors.h"
 
 namespace starling::training {
@@ -32,18 +33,23 @@ inline constexpr const char* kFullCheckpoint = "checkpoint";
 // Whether a tensor of this name, in a file with this metadata, is a parameter of the model.
 bool is_parameter(const Facts& metadata, const std::string& tensor);
 
-// The file must have exactly the tensors of `layout`, with their names, shapes and dtype F32; the Error names
-// the tensor. Rejects what SafetensorsFile::open() rejects.
+// The file must have exactly the tensors of `layout`, with their names, shapes and dtype F32, or those of a
+// GPT under the names of nanoGPT or GPT-2 (gpt_names.h); the Error names the tensor. Rejects what
+// SafetensorsFile::open() rejects.
 Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout);
 // Only the metadata, to learn which model a file holds.
 Result<Facts> read_metadata(const std::string& path);
 
 // Copies only the parameters from the file `from` to `to`, for inference, with the metadata of the network,
-// the data and the training.
-Status export_parameters(const std::string& from, const std::string& to);
+// the data and the training. Under the names of nanoGPT or GPT-2 it also writes the output layer that is tied
+// to the embedding, as they do; an Error if the network is no GPT-2.
+Status export_parameters(const std::string& from, const std::string& to,
+                         TensorNames names = TensorNames::starling);
 
-// The network in a file's metadata: "model", and "layers" if the zoo does not have it.
-Facts model_metadata(const models::ModelText& model);
+// The network in a file's metadata: "model", "layers" if the zoo does not have it, and for a text
+// "tokenizer", the text form of its tokenizer (datasets/text/tokenizer.h).
+Facts model_metadata(const models::ModelText& model, const std::string& tokenizer = {});
+inline constexpr const char* kTokenizerFact = "tokenizer";
 std::optional<models::ModelText> model_of(const Facts& metadata);
 
 }  // namespace starling::training

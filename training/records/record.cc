@@ -57,6 +57,7 @@ void visit_fields(Visitor& visit, Run& summary) {
   visit("tokens", summary.tokens);
   visit("perplexity", summary.perplexity);
   visit("bits_per_token", summary.bits_per_token);
+  visit("bits_per_character", summary.bits_per_character);
   visit("accuracy", summary.accuracy);
   visit("loss", summary.loss);
   visit("accuracy_min", summary.accuracy_min);
@@ -79,12 +80,13 @@ ExchangeCounts& ExchangeCounts::operator+=(const ExchangeCounts& other) {
   return *this;
 }
 
-void add_text_figures(Summary& summary, std::uint64_t context) {
+void add_text_figures(Summary& summary, std::uint64_t context, std::optional<double> characters) {
   if (context == 0) return;
   summary.tokens = summary.samples * context;
   if (!summary.loss) return;
   summary.perplexity = std::exp(*summary.loss);
   summary.bits_per_token = *summary.loss / std::numbers::ln2;
+  if (characters) summary.bits_per_character = *summary.bits_per_token / *characters;
 }
 
 std::string to_json(const Summary& summary) {

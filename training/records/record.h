@@ -63,9 +63,10 @@ struct Summary : RunDescription {
   std::optional<double> wall_training_seconds{};  // simulate: from the first step's end to the last one's
   std::uint64_t samples = 0;
   double samples_per_second = 0;
-  // Of a text: tokens in these samples; exp(loss), and loss / ln 2.
+  // Of a text: tokens in these samples; exp(loss), loss / ln 2, and the latter over the characters of a token
+  // in the test part, if the tokens have a text.
   std::optional<std::uint64_t> tokens{};
-  std::optional<double> perplexity{}, bits_per_token{};
+  std::optional<double> perplexity{}, bits_per_token{}, bits_per_character{};
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus_distance;
   std::optional<double> consensus_distance_before_settling;
   std::optional<double> seconds_to_target;
@@ -77,8 +78,8 @@ struct Summary : RunDescription {
 };
 
 // Sets what a text's summary has beside its samples and loss. `context`: tokens of a sample; 0: it is no
-// text.
-void add_text_figures(Summary& summary, std::uint64_t context);
+// text. `characters`: of a token, the mean.
+void add_text_figures(Summary& summary, std::uint64_t context, std::optional<double> characters);
 
 // One JSON object (docs/RESULTS.md) on one line, without a newline.
 std::string to_json(const Summary& summary);
