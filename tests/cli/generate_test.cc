@@ -103,8 +103,9 @@ TEST_CASE("wrong input for generate is one sentence and exit code 2") {
 TEST_CASE("a peer joins without the tokenizer's file, learns the swarm's tokens and continues a text") {
   const TemporaryFolder folder;
   folder.write("verse.txt", verse(60));
-  folder.write("part.txt",
-               "the cat sat on the mat.\nthe cat sat on the mat. the cat sat on the mat. the cat.\n");
+  std::string part;
+  for (int line = 0; line < 100; ++line) part += "the cat sat on the mat.\n";
+  folder.write("part.txt", part);
   folder.write("small.toml", kNetwork);
   REQUIRE(run({"tokenizer", "train", folder.file("verse.txt"), "--size", "264", "--out",
                folder.file("tokenizer.txt")})
@@ -122,7 +123,11 @@ TEST_CASE("a peer joins without the tokenizer's file, learns the swarm's tokens 
     const auto generated = [&] {
       return run({"generate", "--at", http, "--prompt", "the mat,", "--tokens", "40", "--json"});
     };
-    REQUIRE(eventually([&] { return generated().exit_code == 0; }));
+    Outcome last;
+    eventually([&] { return (last = generated()).exit_code == 0; });
+    const std::string why = last.exit_code == 0 ? "" : second.finish().err;
+    INFO(why);
+    REQUIRE(last.exit_code == 0);
     const json text = summary_of(generated());
     CHECK(text.at("prompt") == "the mat,");
     CHECK_FALSE(text.at("text").get<std::string>().empty());
