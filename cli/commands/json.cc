@@ -68,6 +68,13 @@ std::string layer_name(const models::Plan& plan, int index) {
   return index == models::LayerInfo::kInput ? "input" : plan.layers.at(static_cast<std::size_t>(index)).name;
 }
 
+std::optional<double> flops_per_token(const models::Plan& plan) {
+  if (plan.spec.input.tokens == 0) return std::nullopt;
+  double flops = 0;
+  for (const models::LayerInfo& layer : plan.layers) flops += layer.flops_forward;
+  return 3 * flops / plan.spec.input.tokens;
+}
+
 std::string model_json(const models::Plan& plan, const training::TrainingMemory& memory,
                        const training::PeerMemory& peer) {
   json layers = json::array();
@@ -96,6 +103,7 @@ std::string model_json(const models::Plan& plan, const training::TrainingMemory&
                   {"classes", plan.classes},
                   {"parameters", plan.layout.parameter_count()},
                   {"flops_forward", flops},
+                  {"flops_per_token", training::or_null(flops_per_token(plan))},
                   {"batch_size", memory.batch_size},
                   {"workers", memory.workers},
                   {"bytes_per_parameter",

@@ -127,6 +127,8 @@ std::string model_text(const models::Plan& plan, const training::TrainingMemory&
   fmt::format_to(out, "\n{} for inputs of {}, {} classes: {} parameters, {:.0f} flops per sample forward\n",
                  plan.spec.name, shape_text(plan.spec.input), plan.classes, plan.layout.parameter_count(),
                  flops_of(plan));
+  if (const auto flops = flops_per_token(plan))
+    fmt::format_to(out, "{} flops per token in training, forward and backward\n", format_count(*flops));
   text += parameter_text(memory, precision);
   if (std::any_of(memory.layers.begin(), memory.layers.end(),
                   [&](const auto& layer) { return layer.counted_at != &layer - memory.layers.data(); })) {

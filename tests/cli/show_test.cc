@@ -104,6 +104,17 @@ TEST_CASE("LeNet for 28x28 images has 129,068 parameters") {
   CHECK(run({"model", "show", "lenet"}).out.find("129068 parameters") != std::string::npos);
 }
 
+TEST_CASE("gpt-tiny's flops per token are those of its parameters and of causal attention") {
+  const json model = run_json({"model", "show", "gpt-tiny", "--json"});
+  // 6 N + 12 L C T (Chowdhery et al., "PaLM", 2022, appendix B), of which attention here computes half.
+  const double parameters = 795'904, attention = 12.0 * 4 * 128 * 64;
+  const double flops = model.at("flops_per_token").get<double>();
+  CHECK(flops > 6 * parameters + attention / 2);
+  CHECK(flops < 6 * parameters + attention);
+  CHECK(run_json({"model", "show", "lenet", "--json"}).at("flops_per_token").is_null());
+  CHECK(contains(run({"model", "show", "gpt-tiny"}).out, " M flops per token in training"));
+}
+
 TEST_CASE("--recompute keeps less than 60 % of ResNet-18's activations") {
   const json model = run_json(
       {"model", "show", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--recompute", "--json"});

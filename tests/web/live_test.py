@@ -669,6 +669,40 @@ class LivePages(suite.Suite):
             self.case("GET / returns the page of this build", lambda: require(body == self.player.page, "it is a different page"))
             self.case("with real peers the page shows a straggler, a death and moving plots, and can pause, resume, rewire and remove peers", lambda: self.real_peers(processes, address))
 
+    def a_text_is_continued(self):
+        """The page of a peer with a network for text has a box that continues a prompt."""
+        gossip, web = free_port(), free_port()
+        text, network = os.path.join(self.folder, "verse.txt"), os.path.join(self.folder, "small.toml")
+        with open(text, "w") as file:
+            file.write("the cat sat on the mat, and the hat sat on the cat.\n" * 60)
+        with open(network, "w") as file:
+            file.write('type = "gpt"\nlayers = 1\nheads = 2\nfeatures = 16\ncontext = 16\n')
+        flags = ["--listen", f"127.0.0.1:{gossip}", "--http", f"127.0.0.1:{web}", "--model", network, "--data", text, "--seconds", "200", "--export", "none"]
+        with open(os.path.join(self.folder, "peer0.log"), "w") as log:
+            process = subprocess.Popen([self.program, "peer", *flags], stdout=log, stderr=log)
+        try:
+            self.wait_for_port(process, web)
+            self.go(f"http://127.0.0.1:{web}/")
+            self.browser.said()
+            self.until("return !document.getElementById('writing').hidden && document.getElementById('drop').hidden", "the page has no box for text", 60)
+            written, button = "return document.getElementById('written').textContent", "return document.getElementById('write').textContent"
+            self.browser.type("#prompt", "the hat")
+            self.browser.run("document.getElementById('tokens').value = 40")
+            self.browser.click("#write")
+            self.until(f"return ({written.removeprefix('return ')}).length === 47", "there are not 40 characters after the prompt", 60)
+            require(self.browser.run(written).startswith("the hat"), "the text does not begin with the prompt")
+            self.until(button + " === 'Continue the text'", "the button does not return")
+            self.browser.run("document.getElementById('prompt').value = 'zz'")
+            self.browser.click("#write")
+            self.until("return document.getElementById('write-wrong').textContent.includes(\"'z' (U+007A)\")", "an unknown character is not refused")
+            self.until("return document.getElementById('facts').textContent.includes('tokens/s')", "the page does not count tokens")
+            self.browser.said()  # the refusal, as a status of HTTP
+            status, _, body = self.answer(f"127.0.0.1:{web}", "/api/v1/predict", {"values": [1]})
+            require(status == 404 and "reads text" in json.loads(body)["error"], f"{status}: {body}")
+        finally:
+            process.kill()
+            process.wait()
+
     def run(self):
         self.case("simulated swarms become recordings", self.make_recordings)
         if self.failed:
@@ -696,6 +730,7 @@ class LivePages(suite.Suite):
             self.case("the prediction follows the rule, and is replaced by a sentence if there is none", self.predictions_go_by_the_rule)
             self.case("motion can be reduced", self.motion_can_be_reduced)
             self.try_real_peers()
+            self.case("the page of a network for text continues a prompt", self.a_text_is_continued)
         finally:
             self.browser.close()
 
