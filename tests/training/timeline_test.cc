@@ -1,5 +1,6 @@
 #include "training/records/timeline.h"
 
+#include <cmath>
 #include <sstream>
 #include <string>
 
@@ -33,6 +34,24 @@ TEST_CASE("a timeline has each activity's share of every cell, and joins equal n
   CHECK(
       line ==
       R"({"peer":"p3","from":0.0,"to":1.0,"computing":1.0,"exchanging":0.0,"waiting":0.0,"stopped":0.0,"steps":0.0})");
+}
+
+TEST_CASE("a last cell that is shorter than a file's microseconds belongs to the one before it") {
+  Timeline timeline(1024, 0.02);
+  for (int step = 0; step < 192; ++step) {
+    const double begin = 0.02 * step;
+    timeline.add(begin, begin + 0.02, {.computing = 1});
+    timeline.add_step(std::nextafter(0.02 * (step + 1), 10.0));
+  }
+  std::istringstream lines(to_json_lines("p0", timeline));
+  std::string line;
+  double steps = 0;
+  while (std::getline(lines, line)) {
+    const Json cell = Json::parse(line);
+    CHECK(cell.at("from").get<double>() < cell.at("to").get<double>());
+    steps += cell.at("steps").get<double>();
+  }
+  CHECK(steps == 192);
 }
 
 TEST_CASE("a timeline of a long run keeps its number of cells, every second and every step") {

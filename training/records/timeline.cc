@@ -12,6 +12,9 @@ namespace {
 // To 1e-4, enough for a picture.
 double rounded(double part) { return std::round(std::clamp(part, 0.0, 1.0) * 1e4) / 1e4; }
 
+// The unit of times in files.
+double to_microseconds(double seconds) { return std::round(seconds * 1e6); }
+
 }  // namespace
 
 Timeline::Timeline(std::size_t most_cells, double first_cell) : most_cells_(most_cells), cell_(first_cell) {
@@ -71,7 +74,7 @@ std::vector<Timeline::Cell> Timeline::cells() const {
     Cell cell;
     cell.from = static_cast<double>(i) * cell_;
     cell.to = std::min(static_cast<double>(i + 1) * cell_, end_);
-    if (!(cell.from < cell.to)) {  // a step at the very end
+    if (to_microseconds(cell.from) == to_microseconds(cell.to)) {  // a step at the very end
       if (!cells.empty()) cells.back().steps += static_cast<double>(steps);
       break;
     }
@@ -97,8 +100,8 @@ std::string to_json_lines(const std::string& peer, const Timeline& timeline) {
   std::string text;
   for (const Timeline::Cell& cell : timeline.cells()) {
     text += to_line({{"peer", peer},
-                     {"from", std::round(cell.from * 1e6) / 1e6},
-                     {"to", std::round(cell.to * 1e6) / 1e6},
+                     {"from", to_microseconds(cell.from) / 1e6},
+                     {"to", to_microseconds(cell.to) / 1e6},
                      {"computing", cell.activity.computing},
                      {"exchanging", cell.activity.exchanging},
                      {"waiting", cell.activity.waiting},
