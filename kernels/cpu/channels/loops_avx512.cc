@@ -13,18 +13,9 @@
 
 namespace starling::kernels::cpu::channels::avx512 {
 
-typedef float V __attribute__((vector_size(64), may_alias));
-typedef float Unaligned __attribute__((vector_size(64), may_alias, aligned(4)));
+#include "kernels/cpu/vectors/avx512_inl.h"
 
-constexpr int kWidth = 16, kUnroll = 4;
-
-static inline V load_any(const float* p) { return *reinterpret_cast<const Unaligned*>(p); }
-static inline void store_any(float* p, V value) { *reinterpret_cast<Unaligned*>(p) = value; }
-static inline __mmask16 first_bits(int count) { return static_cast<__mmask16>((1U << count) - 1); }
-static inline V load_some(const float* p, int count) { return _mm512_maskz_loadu_ps(first_bits(count), p); }
-static inline void store_some(float* p, V value, int count) {
-  _mm512_mask_storeu_ps(p, first_bits(count), value);
-}
+constexpr int kUnroll = 4;
 
 #include "kernels/cpu/channels/loops_inl.h"
 
