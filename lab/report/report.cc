@@ -116,6 +116,7 @@ std::string take_summary(ReportRun& run, const Json& json) {
   run.samples_per_second = fields.maybe("samples_per_second").value_or(0);
   run.accuracy = fields.maybe("accuracy");
   run.loss = fields.maybe("loss");
+  run.text = {fields.maybe("tokens"), fields.maybe("perplexity"), fields.maybe("bits_per_character")};
   run.accuracy_min = fields.maybe("accuracy_min");
   run.accuracy_max = fields.maybe("accuracy_max");
   run.consensus = fields.maybe("consensus_distance");

@@ -60,6 +60,9 @@ struct ReportSummary {
   double parameters = 0, seconds = 0, samples = 0, samples_per_second = 0, exchanges = 0, bytes_sent = 0;
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus, seconds_to_target,
       spectral_gap;
+  struct Text {
+    std::optional<double> tokens, perplexity, bits_per_character;
+  } text;                                                 // of a run on a text
   std::vector<std::pair<std::string, double>> staleness;  // number of exchanges by steps, "3-4"
   std::vector<ReportPeer> per_peer;
 };
@@ -93,7 +96,7 @@ struct ReportGroup {
   std::size_t reached = 0;  // counted runs that reached the target
   // The time's mean and interval are those of log_spread_of(), for the runs that reached the target; it has
   // an interval only if all did.
-  std::optional<Spread> seconds_to_target, accuracy, seconds, bytes_sent;  // none if no run counts
+  std::optional<Spread> seconds_to_target, accuracy, loss, seconds, bytes_sent;  // none if no run counts
   std::optional<Speedup> speedup;  // of the time to target, over the reference; none for the reference
 };
 

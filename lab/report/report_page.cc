@@ -172,9 +172,14 @@ std::string facts(const Report& report) {
   if (report.runs.size() == 1) {
     const ReportRun& run = report.runs.front();
     if (run.end.interrupted) fact("state", interrupted_at(run));
-    if (run.accuracy) fact("accuracy", percent(*run.accuracy));
+    if (run.accuracy) fact(run.text.tokens ? "next token" : "accuracy", percent(*run.accuracy));
+    if (run.loss) fact("loss", fmt::format("{:.4f}", *run.loss));
+    if (run.text.perplexity) fact("perplexity", fmt::format("{:.2f}", *run.text.perplexity));
+    if (run.text.bits_per_character)
+      fact("bits per character", fmt::format("{:.3f}", *run.text.bits_per_character));
     fact("time", fmt::format("{:.4g} s", run.seconds));
     fact("samples", count(run.samples));
+    if (run.text.tokens) fact("tokens", count(*run.text.tokens));
     fact("sent", bytes(run.bytes_sent));
     fact("exchanges", fmt::format("{:.0f}", run.exchanges));
   }
@@ -215,7 +220,8 @@ std::string table_head(const Report& report) {
   if (!single) html += "<th scope=\"col\">runs</th>";
   if (target) html += time_heads(report);
   return html +
-         "<th scope=\"col\">accuracy at the end</th><th scope=\"col\">seconds in all</th><th "
+         "<th scope=\"col\">accuracy at the end</th><th scope=\"col\">loss</th>"
+         "<th scope=\"col\">seconds in all</th><th "
          "scope=\"col\">sent</th></tr></thead>\n";
 }
 
@@ -243,6 +249,13 @@ std::string accuracy_cell(const std::optional<Spread>& accuracy) {
   return fmt::format("<td>{}{}</td>", percent(accuracy->mean), half);
 }
 
+std::string loss_cell(const std::optional<Spread>& loss) {
+  if (!loss) return "<td>-</td>";
+  const std::string half =
+      loss->interval ? fmt::format(" <small>± {:.3f}</small>", loss->interval->high - loss->mean) : "";
+  return fmt::format("<td>{:.4f}{}</td>", loss->mean, half);
+}
+
 // REQUIRES: all runs of the group reached the target.
 std::optional<double> time_of(const ReportGroup& group) {
   if (!group.seconds_to_target || group.reached < group.counted.size()) return std::nullopt;
@@ -266,8 +279,9 @@ std::string single_cells(const Report& report, const ReportRun& run) {
   if (report.target)
     html += run.seconds_to_target ? fmt::format("<td>{:.3g}</td>", *run.seconds_to_target)
                                   : std::string("<td>not reached</td>");
-  return html + fmt::format("<td>{}</td><td>{:.3g}</td><td>{}</td></tr>\n",
-                            run.accuracy ? percent(*run.accuracy) : "not evaluated", run.seconds,
+  return html + fmt::format("<td>{}</td><td>{}</td><td>{:.3g}</td><td>{}</td></tr>\n",
+                            run.accuracy ? percent(*run.accuracy) : "not evaluated",
+                            run.loss ? fmt::format("{:.4f}", *run.loss) : "-", run.seconds,
                             bytes(run.bytes_sent));
 }
 
@@ -296,7 +310,7 @@ std::string table(const Report& report) {
     html += fmt::format("<td>{}</td>", group.counted.size());
     const bool best = report.groups.size() > 1 && time_of(group) == quickest;
     if (report.target) html += time_cells(report, group, best);
-    html += accuracy_cell(group.accuracy);
+    html += accuracy_cell(group.accuracy) + loss_cell(group.loss);
     html += group.seconds ? fmt::format("<td>{:.3g}</td><td>{}</td></tr>\n", group.seconds->mean,
                                         bytes(group.bytes_sent->mean))
                           : std::string("<td>-</td><td>-</td></tr>\n");

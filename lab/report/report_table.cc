@@ -182,17 +182,19 @@ Status tabulate(Report& report, const ReportOptions& options) {
   choose_counted(report);
   std::vector<std::vector<double>> times;
   for (ReportGroup& group : report.groups) {
-    std::vector<double> to_target, accuracy, seconds, bytes;
+    std::vector<double> to_target, accuracy, loss, seconds, bytes;
     for (const std::size_t i : group.counted) {
       const ReportRun& run = report.runs[i];
       if (report.target && run.seconds_to_target) to_target.push_back(*run.seconds_to_target);
       if (run.accuracy) accuracy.push_back(*run.accuracy);
+      if (run.loss) loss.push_back(*run.loss);
       seconds.push_back(run.seconds);
       bytes.push_back(run.bytes_sent);
     }
     group.reached = to_target.size();
     group.seconds_to_target = log_spread_of(to_target);
     group.accuracy = spread_of(accuracy);
+    group.loss = spread_of(loss);
     group.seconds = spread_of(seconds);
     group.bytes_sent = spread_of(bytes);
     // The times of only those runs that reached the target would flatter the group.
@@ -220,7 +222,7 @@ std::string to_csv(const Report& report) {
       "runs,target_accuracy,reached,seconds_to_target_median,seconds_to_target_min,seconds_to_target_max,"
       "seconds_to_target_geomean,seconds_to_target_ci95_low,seconds_to_target_ci95_high,speedup,speedup_ci95_"
       "low,speedup_ci95_high,accuracy_mean,accuracy_ci95_low,accuracy_ci95_high,seconds_mean,bytes_sent_"
-      "mean\n";
+      "mean,loss_mean,loss_ci95_low,loss_ci95_high\n";
   const auto part = [](const std::optional<Spread>& spread, double Spread::*of) {
     return spread ? cell(std::optional((*spread).*of)) : std::string();
   };
@@ -251,7 +253,10 @@ std::string to_csv(const Report& report) {
         cell(bound(group.accuracy, &Interval95::low)),
         cell(bound(group.accuracy, &Interval95::high)),
         part(group.seconds, &Spread::mean),
-        part(group.bytes_sent, &Spread::mean)};
+        part(group.bytes_sent, &Spread::mean),
+        part(group.loss, &Spread::mean),
+        cell(bound(group.loss, &Interval95::low)),
+        cell(bound(group.loss, &Interval95::high))};
     for (std::size_t i = 0; i < cells.size(); ++i) text += (i > 0 ? "," : "") + cells[i];
     text += "\n";
   }
