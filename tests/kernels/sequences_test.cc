@@ -52,6 +52,7 @@ void check_back_ends(const Problem& problem, bool input_gradient = true) {
   std::vector<std::unique_ptr<Backend>> candidates;
   for (const auto choice : {cpu::Choice::automatic, cpu::Choice::onednn, cpu::Choice::lanes})
     candidates.push_back(cpu::make_backend(Precision::f32, choice));
+  if (auto gpu = gpu_backend()) candidates.push_back(std::move(gpu));
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     INFO("candidate " << i);
     const Outcome actual = run(*candidates[i], problem, input_gradient);
