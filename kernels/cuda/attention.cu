@@ -49,6 +49,8 @@ struct Heads {
   float factor;  // 1 / (1 - rate)
 
   __device__ bool rotates() const { return cosines != nullptr; }
+  // Whether heads, and their halves, can be read four values at a time.
+  __device__ bool wide() const { return size % 8 == 0; }
 };
 
 // What a block computes: kOwn positions, from `first` on, of one of `parts` heads or groups.
@@ -73,45 +75,68 @@ struct Team {
 __device__ unsigned own() { return threadIdx.x / kAcross * kEach; }
 __device__ unsigned across() { return threadIdx.x % kAcross; }
 
-// The value at f of the vector rotated by its position, from it and its partner; `direction` -1: back.
-__device__ float turned(const Heads& it, unsigned position, unsigned f, float value, float partner,
-                        float direction) {
-  const unsigned half = it.size / 2, pair = f < half ? f : f - half;
-  const float cosine = it.cosines[position * half + pair],
-              sine = direction * it.sines[position * half + pair];
-  return value * cosine + (f < half ? -partner : partner) * sine;
+// Rotates V neighboring values of a vector, from f on, by its position, with those that are paired with them;
+// `direction` -1: back.
+template <unsigned V>
+__device__ void turn(const Heads& it, unsigned position, unsigned f, const float (&partners)[V],
+                     float direction, float (&values)[V]) {
+  const unsigned half = it.size / 2, at = position * half + (f < half ? f : f - half);
+  float cosines[V], sines[V];
+  load<V>(it.cosines + at, cosines);
+  load<V>(it.sines + at, sines);
+  const float sign = f < half ? -direction : direction;
+  for (unsigned v = 0; v < V; ++v) values[v] = values[v] * cosines[v] + sign * partners[v] * sines[v];
 }
 __device__ unsigned partner_of(const Heads& it, unsigned f) {
   return f < it.size / 2 ? f + it.size / 2 : f - it.size / 2;
 }
 
-// Copies `count` vectors from position `first` on to shared memory, rotated if `turns`. `from` is that of
-// position 0; behind the last position and the last value are zeros.
-template <unsigned D, class T>
-__device__ void fetch(const Heads& it, const T* from, unsigned row, unsigned first, unsigned count,
-                      bool turns, float* to) {
-  for (unsigned index = threadIdx.x; index < count * D; index += kTeam) {
-    const unsigned i = index / D, f = index % D, position = first + i;
-    float value = 0;
+template <unsigned D, unsigned Rows, unsigned V, class T>
+__device__ void fetch_by(const Heads& it, const T* from, unsigned row, unsigned first, bool turns,
+                         float* to) {
+  for (unsigned index = threadIdx.x; index < Rows * (D / V); index += kTeam) {
+    const unsigned i = index / (D / V), f = index % (D / V) * V, position = first + i;
+    float values[V] = {};
     if (position < it.context && f < it.size) {
       const T* vector = from + static_cast<std::size_t>(position) * row;
-      value = to_float(vector[f]);
-      if (turns) value = turned(it, position, f, value, to_float(vector[partner_of(it, f)]), 1);
+      load<V>(vector + f, values);
+      if (turns) {
+        float partners[V];
+        load<V>(vector + partner_of(it, f), partners);
+        turn<V>(it, position, f, partners, 1, values);
+      }
     }
-    to[i * kSpaced<D> + f] = value;
+    store<V>(values, to + i * kSpaced<D> + f);
   }
 }
+// Copies as many vectors from position `first` on to shared memory, rotated if `turns`. `from` is that of
+// position 0; behind the last position and the last value are zeros.
+template <unsigned D, unsigned Rows, class T>
+__device__ void fetch(const Heads& it, const T* from, unsigned row, unsigned first, bool turns, float* to) {
+  if (it.wide()) return fetch_by<D, Rows, 4>(it, from, row, first, turns, to);
+  fetch_by<D, Rows, 1>(it, from, row, first, turns, to);
+}
 
+template <unsigned D, unsigned V, class T>
+__device__ void put_by(const Heads& it, const float* from, unsigned first, bool turns, unsigned row, T* to) {
+  for (unsigned index = threadIdx.x; index < kOwn * (D / V); index += kTeam) {
+    const unsigned i = index / (D / V), f = index % (D / V) * V, position = first + i;
+    if (position >= it.context || f >= it.size) continue;
+    float values[V];
+    load<V>(from + i * kSpaced<D> + f, values);
+    if (turns) {
+      float partners[V];
+      load<V>(from + i * kSpaced<D> + partner_of(it, f), partners);
+      turn<V>(it, position, f, partners, -1, values);
+    }
+    store<V>(values, to + static_cast<std::size_t>(position) * row + f);
+  }
+}
 // Copies the own vectors from shared memory, rotated back if `turns`.
 template <unsigned D, class T>
 __device__ void put(const Heads& it, const float* from, unsigned first, bool turns, unsigned row, T* to) {
-  for (unsigned index = threadIdx.x; index < kOwn * D; index += kTeam) {
-    const unsigned i = index / D, f = index % D, position = first + i;
-    if (position >= it.context || f >= it.size) continue;
-    const float* vector = from + i * kSpaced<D>;
-    const float value = turns ? turned(it, position, f, vector[f], vector[partner_of(it, f)], -1) : vector[f];
-    to[static_cast<std::size_t>(position) * row + f] = from_float<T>(value);
-  }
+  if (it.wide()) return put_by<D, 4>(it, from, first, turns, row, to);
+  put_by<D, 1>(it, from, first, turns, row, to);
 }
 
 // products[r][c] = a[own() + r] . b[across() + c kAcross]
@@ -248,20 +273,20 @@ __global__ void __launch_bounds__(kTeam) attend(Heads it, const T* x, T* y, floa
   const unsigned row = (team.sequence * it.heads + team.part) * it.context;
   const T* keys = x + team.place(it, it.x_row, (it.heads + group) * it.size);
   const T* values = keys + it.groups * it.size;
-  fetch<D>(it, x + team.place(it, it.x_row, team.part * it.size), it.x_row, first, kOwn, it.rotates(),
-           queries.at);
+  fetch<D, kOwn>(it, x + team.place(it, it.x_row, team.part * it.size), it.x_row, first, it.rotates(),
+                 queries.at);
   Softmax<D> softmax;
   const unsigned end = first + kOwn < it.context ? first + kOwn : it.context;
   for (unsigned key = 0; key < end; key += J) {
     __syncthreads();
-    fetch<D>(it, keys, it.x_row, key, J, it.rotates(), others.at);
+    fetch<D, J>(it, keys, it.x_row, key, it.rotates(), others.at);
     __syncthreads();
     float scores[kEach][J / kAcross];
     multiply_vectors<D>(queries.at, others.at, scores);
     softmax.take(it, row, first, key, scores);
     place_weights<J>(scores, weights.at);
     __syncthreads();
-    fetch<D>(it, values, it.x_row, key, J, false, others.at);
+    fetch<D, J>(it, values, it.x_row, key, false, others.at);
     __syncthreads();
     add_vectors<D, J>(weights.at, others.at, softmax.out);
   }
@@ -316,9 +341,9 @@ __global__ void __launch_bounds__(kTeam)
   const std::size_t place = team.place(it, it.x_row, team.part * it.size);
   const T* keys = x + team.place(it, it.x_row, (it.heads + group) * it.size);
   const T* values = keys + it.groups * it.size;
-  fetch<D>(it, x + place, it.x_row, first, kOwn, it.rotates(), queries.at);
-  fetch<D>(it, dy + team.place(it, it.y_row, team.part * it.size), it.y_row, first, kOwn, false,
-           gradients.at);
+  fetch<D, kOwn>(it, x + place, it.x_row, first, it.rotates(), queries.at);
+  fetch<D, kOwn>(it, dy + team.place(it, it.y_row, team.part * it.size), it.y_row, first, false,
+                 gradients.at);
   Query query[kEach];
   for (unsigned r = 0; r < kEach; ++r) query[r] = saved.at(it, row, first + own() + r);
   float sums[kEach][kValuesOf<D>] = {};
@@ -326,11 +351,11 @@ __global__ void __launch_bounds__(kTeam)
   for (unsigned key = 0; key < end; key += J) {
     float dp[kEach][N], scores[kEach][N];
     __syncthreads();
-    fetch<D>(it, values, it.x_row, key, J, false, others.at);
+    fetch<D, J>(it, values, it.x_row, key, false, others.at);
     __syncthreads();
     multiply_vectors<D>(gradients.at, others.at, dp);
     __syncthreads();
-    fetch<D>(it, keys, it.x_row, key, J, it.rotates(), others.at);
+    fetch<D, J>(it, keys, it.x_row, key, it.rotates(), others.at);
     __syncthreads();
     multiply_vectors<D>(queries.at, others.at, scores);
     for (unsigned r = 0; r < kEach; ++r) {
@@ -361,8 +386,8 @@ __global__ void __launch_bounds__(kTeam)
   const unsigned first = team.first, heads = it.heads / it.groups;
   const std::size_t key_place = team.place(it, it.x_row, (it.heads + team.part) * it.size);
   const std::size_t value_place = key_place + it.groups * it.size;
-  fetch<D>(it, x + key_place, it.x_row, first, kOwn, it.rotates(), keys.at);
-  fetch<D>(it, x + value_place, it.x_row, first, kOwn, false, values.at);
+  fetch<D, kOwn>(it, x + key_place, it.x_row, first, it.rotates(), keys.at);
+  fetch<D, kOwn>(it, x + value_place, it.x_row, first, false, values.at);
   float key_sums[kEach][kValuesOf<D>] = {}, value_sums[kEach][kValuesOf<D>] = {};
   for (unsigned head = team.part * heads; head < (team.part + 1) * heads; ++head) {
     const unsigned row = (team.sequence * it.heads + head) * it.context;
@@ -371,7 +396,7 @@ __global__ void __launch_bounds__(kTeam)
     for (unsigned query = first; query < it.context; query += J) {
       float p[kEach][N], dp[kEach][N];
       __syncthreads();
-      fetch<D>(it, queries, it.x_row, query, J, it.rotates(), others.at);
+      fetch<D, J>(it, queries, it.x_row, query, it.rotates(), others.at);
       __syncthreads();
       multiply_vectors<D>(keys.at, others.at, p);
       float used[kEach][N];
@@ -386,7 +411,7 @@ __global__ void __launch_bounds__(kTeam)
       }
       place_weights<J>(used, weights.at);
       __syncthreads();
-      fetch<D>(it, gradients, it.y_row, query, J, false, others.at);
+      fetch<D, J>(it, gradients, it.y_row, query, false, others.at);
       __syncthreads();
       add_vectors<D, J>(weights.at, others.at, value_sums);
       multiply_vectors<D>(values.at, others.at, dp);
@@ -398,7 +423,7 @@ __global__ void __launch_bounds__(kTeam)
       }
       __syncthreads();
       place_weights<J>(p, weights.at);
-      fetch<D>(it, queries, it.x_row, query, J, it.rotates(), others.at);
+      fetch<D, J>(it, queries, it.x_row, query, it.rotates(), others.at);
       __syncthreads();
       add_vectors<D, J>(weights.at, others.at, key_sums);
     }
