@@ -306,4 +306,27 @@ TEST_CASE("bfloat16 layers for sequences stay close to float32") {
   }
 }
 
+TEST_CASE("bfloat16 attention with heads of usual sizes stays close to float32") {
+  Random random(67);
+  const auto candidates = bf16_candidates();
+  for (const int size : {16, 32, 64, 128}) {
+    for (const bool plain : {false, true}) {
+      const int context = plain ? 64 : between(random, 65, 150);
+      Problem problem;
+      problem.height = problem.width = 1;
+      problem.stored = {context, 4 * size, 1, 1};
+      problem.x = random_values(random, problem.stored.size());
+      problem.specs.push_back(AttentionSpec{context, 2, 1, plain ? 0.0F : 10'000.0F, plain ? 0.0F : 0.2F, 7});
+      INFO("heads of " << size << ", context " << context);
+      finish(random, problem);
+      const Outcome expected = run(*backend("reference"), problem, true, false);
+      for (const auto& on : candidates) {
+        const Outcome actual = run(*on, problem, true);
+        CHECK(distance(actual.y, expected.y) < 0.01);
+        CHECK(distance(actual.dx, expected.dx) < 0.01);
+      }
+    }
+  }
+}
+
 }  // namespace starling::kernels
