@@ -115,7 +115,8 @@ __device__ inline unsigned partner_of(const Heads& it, unsigned f) {
 }
 
 template <unsigned D, unsigned Rows, unsigned V, class T, class S>
-__device__ void fetch_by(const Heads& it, const T* from, unsigned row, unsigned first, bool turns, S* to) {
+__device__ void load_vectors_by(const Heads& it, const T* from, unsigned row, unsigned first, bool turns,
+                                S* to) {
   for (unsigned index = threadIdx.x; index < Rows * (D / V); index += kTeam) {
     const unsigned i = index / (D / V), f = index % (D / V) * V, position = first + i;
     float values[V] = {};
@@ -134,13 +135,15 @@ __device__ void fetch_by(const Heads& it, const T* from, unsigned row, unsigned 
 // Copies `Rows` vectors from position `first` on to shared memory, rotated if `turns`. `from` is that of
 // position 0; behind the last position and the last value are zeros.
 template <unsigned D, unsigned Rows, class T, class S>
-__device__ void fetch(const Heads& it, const T* from, unsigned row, unsigned first, bool turns, S* to) {
-  if (it.wide()) return fetch_by<D, Rows, 4>(it, from, row, first, turns, to);
-  fetch_by<D, Rows, 1>(it, from, row, first, turns, to);
+__device__ void load_vectors(const Heads& it, const T* from, unsigned row, unsigned first, bool turns,
+                             S* to) {
+  if (it.wide()) return load_vectors_by<D, Rows, 4>(it, from, row, first, turns, to);
+  load_vectors_by<D, Rows, 1>(it, from, row, first, turns, to);
 }
 
 template <unsigned D, unsigned Rows, unsigned V, class T>
-__device__ void put_by(const Heads& it, const float* from, unsigned first, bool turns, unsigned row, T* to) {
+__device__ void store_vectors_by(const Heads& it, const float* from, unsigned first, bool turns, unsigned row,
+                                 T* to) {
   for (unsigned index = threadIdx.x; index < Rows * (D / V); index += kTeam) {
     const unsigned i = index / (D / V), f = index % (D / V) * V, position = first + i;
     if (position >= it.context || f >= it.size) continue;
@@ -156,9 +159,10 @@ __device__ void put_by(const Heads& it, const float* from, unsigned first, bool 
 }
 // Copies `Rows` vectors from shared memory, rotated back if `turns`.
 template <unsigned D, unsigned Rows, class T>
-__device__ void put(const Heads& it, const float* from, unsigned first, bool turns, unsigned row, T* to) {
-  if (it.wide()) return put_by<D, Rows, 4>(it, from, first, turns, row, to);
-  put_by<D, Rows, 1>(it, from, first, turns, row, to);
+__device__ void store_vectors(const Heads& it, const float* from, unsigned first, bool turns, unsigned row,
+                              T* to) {
+  if (it.wide()) return store_vectors_by<D, Rows, 4>(it, from, first, turns, row, to);
+  store_vectors_by<D, Rows, 1>(it, from, first, turns, row, to);
 }
 
 // By what dropout multiplies the weight of query i and key j; `row`: the index of the head's first row in

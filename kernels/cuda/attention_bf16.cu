@@ -137,15 +137,15 @@ __global__ void __launch_bounds__(kTeam)
   const unsigned row = (team.sequence * it.heads + team.part) * it.context;
   const Bfloat16* keys = x + team.place(it, it.x_row, (it.heads + group) * it.size);
   const Bfloat16* values = keys + it.groups * it.size;
-  fetch<D, kOwnRows>(it, x + team.place(it, it.x_row, team.part * it.size), it.x_row, first, it.rotates(),
-                     queries);
+  load_vectors<D, kOwnRows>(it, x + team.place(it, it.x_row, team.part * it.size), it.x_row, first,
+                            it.rotates(), queries);
   SoftmaxRows<D> softmax;
   const unsigned query = first + warp_row();
   const unsigned end = first + kOwnRows < it.context ? first + kOwnRows : it.context;
   for (unsigned key = 0; key < end; key += J) {
     __syncthreads();
-    fetch<D, J>(it, keys, it.x_row, key, it.rotates(), some_keys);
-    fetch<D, J>(it, values, it.x_row, key, false, some_values);
+    load_vectors<D, J>(it, keys, it.x_row, key, it.rotates(), some_keys);
+    load_vectors<D, J>(it, values, it.x_row, key, false, some_values);
     __syncthreads();
     if (key >= query + kRows) continue;  // behind all of the warp's queries
     float scores[J / 8][4];
@@ -166,8 +166,8 @@ __global__ void __launch_bounds__(kTeam)
   __syncthreads();
   spread_rows<D>(softmax.out, room.sums());
   __syncthreads();
-  put<D, kOwnRows>(it, room.sums(), first, false, it.y_row,
-                   y + team.place(it, it.y_row, team.part * it.size));
+  store_vectors<D, kOwnRows>(it, room.sums(), first, false, it.y_row,
+                             y + team.place(it, it.y_row, team.part * it.size));
 }
 
 template <unsigned D>
@@ -184,17 +184,17 @@ __global__ void __launch_bounds__(kTeam)
   const std::size_t place = team.place(it, it.x_row, team.part * it.size);
   const Bfloat16* keys = x + team.place(it, it.x_row, (it.heads + group) * it.size);
   const Bfloat16* values = keys + it.groups * it.size;
-  fetch<D, kOwnRows>(it, x + place, it.x_row, first, it.rotates(), queries);
-  fetch<D, kOwnRows>(it, dy + team.place(it, it.y_row, team.part * it.size), it.y_row, first, false,
-                     gradients);
+  load_vectors<D, kOwnRows>(it, x + place, it.x_row, first, it.rotates(), queries);
+  load_vectors<D, kOwnRows>(it, dy + team.place(it, it.y_row, team.part * it.size), it.y_row, first, false,
+                            gradients);
   const unsigned query = first + warp_row();
   const Query mine[2] = {saved.at(it, row, query + line()), saved.at(it, row, query + line() + 8)};
   float sums[D / 8][4] = {};
   const unsigned end = first + kOwnRows < it.context ? first + kOwnRows : it.context;
   for (unsigned key = 0; key < end; key += J) {
     __syncthreads();
-    fetch<D, J>(it, keys, it.x_row, key, it.rotates(), some_keys);
-    fetch<D, J>(it, values, it.x_row, key, false, some_values);
+    load_vectors<D, J>(it, keys, it.x_row, key, it.rotates(), some_keys);
+    load_vectors<D, J>(it, values, it.x_row, key, false, some_values);
     __syncthreads();
     if (key >= query + kRows) continue;  // behind all of the warp's queries
     float scores[N][4], dp[N][4];
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kTeam)
   __syncthreads();
   spread_rows<D>(sums, room.sums());
   __syncthreads();
-  put<D, kOwnRows>(it, room.sums(), first, it.rotates(), it.x_row, dx + place);
+  store_vectors<D, kOwnRows>(it, room.sums(), first, it.rotates(), it.x_row, dx + place);
 }
 
 // Of the products of keys and queries, and of values and gradients: the weights as they were used, and the
@@ -248,8 +248,8 @@ __global__ void __launch_bounds__(kTeam)
   const unsigned first = team.first, heads = it.heads / it.groups, key = first + warp_row();
   const std::size_t key_place = team.place(it, it.x_row, (it.heads + team.part) * it.size);
   const std::size_t value_place = key_place + it.groups * it.size;
-  fetch<D, kOwnRows>(it, x + key_place, it.x_row, first, it.rotates(), keys);
-  fetch<D, kOwnRows>(it, x + value_place, it.x_row, first, false, values);
+  load_vectors<D, kOwnRows>(it, x + key_place, it.x_row, first, it.rotates(), keys);
+  load_vectors<D, kOwnRows>(it, x + value_place, it.x_row, first, false, values);
   float key_sums[D / 8][4] = {}, value_sums[D / 8][4] = {};
   for (unsigned head = team.part * heads; head < (team.part + 1) * heads; ++head) {
     const unsigned row = (team.sequence * it.heads + head) * it.context;
@@ -257,8 +257,8 @@ __global__ void __launch_bounds__(kTeam)
     const Bfloat16* gradients = dy + team.place(it, it.y_row, head * it.size);
     for (unsigned query = first; query < it.context; query += J) {
       __syncthreads();
-      fetch<D, J>(it, queries, it.x_row, query, it.rotates(), some_queries);
-      fetch<D, J>(it, gradients, it.y_row, query, false, some_gradients);
+      load_vectors<D, J>(it, queries, it.x_row, query, it.rotates(), some_queries);
+      load_vectors<D, J>(it, gradients, it.y_row, query, false, some_gradients);
       __syncthreads();
       if (query + J <= key) continue;  // before all of the warp's keys
       float scores[J / 8][4], dp[J / 8][4];
@@ -272,11 +272,11 @@ __global__ void __launch_bounds__(kTeam)
   __syncthreads();
   spread_rows<D>(key_sums, room.sums());
   __syncthreads();
-  put<D, kOwnRows>(it, room.sums(), first, it.rotates(), it.x_row, dx + key_place);
+  store_vectors<D, kOwnRows>(it, room.sums(), first, it.rotates(), it.x_row, dx + key_place);
   __syncthreads();
   spread_rows<D>(value_sums, room.sums());
   __syncthreads();
-  put<D, kOwnRows>(it, room.sums(), first, false, it.x_row, dx + value_place);
+  store_vectors<D, kOwnRows>(it, room.sums(), first, false, it.x_row, dx + value_place);
 }
 
 void attend_rows_forward(Stream& stream, const Heads& it, unsigned sequences, const float* x, float* y,

@@ -145,20 +145,20 @@ __global__ void __launch_bounds__(kTeam) attend(Heads it, const float* x, float*
   const unsigned row = (team.sequence * it.heads + team.part) * it.context;
   const float* keys = x + team.place(it, it.x_row, (it.heads + group) * it.size);
   const float* values = keys + it.groups * it.size;
-  fetch<D, kOwn>(it, x + team.place(it, it.x_row, team.part * it.size), it.x_row, first, it.rotates(),
-                 queries.at);
+  load_vectors<D, kOwn>(it, x + team.place(it, it.x_row, team.part * it.size), it.x_row, first, it.rotates(),
+                        queries.at);
   Softmax<D> softmax;
   const unsigned end = first + kOwn < it.context ? first + kOwn : it.context;
   for (unsigned key = 0; key < end; key += J) {
     __syncthreads();
-    fetch<D, J>(it, keys, it.x_row, key, it.rotates(), others.at);
+    load_vectors<D, J>(it, keys, it.x_row, key, it.rotates(), others.at);
     __syncthreads();
     float scores[kEach][J / kAcross];
     multiply_vectors<D>(queries.at, others.at, scores);
     softmax.take(it, row, first, key, scores);
     place_weights<J>(scores, weights.at);
     __syncthreads();
-    fetch<D, J>(it, values, it.x_row, key, false, others.at);
+    load_vectors<D, J>(it, values, it.x_row, key, false, others.at);
     __syncthreads();
     add_vectors<D, J>(weights.at, others.at, softmax.out);
   }
@@ -171,7 +171,8 @@ __global__ void __launch_bounds__(kTeam) attend(Heads it, const float* x, float*
   }
   spread<D>(softmax.out, queries.at);
   __syncthreads();
-  put<D, kOwn>(it, queries.at, first, false, it.y_row, y + team.place(it, it.y_row, team.part * it.size));
+  store_vectors<D, kOwn>(it, queries.at, first, false, it.y_row,
+                         y + team.place(it, it.y_row, team.part * it.size));
 }
 
 template <unsigned D>
@@ -187,9 +188,9 @@ __global__ void __launch_bounds__(kTeam)
   const std::size_t place = team.place(it, it.x_row, team.part * it.size);
   const float* keys = x + team.place(it, it.x_row, (it.heads + group) * it.size);
   const float* values = keys + it.groups * it.size;
-  fetch<D, kOwn>(it, x + place, it.x_row, first, it.rotates(), queries.at);
-  fetch<D, kOwn>(it, dy + team.place(it, it.y_row, team.part * it.size), it.y_row, first, false,
-                 gradients.at);
+  load_vectors<D, kOwn>(it, x + place, it.x_row, first, it.rotates(), queries.at);
+  load_vectors<D, kOwn>(it, dy + team.place(it, it.y_row, team.part * it.size), it.y_row, first, false,
+                        gradients.at);
   Query query[kEach];
   for (unsigned r = 0; r < kEach; ++r) query[r] = saved.at(it, row, first + own() + r);
   float sums[kEach][kValuesOf<D>] = {};
@@ -197,11 +198,11 @@ __global__ void __launch_bounds__(kTeam)
   for (unsigned key = 0; key < end; key += J) {
     float dp[kEach][N], scores[kEach][N];
     __syncthreads();
-    fetch<D, J>(it, values, it.x_row, key, false, others.at);
+    load_vectors<D, J>(it, values, it.x_row, key, false, others.at);
     __syncthreads();
     multiply_vectors<D>(gradients.at, others.at, dp);
     __syncthreads();
-    fetch<D, J>(it, keys, it.x_row, key, it.rotates(), others.at);
+    load_vectors<D, J>(it, keys, it.x_row, key, it.rotates(), others.at);
     __syncthreads();
     multiply_vectors<D>(queries.at, others.at, scores);
     for (unsigned r = 0; r < kEach; ++r) {
@@ -217,7 +218,23 @@ __global__ void __launch_bounds__(kTeam)
   }
   spread<D>(sums, queries.at);
   __syncthreads();
-  put<D, kOwn>(it, queries.at, first, it.rotates(), it.x_row, dx + place);
+  store_vectors<D, kOwn>(it, queries.at, first, it.rotates(), it.x_row, dx + place);
+}
+
+// Products of own keys and of queries become weights, in `used` with dropout. From key `key` and query
+// `query` on.
+template <unsigned N>
+__device__ void weights_of_keys(const Heads& it, const Queries& saved, unsigned row, unsigned key,
+                                unsigned query, float (&p)[kEach][N], float (&used)[kEach][N]) {
+  for (unsigned c = 0; c < N; ++c) {
+    const unsigned i = query + across() + c * kAcross;
+    const float denominator = saved.at(it, row, i).denominator;
+    for (unsigned r = 0; r < kEach; ++r) {
+      const unsigned j = key + own() + r;
+      p[r][c] = j <= i ? expf(p[r][c] * it.scale - denominator) : 0.0F;
+      used[r][c] = p[r][c] * kept(it, row, i, j);
+    }
+  }
 }
 
 // The keys and values of a group, whose gradients are sums over its heads.
@@ -232,32 +249,23 @@ __global__ void __launch_bounds__(kTeam)
   const unsigned first = team.first, heads = it.heads / it.groups;
   const std::size_t key_place = team.place(it, it.x_row, (it.heads + team.part) * it.size);
   const std::size_t value_place = key_place + it.groups * it.size;
-  fetch<D, kOwn>(it, x + key_place, it.x_row, first, it.rotates(), keys.at);
-  fetch<D, kOwn>(it, x + value_place, it.x_row, first, false, values.at);
+  load_vectors<D, kOwn>(it, x + key_place, it.x_row, first, it.rotates(), keys.at);
+  load_vectors<D, kOwn>(it, x + value_place, it.x_row, first, false, values.at);
   float key_sums[kEach][kValuesOf<D>] = {}, value_sums[kEach][kValuesOf<D>] = {};
   for (unsigned head = team.part * heads; head < (team.part + 1) * heads; ++head) {
     const unsigned row = (team.sequence * it.heads + head) * it.context;
     const float* queries = x + team.place(it, it.x_row, head * it.size);
     const float* gradients = dy + team.place(it, it.y_row, head * it.size);
     for (unsigned query = first; query < it.context; query += J) {
-      float p[kEach][N], dp[kEach][N];
+      float p[kEach][N], used[kEach][N], dp[kEach][N];
       __syncthreads();
-      fetch<D, J>(it, queries, it.x_row, query, it.rotates(), others.at);
+      load_vectors<D, J>(it, queries, it.x_row, query, it.rotates(), others.at);
       __syncthreads();
       multiply_vectors<D>(keys.at, others.at, p);
-      float used[kEach][N];
-      for (unsigned c = 0; c < N; ++c) {
-        const unsigned i = query + across() + c * kAcross;
-        const float denominator = saved.at(it, row, i).denominator;
-        for (unsigned r = 0; r < kEach; ++r) {
-          const unsigned j = first + own() + r;
-          p[r][c] = j <= i ? expf(p[r][c] * it.scale - denominator) : 0.0F;
-          used[r][c] = p[r][c] * kept(it, row, i, j);
-        }
-      }
+      weights_of_keys(it, saved, row, first, query, p, used);
       place_weights<J>(used, weights.at);
       __syncthreads();
-      fetch<D, J>(it, gradients, it.y_row, query, false, others.at);
+      load_vectors<D, J>(it, gradients, it.y_row, query, false, others.at);
       __syncthreads();
       add_vectors<D, J>(weights.at, others.at, value_sums);
       multiply_vectors<D>(values.at, others.at, dp);
@@ -269,7 +277,7 @@ __global__ void __launch_bounds__(kTeam)
       }
       __syncthreads();
       place_weights<J>(p, weights.at);
-      fetch<D, J>(it, queries, it.x_row, query, it.rotates(), others.at);
+      load_vectors<D, J>(it, queries, it.x_row, query, it.rotates(), others.at);
       __syncthreads();
       add_vectors<D, J>(weights.at, others.at, key_sums);
     }
@@ -278,8 +286,8 @@ __global__ void __launch_bounds__(kTeam)
   spread<D>(key_sums, keys.at);
   spread<D>(value_sums, values.at);
   __syncthreads();
-  put<D, kOwn>(it, keys.at, first, it.rotates(), it.x_row, dx + key_place);
-  put<D, kOwn>(it, values.at, first, false, it.x_row, dx + value_place);
+  store_vectors<D, kOwn>(it, keys.at, first, it.rotates(), it.x_row, dx + key_place);
+  store_vectors<D, kOwn>(it, values.at, first, false, it.x_row, dx + value_place);
 }
 
 void attend_forward(Stream& stream, const Heads& it, unsigned sequences, const float* x, float* y,
