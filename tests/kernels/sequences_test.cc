@@ -228,6 +228,18 @@ TEST_CASE("attention with heads of usual sizes agrees with the reference") {
   }
 }
 
+TEST_CASE("a GPU rejects heads of more than 128 values") {
+  const auto gpu = gpu_backend();
+  if (!gpu) return;
+  const auto queue = gpu->make_queue();
+  const OperationSpec specs[] = {AttentionSpec{4, 2, 2}};
+  const auto make = [&](int size) {
+    return gpu->make(*queue, specs, gpu->input({4, 6 * size, 1, 1}, 1, 1), {});
+  };
+  CHECK(make(128)->output().shape.channels == 256);
+  CHECK_THROWS_AS(make(129), DeviceError);
+}
+
 TEST_CASE("SwiGLU, GELU and normalizations of vectors agree with the reference") {
   Random random(211);
   for (int round = 0; round < 48; ++round) {
