@@ -149,4 +149,18 @@ TEST_CASE("a network that recomputes activations on a GPU has the same gradient,
   }
 }
 
+TEST_CASE("a network for text on a GPU in bfloat16 stays close to the reference", "[gpu]") {
+  const auto gpu = gpu_backend(kernels::Precision::bf16);
+  if (!gpu) return;
+  const auto reference = std::move(kernels::make_backend("reference")).value();
+  for (const Small& small : small_networks()) {
+    if (small.plan.spec.input.tokens == 0) continue;
+    INFO(small.plan.spec.name);
+    const Outcome expected = compute(*reference, small), actual = compute(*gpu, small);
+    CHECK(near(actual.loss, expected.loss, 2e-3));
+    CHECK(distance(small.plan, actual.gradient, expected.gradient) < 0.03);
+    CHECK(near(actual.evaluation.loss_sum, expected.evaluation.loss_sum, 2e-3));
+  }
+}
+
 }  // namespace starling::models
