@@ -4,8 +4,8 @@
 usage: pytorch_gpu.py [--device cuda|cpu] [--precisions f32,tf32,bf16] [--variants eager,graph,compile,compile+graph]
                       [--seconds S] [--rounds N] [--limit SECONDS] MODEL:BATCH...
 
-A step is the same as in train_bench: forward, loss, backward, SGD with momentum 0.9, or AdamW for text; but the batch is
-already on the device.
+A step is the same as in train_bench: forward, loss, backward, SGD with momentum 0.9, or AdamW for text; but the batch
+is already on the device.
 Variants: `eager`; `graph`, the whole step captured as a CUDA graph and replayed; `compile`, network and loss through
 torch.compile; `compile+graph`, both. bf16 uses autocast. Images are channels first or last, whichever is faster in eager
 mode. Time is measured between device synchronizations. After `--limit` seconds nothing more is compiled. One line per
@@ -90,7 +90,7 @@ class Training:
         more = {"fused": True} if on_gpu else {}
         if is_text(model):
             if on_gpu:
-                more["capturable"] = True
+                more["capturable"] = True  # in a graph
             self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=1e-6, weight_decay=0.1, **more)
         else:
             self.optimizer = torch.optim.SGD(self.network.parameters(), lr=1e-6, momentum=0.9, **more)

@@ -189,9 +189,10 @@ check_learning_of_text() {
   cat docs/*.md >"$logs/documents.txt"
   for precision in f32 bf16; do
     status=0
-    step 120 "text-$precision" "$build/starling" swarm --peers 1 --device "$device" --precision "$precision" --model gpt-tiny \
-      --data "$logs/documents.txt" --batch-size 12 --optimizer adamw --learning-rate 0.003 --beta2 0.99 --clip-norm 1 \
-      --warmup "$warmup" --schedule cosine --epochs "$epochs" --seed 1 --out "$logs/text-run-$precision" --json || status=$?
+    step 120 "text-$precision" "$build/starling" swarm --peers 1 --device "$device" --precision "$precision" \
+      --model gpt-tiny --data "$logs/documents.txt" --batch-size 12 --optimizer adamw --learning-rate 0.003 \
+      --beta2 0.99 --clip-norm 1 --warmup "$warmup" --schedule cosine --epochs "$epochs" --seed 1 \
+      --out "$logs/text-run-$precision" --json || status=$?
     loss=$(field "$logs/text-$precision" "'%.3f' % o['loss']")
     seconds=$(field "$logs/text-$precision" "'%.1f' % o['wall_seconds']")
     row "gpt-tiny on documents, $epochs epochs in $precision, loss" "${loss:-$(why "$status")}${seconds:+ in $seconds s}" \
@@ -233,7 +234,8 @@ speed_beside() {
 
 # Samples per second compared with PyTorch. It may use the remaining time, except for some seconds to print.
 check_speed() {
-  local status=0 left=$((patience - (SECONDS - begun) - 10)) words model precision ours best eager compiled models=(lenet:64 mlp:64 resnet18:256 gpt-char:64)
+  local status=0 left=$((patience - (SECONDS - begun) - 10)) words model precision ours best eager compiled
+  local models=(lenet:64 mlp:64 resnet18:256 gpt-char:64)
   words=(--seconds 1 --rounds 3 --limit $((left > 150 ? left - 150 : 0)))
   [[ $quick == no ]] || words=(--seconds 0.5 --rounds 3 --variants "eager,graph")
   if [[ $emulated == yes ]]; then
