@@ -7,6 +7,7 @@
 // is shared by blocks. Sums are float32.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
