@@ -3,7 +3,7 @@
 # one line per precision, with Starling's ratio to PyTorch's fastest variant (listed in bench/pytorch_gpu.py).
 # usage: bench/compare_pytorch_gpu.sh [--seconds S] [--rounds N] [--variants LIST] [--precisions LIST] [--limit SECONDS]
 #                                     [--backend cuda:N] [--torch-device DEVICE] [MODEL:BATCH...]
-# (default: 1 second each, 3 rounds, everything, lenet:64 mlp:64 resnet18:256)
+# (default: 1 second each, 3 rounds, everything, lenet:64 mlp:64 resnet18:256 gpt-char:64)
 # TRAIN_BENCH is the program, default build/release/train_bench; PYTHON is a Python with PyTorch, default python3. Without
 # PyTorch only Starling is measured. The results are also appended to the file $RATIOS for scripts, with 0 for missing
 # values: MODEL PRECISION STARLING PYTORCH-BEST PYTORCH-EAGER PYTORCH-COMPILED.
@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-[ $# -gt 0 ] || set -- lenet:64 mlp:64 resnet18:256
+[ $# -gt 0 ] || set -- lenet:64 mlp:64 resnet18:256 gpt-char:64
 
 if [ ! -x "$bench" ]; then
   echo "compare_pytorch_gpu: $bench does not exist; build the target train_bench" >&2
@@ -62,7 +62,11 @@ else
 fi
 
 for word in "$@"; do
-  echo "${word%:*}, batch ${word#*:}, SGD with momentum; samples per second, median of $rounds rounds"
+  case $word in
+    gpt-*) optimizer=AdamW ;;
+    *) optimizer="SGD with momentum" ;;
+  esac
+  echo "${word%:*}, batch ${word#*:}, $optimizer; samples per second, median of $rounds rounds"
   awk -v model="${word%:*}" -v precisions="$precisions" -v ratios="${RATIOS:-/dev/null}" '
     $1 == model { rate[$2, $3] = $4 }
     function cell(value) { return value == "" ? "-" : sprintf("%.0f", value) }

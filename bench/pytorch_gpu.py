@@ -4,7 +4,8 @@
 usage: pytorch_gpu.py [--device cuda|cpu] [--precisions f32,tf32,bf16] [--variants eager,graph,compile,compile+graph]
                       [--seconds S] [--rounds N] [--limit SECONDS] MODEL:BATCH...
 
-A step is the same as in train_bench: forward, loss, backward, SGD with momentum 0.9; but the batch is already on the device.
+A step is the same as in train_bench: forward, loss, backward, SGD with momentum 0.9, or AdamW for text; but the batch
+is already on the device.
 Variants: `eager`; `graph`, the whole step captured as a CUDA graph and replayed; `compile`, network and loss through
 torch.compile; `compile+graph`, both. bf16 uses autocast. Images are channels first or last, whichever is faster in eager
 mode. Time is measured between device synchronizations. After `--limit` seconds nothing more is compiled. One line per
@@ -20,7 +21,7 @@ import time
 import torch
 from torch import nn
 
-from pytorch_models import MODELS, make
+from pytorch_models import MODELS, draw_batch, is_text, make
 
 START = time.perf_counter()
 VARIANTS = ("eager", "graph", "compile", "compile+graph")
@@ -79,15 +80,20 @@ class Training:
 
     def __init__(self, model, batch, precision, layout):
         torch.manual_seed(1)
-        shape = MODELS[model][1]
         self.autocast = precision == "bf16"
         self.network = make(model).to(device).to(memory_format=layout)
         self.loss = nn.CrossEntropyLoss()
         self.forward = self.network_and_loss
-        self.inputs = (torch.rand(batch, *shape) * 2 - 1).to(device).contiguous(memory_format=layout)
-        self.labels = torch.randint(0, 10, (batch,)).to(device)
+        inputs, labels = draw_batch(model, batch)
+        self.inputs = inputs.to(device).contiguous(memory_format=layout)
+        self.labels = labels.to(device)
         more = {"fused": True} if on_gpu else {}
-        self.optimizer = torch.optim.SGD(self.network.parameters(), lr=1e-6, momentum=0.9, **more)
+        if is_text(model):
+            if on_gpu:
+                more["capturable"] = True  # in a graph
+            self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=1e-6, weight_decay=0.1, **more)
+        else:
+            self.optimizer = torch.optim.SGD(self.network.parameters(), lr=1e-6, momentum=0.9, **more)
 
     def network_and_loss(self):
         # Cached casts must not outlive a capture, so the cache is cleared between steps.
@@ -122,7 +128,7 @@ def set_precision(precision):
 
 def best_layout(model, batch, precision):
     layouts = (torch.contiguous_format, torch.channels_last)
-    if len(MODELS[model][1]) != 3 or model == "mlp":
+    if is_text(model) or model == "mlp":
         return layouts[0]
     return max(layouts, key=lambda layout: rate(Training(model, batch, precision, layout).step, batch, 0.2, 1))
 

@@ -119,17 +119,21 @@ MODELS = {
 }
 
 
+def is_text(name):
+    return isinstance(MODELS[name][1], int)
+
+
 def draw_batch(name, batch):
     """Random inputs and labels."""
     shape = MODELS[name][1]
-    if isinstance(shape, int):
+    if is_text(name):
         return torch.randint(0, Gpt.vocabulary, (batch, shape)), torch.randint(0, Gpt.vocabulary, (batch * shape,))
     return torch.rand(batch, *shape) * 2 - 1, torch.randint(0, 10, (batch,))
 
 
 def make_optimizer(name, network):
     """AdamW for text, else SGD with momentum, in PyTorch's fastest form."""
-    if not isinstance(MODELS[name][1], int):
+    if not is_text(name):
         return torch.optim.SGD(network.parameters(), lr=1e-6, momentum=0.9)
     fused = {} if torch.__version__.startswith("1.") else {"fused": True}
     return torch.optim.AdamW(network.parameters(), lr=1e-6, weight_decay=0.1, **fused)

@@ -1,4 +1,5 @@
 // The Backend interface for a GPU.
+#include <algorithm>
 #include <string>
 
 #include "base/check.h"
@@ -54,6 +55,7 @@ class CudaBackend final : public Backend {
     STARLING_CHECK(!rest.empty());
     Stream& stream = stream_of(queue);
     use_device(device_);
+    if (auto operation = make_for_vectors(stream, rest[0], input, passes)) return operation;
     if (as_plain(input) != nullptr && (bf16_ || !is_dense_plain(input)))
       return make_entrance(stream, input, bf16_);
     const bool relu = rest.size() > 1 && std::holds_alternative<ReluSpec>(rest[1]);
@@ -61,8 +63,7 @@ class CudaBackend final : public Backend {
       return make_convolution(stream, *it, input, passes, relu, tf32_);
     if (const auto* it = std::get_if<LinearSpec>(&rest[0])) {
       if (is_bf16(input) && input.shape.height * input.shape.width > 1) return make_flatten(stream, input);
-      const bool last = rest.size() == 1;  // logits keep all their digits
-      return make_linear(stream, *it, input, passes, relu, last, tf32_);
+      return make_linear(stream, *it, input, passes, relu, ends(rest), tf32_);
     }
     if (const auto* it = std::get_if<AveragePoolSpec>(&rest[0])) return make_average_pool(stream, *it, input);
     if (const auto* it = std::get_if<MaxPoolSpec>(&rest[0])) return make_max_pool(stream, *it, input);
@@ -73,10 +74,12 @@ class CudaBackend final : public Backend {
     if (const auto* it = std::get_if<DropoutSpec>(&rest[0])) return make_dropout(stream, *it, input, passes);
     if (std::holds_alternative<GlobalAveragePoolSpec>(rest[0]))
       return make_global_average_pool(stream, input);
-    if (const auto* it = std::get_if<GeluSpec>(&rest[0]); it != nullptr && !it->tanh)
-      return make_gelu(stream, input);
-    if (std::holds_alternative<ReluSpec>(rest[0])) return make_relu(stream, input);
-    throw DeviceError("a GPU cannot train networks for text yet; train on the processor: --device cpu");
+    if (const auto* it = std::get_if<GeluSpec>(&rest[0])) return make_gelu(stream, *it, input);
+    if (const auto* it = std::get_if<AttentionSpec>(&rest[0]))
+      return make_attention(stream, *it, input, passes);
+    if (std::holds_alternative<SwigluSpec>(rest[0])) return make_swiglu(stream, input);
+    STARLING_CHECK(std::holds_alternative<ReluSpec>(rest[0]));
+    return make_relu(stream, input);
   }
 
   std::unique_ptr<Sum> make_sum(Queue& queue, const Activation& a, const Activation& b,
@@ -117,6 +120,28 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  // Operations that read vectors in float32 in any precision; null for others.
+  std::unique_ptr<Operation> make_for_vectors(Stream& stream, const OperationSpec& spec,
+                                              const Activation& input, Passes passes) const {
+    if (input.shape.height * input.shape.width > 1 || (as_plain(input) != nullptr && !is_dense_plain(input)))
+      return nullptr;
+    if (const auto* it = std::get_if<EmbeddingSpec>(&spec)) return make_embedding(stream, *it, input, passes);
+    if (const auto* it = std::get_if<PositionSpec>(&spec)) return make_position(stream, *it, input, passes);
+    if (const auto* it = std::get_if<RmsNormSpec>(&spec))
+      return make_rms_norm(stream, *it, input, passes, bf16_);
+    if (const auto* it = std::get_if<GroupNormSpec>(&spec); it != nullptr && it->groups == 1)
+      return make_layer_norm(stream, *it, input, passes, bf16_);
+    if (const auto* it = std::get_if<DropoutSpec>(&spec)) return make_dropout(stream, *it, input, passes);
+    return nullptr;
+  }
+
+  // Whether rest[0] ends a network or a branch, but for dropout. Its output is float32: logits keep all their
+  // digits, and so does the sum of many branches.
+  static bool ends(std::span<const OperationSpec> rest) {
+    return std::ranges::all_of(
+        rest.subspan(1), [](const OperationSpec& spec) { return std::holds_alternative<DropoutSpec>(spec); });
+  }
+
   int device_;
   std::string name_;
   bool bf16_, tf32_;

@@ -63,18 +63,10 @@ __global__ void __launch_bounds__(kThreads, kTogether)
     partial[(share.channel + c) * tiles.splits + share.split] = sums[c];
 }
 
-__global__ void add_up_splits(unsigned channels, unsigned splits, const float* partial, float* dbias) {
-  const bool real = warp_number() < channels;
-  const unsigned channel = real ? warp_number() : channels - 1, lane = threadIdx.x % kWarp;
-  float sum = 0;
-  for (unsigned split = lane; split < splits; split += kWarp) sum += partial[channel * splits + split];
-  sum = warp_sum(sum);
-  if (real && lane == 0) dbias[channel] = sum;
-}
-
 }  // namespace
 
 void add_bias(Stream& stream, const Activation& activation, const float* bias, bool relu, float* x) {
+  if (bias == nullptr && !relu) return;
   const Pattern pattern = channel_pattern(activation, false);
   const Tiles& tiles = pattern.tiles;
   with_lines(pattern, [&]<class L>(L) {
@@ -96,9 +88,7 @@ void gather_bias(Stream& stream, const Activation& activation, bool relu, const 
       launch(stream, tiles.blocks(), tiles.threads(), mask<L>, tiles, values<T>(y), values<T>(dy));
     }
   });
-  if (dbias == nullptr) return;
-  launch_together(stream, blocks_of_warps(tiles.channels), kThreads, add_up_splits, tiles.channels,
-                  tiles.splits, partial, dbias);
+  if (dbias != nullptr) add_up_splits(stream, tiles, partial, dbias);
 }
 
 std::size_t partial_floats(const Activation& activation) {

@@ -1,7 +1,5 @@
-// Dropout. The number of draws is on the device and incremented there, so that every replay of a recorded
-// step draws new values. reference::DropoutDraw decides which values are kept; the backward pass needs only
-// the draw's key.
-#include "kernels/buffer.h"
+// Dropout, and the draws of operations that drop values (draws.h).
+#include "kernels/cuda/draws.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/wide.h"
 #include "kernels/reference/dropout.h"
@@ -10,10 +8,6 @@ namespace starling::kernels::cuda {
 namespace {
 
 using reference::DropoutDraw;
-
-struct Drawn {
-  std::uint64_t count, bits;  // draws so far, and the last one's key
-};
 
 __global__ void draw_anew(std::uint64_t seed, Drawn* drawn) {
   drawn->bits = DropoutDraw::key_bits(seed, drawn->count);
@@ -69,12 +63,10 @@ class DeviceDropout final : public Operation {
         spec_(spec),
         training_(passes.backward),
         n_(counted(input)),
-        memory_(stream.device()) {
-    if (training_) drawn_ = Buffer(sizeof(Drawn) / sizeof(float), memory_);
-  }
+        draws_(stream, spec.seed, training_) {}
 
   void forward(const float* parameters, const float* x, float* y) override {
-    if (training_) launch(stream_, 1, 1, draw_anew, spec_.seed, values<Drawn>(drawn_.data()));
+    draws_.next();
     forward_again(parameters, x, y);
   }
   void forward_again(const float*, const float* x, float* y) override {
@@ -87,11 +79,9 @@ class DeviceDropout final : public Operation {
     if (dx != nullptr) mask(dy, dx);
   }
 
-  void set_draws(std::uint64_t draws) override {
-    if (training_) launch(stream_, 1, 1, set_count, draws, values<Drawn>(drawn_.data()));
-  }
+  void set_draws(std::uint64_t draws) override { draws_.set(draws); }
 
-  std::size_t workspace_bytes() const override { return drawn_.bytes(); }
+  std::size_t workspace_bytes() const override { return draws_.bytes(); }
 
  private:
   void mask(const float* x, float* y) {
@@ -100,8 +90,7 @@ class DeviceDropout final : public Operation {
                places = static_cast<unsigned>(shape.height * shape.width);
     with_type(output(), [&]<class T>(T) {
       launch(stream_, blocks_for(n_ / kWide<T> + 1, kThreads), kThreads, keep_some<T>, n_, channels, places,
-             values<Drawn>(drawn_.data()), DropoutDraw::dropped_of(spec_), 1 / (1 - spec_.rate), values<T>(x),
-             values<T>(y));
+             draws_.last(), DropoutDraw::dropped_of(spec_), 1 / (1 - spec_.rate), values<T>(x), values<T>(y));
     });
   }
 
@@ -109,11 +98,25 @@ class DeviceDropout final : public Operation {
   DropoutSpec spec_;
   bool training_;
   unsigned n_;
-  DeviceMemory memory_;
-  Buffer drawn_;
+  Draws draws_;
 };
 
 }  // namespace
+
+Draws::Draws(Stream& stream, std::uint64_t seed, bool used)
+    : stream_(stream), seed_(seed), memory_(stream.device()) {
+  if (used) drawn_ = Buffer(sizeof(Drawn) / sizeof(float), memory_);
+}
+
+void Draws::next() {
+  if (drawn_.size() > 0) launch(stream_, 1, 1, draw_anew, seed_, values<Drawn>(drawn_.data()));
+}
+
+void Draws::set(std::uint64_t count) {
+  if (drawn_.size() > 0) launch(stream_, 1, 1, set_count, count, values<Drawn>(drawn_.data()));
+}
+
+const Drawn* Draws::last() const { return values<Drawn>(drawn_.data()); }
 
 std::unique_ptr<Operation> make_dropout(Stream& stream, const DropoutSpec& spec, const Activation& input,
                                         Passes passes) {

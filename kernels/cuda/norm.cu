@@ -57,7 +57,8 @@ __global__ void moments_to_affine(NormGroups groups, Entries entries, const Mome
   for (unsigned i = lane; i < groups.channels_each; i += kWarp) {
     const unsigned channel = group % groups.groups * groups.channels_each + i;
     set_affine(to, group * groups.channels_each + i, mean, variance, static_cast<double>(groups.epsilon),
-               static_cast<double>(scale[channel]), static_cast<double>(shift[channel]));
+               static_cast<double>(scale[channel]),
+               shift == nullptr ? 0.0 : static_cast<double>(shift[channel]));
   }
 }
 
@@ -129,7 +130,7 @@ __device__ void channel_gradient(const Sums& in, unsigned channel, bool real, co
   sum_du = over_warp(sum_du);
   if (!real || lane != 0) return;
   to.scale[channel] = static_cast<float>(sum_du);
-  to.shift[channel] = static_cast<float>(sum_d);
+  if (to.shift != nullptr) to.shift[channel] = static_cast<float>(sum_d);
   if (to.mean == nullptr) return;
   const auto [mean, variance] = in.statistics[channel];
   const double values = in.groups.values, unbiased = values > 1 ? variance * (values / (values - 1)) : 0;

@@ -41,8 +41,8 @@ struct NormGroups {
   float epsilon;
 };
 
-// The places of the parameters' gradients, [channels] each. Null `mean`: no running statistics, whose change
-// is momentum (the batch's - the running).
+// The places of the parameters' gradients, [channels] each. `shift` may be null. Null `mean`: no running
+// statistics, whose change is momentum (the batch's - the running).
 struct NormGradients {
   float *scale, *shift;
   float* mean = nullptr;
@@ -58,7 +58,7 @@ class Norm {
   Norm(Stream& stream, const Activation& activation, bool by_sample, int groups, float epsilon, Passes passes,
        bool relu);
 
-  // `scale` and `shift`: [channels].
+  // `scale` and `shift`: [channels]; `shift` may be null.
   void forward(const float* scale, const float* shift, const float* x, float* y);
   // With the given mean and variance, [channels]. REQUIRES: one channel per group, not by_sample.
   void forward_with(const float* mean, const float* variance, const float* scale, const float* shift,

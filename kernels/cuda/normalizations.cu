@@ -48,12 +48,13 @@ class DeviceGroupNorm final : public Operation {
         norm_(stream, output(), true, spec.groups, spec.epsilon, passes, relu) {}
 
   void forward(const float* parameters, const float* x, float* y) override {
-    norm_.forward(parameters + spec_.scale, parameters + spec_.shift, x, y);
+    norm_.forward(parameters + spec_.scale, spec_.shift == kNone ? nullptr : parameters + spec_.shift, x, y);
   }
 
   void backward(const float* parameters, const float* x, const float*, float* dy, float* dx,
                 float* gradient) override {
-    norm_.backward({gradient + spec_.scale, gradient + spec_.shift}, parameters + spec_.scale, x, dy, dx);
+    float* dshift = spec_.shift == kNone ? nullptr : gradient + spec_.shift;
+    norm_.backward({gradient + spec_.scale, dshift}, parameters + spec_.scale, x, dy, dx);
   }
 
   std::size_t workspace_bytes() const override { return norm_.workspace_bytes(); }

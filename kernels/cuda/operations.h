@@ -26,11 +26,21 @@ std::unique_ptr<Operation> make_average_pool(Stream& stream, const AveragePoolSp
 std::unique_ptr<Operation> make_max_pool(Stream& stream, const MaxPoolSpec& spec, const Activation& input);
 std::unique_ptr<Operation> make_global_average_pool(Stream& stream, const Activation& input);
 
-// pointwise.cu, dropout.cu
+// pointwise.cu, gates.cu, dropout.cu
 std::unique_ptr<Operation> make_relu(Stream& stream, const Activation& input);
-std::unique_ptr<Operation> make_gelu(Stream& stream, const Activation& input);
+std::unique_ptr<Operation> make_gelu(Stream& stream, const GeluSpec& spec, const Activation& input);
+std::unique_ptr<Operation> make_swiglu(Stream& stream, const Activation& input);
 std::unique_ptr<Operation> make_dropout(Stream& stream, const DropoutSpec& spec, const Activation& input,
                                         Passes passes);
+
+// embedding.cu: the output of an embedding is float32.
+std::unique_ptr<Operation> make_embedding(Stream& stream, const EmbeddingSpec& spec, const Activation& input,
+                                          Passes passes);
+std::unique_ptr<Operation> make_position(Stream& stream, const PositionSpec& spec, const Activation& input,
+                                         Passes passes);
+// attention.cu. Throws DeviceError for heads of more than 128 values.
+std::unique_ptr<Operation> make_attention(Stream& stream, const AttentionSpec& spec, const Activation& input,
+                                          Passes passes);
 
 // sum.cu: a and b may be windows and have different formats; outside a window the gradient is zero.
 std::unique_ptr<Sum> make_sum(Stream& stream, const Activation& a, const Activation& b, bool relu);
@@ -51,6 +61,11 @@ std::unique_ptr<Operation> make_batch_norm(Stream& stream, const BatchNormSpec& 
                                            Passes passes, bool relu);
 std::unique_ptr<Operation> make_group_norm(Stream& stream, const GroupNormSpec& spec, const Activation& input,
                                            Passes passes, bool relu);
+// vector_norm.cu: of vectors; the output is bfloat16 where `bf16`. REQUIRES: bf16, or a float32 input.
+std::unique_ptr<Operation> make_layer_norm(Stream& stream, const GroupNormSpec& spec, const Activation& input,
+                                           Passes passes, bool bf16);
+std::unique_ptr<Operation> make_rms_norm(Stream& stream, const RmsNormSpec& spec, const Activation& input,
+                                         Passes passes, bool bf16);
 
 // conversion.cu
 // Converts a plain window to the dense format (covers() == 0).

@@ -20,6 +20,17 @@ struct GeluOf {
     return (below(x) + x * 0.39894228F * expf(-0.5F * x * x)) * dy;
   }
 };
+// The approximation with tanh.
+struct TanhGeluOf {
+  static constexpr bool kSlopeFromY = false;
+  static constexpr float kFactor = 0.79788456F, kCube = 0.044715F;  // sqrt(2/pi)
+  __device__ static float bend(float x) { return tanhf(kFactor * (x + kCube * x * x * x)); }
+  __device__ static float forward(float x) { return 0.5F * x * (1 + bend(x)); }
+  __device__ static float backward(float x, float dy) {
+    const float t = bend(x);
+    return (0.5F * (1 + t) + 0.5F * x * (1 - t * t) * kFactor * (1 + 3 * kCube * x * x)) * dy;
+  }
+};
 
 template <class Of, class T>
 __global__ void forward_values(unsigned n, const T* x, T* y) {
@@ -78,7 +89,8 @@ std::unique_ptr<Operation> make_relu(Stream& stream, const Activation& input) {
   return std::make_unique<Pointwise<ReluOf>>(stream, input);
 }
 
-std::unique_ptr<Operation> make_gelu(Stream& stream, const Activation& input) {
+std::unique_ptr<Operation> make_gelu(Stream& stream, const GeluSpec& spec, const Activation& input) {
+  if (spec.tanh) return std::make_unique<Pointwise<TanhGeluOf>>(stream, input);
   return std::make_unique<Pointwise<GeluOf>>(stream, input);
 }
 

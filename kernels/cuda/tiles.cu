@@ -10,6 +10,16 @@ constexpr unsigned kTurns = 4;  // units of a thread, at least, before a channel
 
 unsigned divided(unsigned n, unsigned by) { return (n + by - 1) / by; }
 
+// partial: [channels, splits].
+__global__ void add_split_sums(unsigned channels, unsigned splits, const float* partial, float* to) {
+  const bool real = warp_number() < channels;
+  const unsigned channel = real ? warp_number() : channels - 1, lane = threadIdx.x % kWarp;
+  float sum = 0;
+  for (unsigned split = lane; split < splits; split += kWarp) sum += partial[channel * splits + split];
+  sum = warp_sum(sum);
+  if (real && lane == 0) to[channel] = sum;
+}
+
 }  // namespace
 
 Pattern make_pattern(bool bf16, bool columns, const Shape& shape, unsigned segments, bool one_split) {
@@ -46,6 +56,11 @@ Pattern channel_pattern(const Activation& activation, bool by_sample, bool one_s
   const bool columns = is_bf16(activation) || shape.height * shape.width == 1;
   return make_pattern(is_bf16(activation), columns, shape,
                       by_sample ? static_cast<unsigned>(shape.batch) : 1U, one_split);
+}
+
+void add_up_splits(Stream& stream, const Tiles& tiles, const float* partial, float* to) {
+  launch_together(stream, blocks_of_warps(tiles.channels), kThreads, add_split_sums, tiles.channels,
+                  tiles.splits, partial, to);
 }
 
 }  // namespace starling::kernels::cuda

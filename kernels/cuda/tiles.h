@@ -133,6 +133,9 @@ __device__ void sum_members(const Tiles& tiles, const Share<L>& share, float (&v
   __syncthreads();
 }
 
+// to[channel] = the sum of partial[channel, split], always in the same order.
+void add_up_splits(Stream& stream, const Tiles& tiles, const float* partial, float* to);
+
 // The number of the thread's warp, for kernels whose warps work independently, and their blocks.
 __device__ inline unsigned warp_number() { return (blockIdx.x * blockDim.x + threadIdx.x) / kWarp; }
 inline dim3 blocks_of_warps(unsigned warps) {

@@ -56,6 +56,10 @@ check_tests() {
   wait
   check_case training "ten steps of LeNet on a GPU have the host's losses" "ten steps of LeNet, losses beside the processor's" \
     "within 1e-3"
+  check_case training "small Transformers on a GPU have the host's losses in steps and in an evaluation" \
+    "steps of gpt-tiny and llama-tiny, losses beside the processor's" "within 1e-3"
+  check_case kernels "attention with heads of usual sizes agrees with the reference" \
+    "attention, heads of 16 to 128, beside the reference" "within 3e-5"
   check_case training "$leak_case" "device memory after 1,000 exchanges, 50 joins" "none lost"
   check_case cli "a peer that loses its GPU leaves, and the others continue" \
     "a lost GPU, emulated" "the swarm continues"
@@ -68,7 +72,7 @@ check_tests() {
 check_case() {
   local status=0 name figure
   name=case-$(tr -c 'a-zA-Z0-9\n' - <<<"$2")
-  step 120 "$name" "$build/tests-$1" "$2" || status=$?
+  step 120 "$name" "$build/tests-$1" "${2//,/\\,}" || status=$? # a comma would separate two patterns
   figure=$(why "$status")
   if ((status == 0)); then figure="passed"; fi
   if grep -qE 'skipped|No test' "$logs/$name"; then status=1 figure="did not run"; fi
@@ -99,7 +103,7 @@ check_tests_of() {
   if [[ $room != kernels ]]; then
     # Other processes on the GPU change its free memory, so this case runs separately.
     filter=("[gpu]~$leak_case")
-    if [[ $("$program" '[gpu]' --list-tests 2>/dev/null) == *'0 matching test cases'* ]]; then
+    if [[ $("$program" '[gpu]' --list-tests 2>/dev/null) =~ (^|[^0-9])0\ matching ]]; then
       row "tests of $room on a GPU" "no such tests" "all pass" skipped
       return
     fi
@@ -115,7 +119,7 @@ check_tests_of() {
 }
 
 check_sanitizers() {
-  local tool sanitizer model precision filter=()
+  local tool sanitizer what filter=()
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
   if [[ $emulated == yes ]]; then
     sanitizer=''
@@ -123,12 +127,10 @@ check_sanitizers() {
     filter=(--kernel-name kernel_substring=starling) # only ours: the libraries' kernels would take most of the time
   fi
   for tool in memcheck racecheck; do
-    for model in lenet resnet8; do
-      for precision in f32 bf16; do
-        [[ $quick == no || ($model == resnet8 && $precision == bf16) ]] || continue
-        while (($(jobs -pr | wc -l) >= ($(nproc) < 8 ? 1 : 4))); do wait -n || true; done
-        check_sanitizer "$tool" "$model" "$precision" &
-      done
+    for what in lenet:f32 lenet:bf16 resnet8:f32 resnet8:bf16 gpt-tiny:f32 llama-tiny:bf16; do
+      [[ $quick == no || $what == resnet8:bf16 || $what == llama-tiny:bf16 ]] || continue
+      while (($(jobs -pr | wc -l) >= ($(nproc) < 8 ? 1 : 4))); do wait -n || true; done
+      check_sanitizer "$tool" "${what%:*}" "${what#*:}" &
     done
   done
   wait
@@ -156,8 +158,13 @@ check_sanitizer() {
   fi
 }
 
-# A single peer learns in each precision.
+# A single peer learns in each precision: to read digits, and to continue text.
 check_learning() {
+  check_learning_of_images
+  check_learning_of_text
+}
+
+check_learning_of_images() {
   local precision data=glyphs epochs=5 least=0.988 status accuracy seconds
   [[ $data_there == no ]] || data=mnist
   [[ $data == mnist ]] || least=0.98
@@ -171,6 +178,25 @@ check_learning() {
     seconds=$(field "$logs/learning-$precision" "'%.1f' % o['wall_seconds']")
     row "LeNet on $data, $epochs epochs in $precision" "${accuracy:-$(why "$status")}${seconds:+ in $seconds s}" "$least or more" \
       "$(awk -v a="${accuracy:-0}" -v b="$least" 'BEGIN { print (a + 0 >= b + 0) ? "ok" : "failed" }')"
+  done
+}
+
+# The text is this project's documents.
+check_learning_of_text() {
+  local precision epochs=4 warmup='100 steps' most=2.0 status loss seconds
+  [[ $quick == no ]] || { epochs=1 most=2.7; }
+  [[ $emulated == no ]] || { epochs=0.02 warmup='2 steps' most=4.7; }
+  cat docs/*.md >"$logs/documents.txt"
+  for precision in f32 bf16; do
+    status=0
+    step 120 "text-$precision" "$build/starling" swarm --peers 1 --device "$device" --precision "$precision" \
+      --model gpt-tiny --data "$logs/documents.txt" --batch-size 12 --optimizer adamw --learning-rate 0.003 \
+      --beta2 0.99 --clip-norm 1 --warmup "$warmup" --schedule cosine --epochs "$epochs" --seed 1 \
+      --out "$logs/text-run-$precision" --json || status=$?
+    loss=$(field "$logs/text-$precision" "'%.3f' % o['loss']")
+    seconds=$(field "$logs/text-$precision" "'%.1f' % o['wall_seconds']")
+    row "gpt-tiny on documents, $epochs epochs in $precision, loss" "${loss:-$(why "$status")}${seconds:+ in $seconds s}" \
+      "$most or less" "$(awk -v a="${loss:-99}" -v b="$most" 'BEGIN { print (a + 0 <= b + 0) ? "ok" : "failed" }')"
   done
 }
 
@@ -208,12 +234,13 @@ speed_beside() {
 
 # Samples per second compared with PyTorch. It may use the remaining time, except for some seconds to print.
 check_speed() {
-  local status=0 left=$((patience - (SECONDS - begun) - 10)) words model precision ours best eager compiled models=(lenet:64 mlp:64 resnet18:256)
+  local status=0 left=$((patience - (SECONDS - begun) - 10)) words model precision ours best eager compiled
+  local models=(lenet:64 mlp:64 resnet18:256 gpt-char:64)
   words=(--seconds 1 --rounds 3 --limit $((left > 150 ? left - 150 : 0)))
   [[ $quick == no ]] || words=(--seconds 0.5 --rounds 3 --variants "eager,graph")
   if [[ $emulated == yes ]]; then
     words=(--seconds 0.1 --rounds 1 --variants eager --torch-device cpu)
-    models=(lenet:4 mlp:4)
+    models=(lenet:4 mlp:4 gpt-tiny:2)
   fi
   RATIOS=$logs/ratios TRAIN_BENCH=$build/train_bench PYTHON=$python step "$((left > 5 ? left : 5))" pytorch \
     bench/compare_pytorch_gpu.sh --backend "$device" "${words[@]}" "${models[@]}" || status=$?
@@ -224,6 +251,10 @@ check_speed() {
     case $model:$precision in
       lenet:f32 | mlp:f32) speed_beside "PyTorch, eager" "$eager" 8 ;;
       resnet18:bf16) speed_beside "torch.compile" "$compiled" 1 ;;
+      gpt-*)
+        speed_beside "PyTorch, eager" "$eager" 1
+        speed_beside "torch.compile" "$compiled" 1
+        ;;
       *) speed_beside "PyTorch's best" "$best" 1 ;;
     esac
   done < <(cat "$logs/ratios" 2>/dev/null)

@@ -14,8 +14,6 @@ namespace starling::emulator {
 
 namespace {
 
-constexpr unsigned kLanes = 32;
-
 [[noreturn]] void misuse(const char* sentence) {
   std::fprintf(stderr, "emulated device: block (%u, %u, %u), thread (%u, %u, %u): %s\n", blockIdx.x,
                blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, sentence);
@@ -35,6 +33,7 @@ struct Warp {
   int bits = 0;
   std::size_t bytes = 0;
 };
+constexpr int kGathers = -1;  // instead of the bits of a shuffle
 
 // The fibers of a CPU thread, reused across blocks and kernels.
 class Block {
@@ -42,6 +41,8 @@ class Block {
   void run(dim3 extent, void (*thread)(const void*), const void* context);
   void meet();
   void shuffle(void* value, std::size_t bytes, int bits);
+  void gather(const void* value, std::size_t bytes, void* to);
+  unsigned lane() const { return current_ % kLanes; }
 
  private:
   struct Thread {
@@ -50,6 +51,9 @@ class Block {
     unsigned since = 0;  // the count when it started waiting
   };
 
+  using Values = std::array<std::array<std::byte, kShuffleBytes>, kLanes>;
+  // Adds the lane's value to those of its warp and returns them when all have; `bits`: of the shuffle.
+  const Values& exchange(const void* value, std::size_t bytes, int bits);
   // Waits until `members` have arrived.
   void wait(Meeting& meeting, unsigned members);
   void resume(unsigned i, uint3 index);
@@ -125,13 +129,11 @@ void Block::wait(Meeting& meeting, unsigned members) {
 
 void Block::meet() { wait(all_, size_); }
 
-void Block::shuffle(void* value, std::size_t bytes, int bits) {
-  const unsigned lane = current_ % kLanes;
+const Block::Values& Block::exchange(const void* value, std::size_t bytes, int bits) {
   Warp& warp = warps_[current_ / kLanes];
   if (size_ % kLanes != 0 && current_ / kLanes == size_ / kLanes) {
     misuse("a shuffle in a warp of less than 32 threads: the block's size is no multiple of 32");
   }
-  if (bits < 0 || bits >= static_cast<int>(kLanes)) misuse("a shuffle with a lane that does not exist");
   if (warp.meeting.arrived == 0) {
     warp.bits = bits;
     warp.bytes = bytes;
@@ -139,9 +141,21 @@ void Block::shuffle(void* value, std::size_t bytes, int bits) {
     misuse("the lanes of a warp do not take part in the same shuffle");
   }
   auto& values = warp.values[warp.meeting.count % 2];
-  std::memcpy(values[lane].data(), value, bytes);
+  std::memcpy(values[lane()].data(), value, bytes);
   wait(warp.meeting, kLanes);
-  std::memcpy(value, values[lane ^ static_cast<unsigned>(bits)].data(), bytes);
+  return values;
+}
+
+void Block::shuffle(void* value, std::size_t bytes, int bits) {
+  if (bits < 0 || bits >= static_cast<int>(kLanes)) misuse("a shuffle with a lane that does not exist");
+  const Values& values = exchange(value, bytes, bits);
+  std::memcpy(value, values[lane() ^ static_cast<unsigned>(bits)].data(), bytes);
+}
+
+void Block::gather(const void* value, std::size_t bytes, void* to) {
+  const Values& values = exchange(value, bytes, kGathers);
+  for (unsigned i = 0; i < kLanes; ++i)
+    std::memcpy(static_cast<std::byte*>(to) + i * bytes, values[i].data(), bytes);
 }
 
 }  // namespace
@@ -179,5 +193,13 @@ void shuffle(void* value, std::size_t bytes, int bits) {
   if (t_running == nullptr) misuse("a shuffle in a kernel that was not launched with launch_together()");
   t_running->shuffle(value, bytes, bits);
 }
+
+void gather(const void* value, std::size_t bytes, void* to) {
+  if (t_running == nullptr)
+    misuse("a product of a warp in a kernel that was not launched with launch_together()");
+  t_running->gather(value, bytes, to);
+}
+
+unsigned lane() { return t_running == nullptr ? 0 : t_running->lane(); }
 
 }  // namespace starling::emulator

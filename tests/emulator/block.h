@@ -19,7 +19,12 @@ void run_together(dim3 grid, dim3 block, void (*thread)(const void*), const void
 void meet();
 // Replaces *value by that of the lane whose number differs in `bits`.
 void shuffle(void* value, std::size_t bytes, int bits);
+// The values of all lanes of the warp; `to` has room for kLanes of them.
+void gather(const void* value, std::size_t bytes, void* to);
+// The calling thread's number in its warp.
+unsigned lane();
 
-inline constexpr std::size_t kShuffleBytes = 16;  // the largest value
+inline constexpr unsigned kLanes = 32;
+inline constexpr std::size_t kShuffleBytes = 32;  // the largest value
 
 }  // namespace starling::emulator

@@ -61,6 +61,21 @@ __global__ void sum_of_block(const float* x, float* sums) {
 
 __global__ void swap_lanes(int* x) { x[threadIdx.x] = shuffle_xor(x[threadIdx.x], 5); }
 
+// c = a b, 16 x 16 and 16 x 8.
+__global__ void multiply_in_warp(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c) {
+  const unsigned g = threadIdx.x / 4, t = threadIdx.x % 4 * 2;
+  const auto word = [](__nv_bfloat16 low, __nv_bfloat16 high) {
+    return __bfloat16_as_ushort(low) | static_cast<std::uint32_t>(__bfloat16_as_ushort(high)) << 16;
+  };
+  const auto of_a = [&](unsigned i, unsigned k) { return word(a[i * 16 + k], a[i * 16 + k + 1]); };
+  const auto of_b = [&](unsigned k, unsigned j) { return word(b[k * 8 + j], b[k * 8 + 8 + j]); };
+  const std::uint32_t left[4] = {of_a(g, t), of_a(g + 8, t), of_a(g, t + 8), of_a(g + 8, t + 8)};
+  const std::uint32_t right[2] = {of_b(t, g), of_b(t + 8, g)};
+  float sums[4] = {};
+  kernels::cuda::multiply_add(left, right, sums);
+  for (unsigned e = 0; e < 4; ++e) c[(g + e / 2 * 8) * 8 + t + e % 2] = sums[e];
+}
+
 __global__ void meet_unless_first() {
   if (threadIdx.x != 0) __syncthreads();
 }
@@ -220,6 +235,24 @@ TEST_CASE("threads of a block meet at barriers and see each other's values in sh
   REQUIRE(cudaMemcpy(swapped.data(), p, 256, cudaMemcpyDeviceToHost) == cudaSuccess);
   for (int i = 0; i < 64; ++i) REQUIRE(swapped[static_cast<std::size_t>(i)] == (i ^ 5));
   REQUIRE(cudaFree(p) == cudaSuccess);
+}
+
+TEST_CASE("a warp multiplies matrices whose parts its lanes have") {
+  OwnStream stream;
+  const Floats a = numbers(16 * 16, 1), b = numbers(16 * 8, 2);
+  const DeviceArray<__nv_bfloat16> a_there(a), b_there(b);
+  DeviceArray<float> c(16 * 8);
+  REQUIRE(start(Threads::together, stream.handle, dim3(1), dim3(32), multiply_in_warp, a_there.data,
+                b_there.data, c.data) == cudaSuccess);
+  stream.wait();
+  const Floats got = c.read();
+  for (std::size_t i = 0; i < 16; ++i) {
+    for (std::size_t j = 0; j < 8; ++j) {
+      float sum = 0;
+      for (std::size_t k = 0; k < 16; ++k) sum += a[i * 16 + k] * b[k * 8 + j];
+      REQUIRE(got[i * 8 + j] == sum);
+    }
+  }
 }
 
 TEST_CASE("what would hang or be undefined on a device aborts the program") {

@@ -5,9 +5,12 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <tuple>
 #include <type_traits>
@@ -21,6 +24,8 @@
 #define __launch_bounds__(...)
 #define STARLING_SHARED \
   static thread_local  // a block's threads are fibers of one thread, and blocks run one at a time
+
+#define STARLING_UNROLL
 
 inline void __syncthreads() { starling::emulator::meet(); }
 template <class T>
@@ -109,6 +114,29 @@ T shuffle_xor(T value, int bits) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= emulator::kShuffleBytes);
   emulator::shuffle(&value, sizeof value, bits);
   return value;
+}
+
+// As in launch.h.
+inline void multiply_add(const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], float (&c)[4]) {
+  struct Words {
+    std::uint32_t a[4], b[2];
+  };
+  Words own, all[emulator::kLanes];
+  std::copy_n(a, 4, own.a);
+  std::copy_n(b, 2, own.b);
+  emulator::gather(&own, sizeof own, all);
+  const auto half = [](std::uint32_t word, unsigned k) {
+    return std::bit_cast<float>(k % 2 == 0 ? word << 16 : word & 0xffff0000U);
+  };
+  const unsigned g = emulator::lane() / 4, t = emulator::lane() % 4 * 2;
+  for (unsigned e = 0; e < 4; ++e) {
+    for (unsigned k = 0; k < 16; ++k) {
+      // The lane that has a[row, k], and that which has b[k, t + e % 2].
+      const unsigned holds = k % 8 / 2, high = k / 8;
+      const Words &left = all[g * 4 + holds], &right = all[(t + e % 2) * 4 + holds];
+      c[e] += half(left.a[2 * high + e / 2], k) * half(right.b[high], k);
+    }
+  }
 }
 
 }  // namespace starling::kernels::cuda

@@ -267,4 +267,66 @@ TEST_CASE("bfloat16 networks stay close to float32 for any formats") {
   }
 }
 
+TEST_CASE("bfloat16 layers for sequences stay close to float32") {
+  Random random(66);
+  const auto candidates = bf16_candidates();
+  for (int round = 0; round < 24; ++round) {
+    const int context = between(random, 1, 70), groups = between(random, 1, 2),
+              heads = groups * between(random, 1, 2);
+    const int size = round % 2 == 0 ? 16 * between(random, 1, 4) : 2 * between(random, 1, 20),
+              channels = (heads + 2 * groups) * size;
+    Problem problem;
+    problem.height = problem.width = 1;
+    problem.stored = {context * between(random, 1, 3), channels, 1, 1};
+    problem.x = random_values(random, problem.stored.size());
+    const auto place = add_norm_parameters(random, problem.parameters, static_cast<std::size_t>(channels));
+    if (round % 3 == 0) problem.specs.push_back(RmsNormSpec{place.scale, 1e-2F});
+    if (round % 3 == 1) problem.specs.push_back(GroupNormSpec{1, place.scale, kNone, 1e-2F});
+    problem.specs.push_back(AttentionSpec{context, heads, groups, round % 2 == 0 ? 10'000.0F : 0.0F,
+                                          round % 4 == 0 ? 0.2F : 0.0F, random.bits()});
+    if (round % 3 == 1) problem.specs.push_back(SwigluSpec{});
+    if (round % 3 == 2) problem.specs.push_back(GeluSpec{true});
+    Shape shape = problem.stored;
+    for (const OperationSpec& spec : problem.specs) shape = output_shape(spec, shape);
+    problem.specs.push_back(linear(random, problem, shape, between(random, 1, 20)));
+    problem.specs.push_back(DropoutSpec{0.1F, random.bits()});
+    INFO("round " << round << ", context " << context << ", " << heads << " heads, " << groups
+                  << " groups of " << size);
+    finish(random, problem);
+    const Outcome expected = run(*backend("reference"), problem, true, false);
+    int candidate = 0;
+    for (const auto& on : candidates) {
+      INFO("candidate " << candidate++);
+      const Outcome actual = run(*on, problem, true);
+      REQUIRE(actual.shape == expected.shape);
+      CHECK(distance(actual.y, expected.y) < 0.02);
+      CHECK(distance(actual.gradient, expected.gradient) < 0.02);
+      CHECK(distance(actual.dx, expected.dx) < 0.03);
+    }
+  }
+}
+
+TEST_CASE("bfloat16 attention with heads of usual sizes stays close to float32") {
+  Random random(67);
+  const auto candidates = bf16_candidates();
+  for (const int size : {16, 32, 64, 128}) {
+    for (const bool plain : {false, true}) {
+      const int context = plain ? 64 : between(random, 65, 150);
+      Problem problem;
+      problem.height = problem.width = 1;
+      problem.stored = {context, 4 * size, 1, 1};
+      problem.x = random_values(random, problem.stored.size());
+      problem.specs.push_back(AttentionSpec{context, 2, 1, plain ? 0.0F : 10'000.0F, plain ? 0.0F : 0.2F, 7});
+      INFO("heads of " << size << ", context " << context);
+      finish(random, problem);
+      const Outcome expected = run(*backend("reference"), problem, true, false);
+      for (const auto& on : candidates) {
+        const Outcome actual = run(*on, problem, true);
+        CHECK(distance(actual.y, expected.y) < 0.01);
+        CHECK(distance(actual.dx, expected.dx) < 0.01);
+      }
+    }
+  }
+}
+
 }  // namespace starling::kernels

@@ -47,14 +47,15 @@ void check_near(const std::vector<float>& actual, const std::vector<float>& expe
   }
 }
 
-void check_back_ends(const Problem& problem, bool input_gradient = true) {
+void check_back_ends(const Problem& problem, bool input_gradient = true, bool twice = true) {
   const Outcome expected = run(*backend("reference"), problem, input_gradient, false);
   std::vector<std::unique_ptr<Backend>> candidates;
   for (const auto choice : {cpu::Choice::automatic, cpu::Choice::onednn, cpu::Choice::lanes})
     candidates.push_back(cpu::make_backend(Precision::f32, choice));
+  if (auto gpu = gpu_backend()) candidates.push_back(std::move(gpu));
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     INFO("candidate " << i);
-    const Outcome actual = run(*candidates[i], problem, input_gradient);
+    const Outcome actual = run(*candidates[i], problem, input_gradient, twice);
     REQUIRE(actual.shape == expected.shape);
     check_near(actual.y, expected.y);
     check_near(actual.gradient, expected.gradient);
@@ -210,6 +211,55 @@ TEST_CASE("attention of every shape agrees with the reference") {
   }
 }
 
+TEST_CASE("attention with heads of usual sizes agrees with the reference") {
+  Random random(210);
+  for (const int size : {16, 32, 64, 128}) {
+    for (const bool plain : {false, true}) {
+      // Whole tiles and others, of any back end.
+      const int context = plain ? 64 : between(random, 33, 100);
+      Problem problem = sequences_problem(random, context, 4 * size);
+      problem.stored.batch = context;
+      problem.x.resize(problem.stored.size());
+      problem.specs.push_back(AttentionSpec{context, 2, 1, plain ? 0.0F : 10'000.0F, plain ? 0.0F : 0.2F, 7});
+      INFO("heads of " << size << ", context " << context);
+      finish(random, problem);
+      check_back_ends(problem);
+    }
+  }
+}
+
+TEST_CASE("a GPU rejects heads of more than 128 values") {
+  const auto gpu = gpu_backend();
+  if (!gpu) return;
+  const auto queue = gpu->make_queue();
+  const OperationSpec specs[] = {AttentionSpec{4, 2, 2}};
+  const auto make = [&](int size) {
+    return gpu->make(*queue, specs, gpu->input({4, 6 * size, 1, 1}, 1, 1), {});
+  };
+  CHECK(make(128)->output().shape.channels == 256);
+  CHECK_THROWS_AS(make(129), DeviceError);
+}
+
+TEST_CASE("SwiGLU, GELU and normalizations of vectors agree with the reference") {
+  Random random(211);
+  for (int round = 0; round < 48; ++round) {
+    const bool even = random.chance(0.5);
+    const int channels = even ? 16 * between(random, 1, 9) : 2 * between(random, 1, 40);
+    Problem problem = sequences_problem(random, between(random, 1, 90), channels);
+    const auto place = add_norm_parameters(random, problem.parameters, static_cast<std::size_t>(channels));
+    const OperationSpec specs[] = {SwigluSpec{},
+                                   GeluSpec{true},
+                                   GeluSpec{},
+                                   RmsNormSpec{place.scale, 1e-2F},
+                                   GroupNormSpec{1, place.scale, place.shift, 1e-2F},
+                                   GroupNormSpec{1, place.scale, kNone, 1e-2F}};
+    problem.specs.push_back(specs[round % 6]);
+    INFO("round " << round << ", " << channels << " channels, batch " << problem.stored.batch);
+    finish(random, problem);
+    check_back_ends(problem);
+  }
+}
+
 TEST_CASE("a block of a Transformer agrees with the reference") {
   Random random(207);
   for (int round = 0; round < 12; ++round) {
@@ -249,19 +299,20 @@ TEST_CASE("a block of a Transformer agrees with the reference") {
 
 TEST_CASE("embeddings agree with the reference, shared weights are added to") {
   Random random(208);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 24; ++round) {
     Problem problem;
     problem.height = problem.width = 1;
-    problem.stored = {between(random, 1, 60), 1, 1, 1};
+    problem.stored = {round < 20 ? between(random, 1, 60) : between(random, 200, 900), 1, 1, 1};
     const int tokens = between(random, 1, 30), features = between(random, 1, 40);
+    const bool shared = round % 2 == 1;
     for (int i = 0; i < problem.stored.batch; ++i)
       problem.x.push_back(static_cast<float>(between(random, 0, tokens - 1)));
     const Place place = add_parameters(random, problem.parameters, static_cast<std::size_t>(tokens),
                                        static_cast<std::size_t>(features));
-    problem.specs.push_back(EmbeddingSpec{tokens, features, place.weight, false});
-    INFO("round " << round);
+    problem.specs.push_back(EmbeddingSpec{tokens, features, place.weight, shared});
+    INFO("round " << round << ", shared " << shared);
     finish(random, problem);
-    check_back_ends(problem, false);
+    check_back_ends(problem, false, !shared);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/backends.h"
 #include "kernels/buffer.h"
+#include "models/gpt.h"
 #include "models/network.h"
 #include "tests/catch.h"
 #include "tests/kernels/gpu.h"
@@ -15,6 +16,8 @@ namespace {
 
 using kernels::Buffer;
 using kernels::gpu_backend;
+
+constexpr int kVocabulary = 29;
 
 struct Small {
   Plan plan;
@@ -39,6 +42,17 @@ std::vector<Small> small_networks() {
                                             Relu{}, narrowing(16), Relu{}, GlobalAveragePool{}, Linear{5}}}))
                           .value(),
                       6});
+  // Texts: a GPT with a tied output layer, and a Llama.
+  Gpt gpt{2, 3, 24, 20}, llama{2, 4, 32, 33, 2, 44};
+  gpt.bias = gpt.tanh = true;
+  llama.bias = llama.tied = false;
+  llama.rms = llama.swiglu = llama.rotary = true;
+  const auto add = [&](const char* name, const Gpt& it) {
+    networks.push_back(
+        {std::move(make_plan({name, {1, 1, 1, it.context}, gpt_layers(it, kVocabulary)})).value(), 3});
+  };
+  add("gpt", gpt);
+  add("llama", llama);
   return networks;
 }
 
@@ -54,12 +68,17 @@ Outcome compute(const kernels::Backend& backend, const Small& small, NetworkOpti
   const auto& [plan, batch] = small;
   Network network(plan, backend, batch, Purpose::train, options);
   Network judge(plan, backend, batch, Purpose::evaluate);
+  const auto labels_in_all = static_cast<std::size_t>(batch * plan.labels());
   std::vector<float> start(plan.layout.arena_size()),
-      images(static_cast<std::size_t>(batch * plan.spec.input.size()));
+      images(labels_in_all * static_cast<std::size_t>(plan.spec.input.channels * plan.spec.input.height *
+                                                      plan.spec.input.width));
   initialize(plan, Random(5), start);
   Random random(6);
-  for (float& x : images) x = static_cast<float>(random.uniform(-1, 1));
-  std::vector<std::int32_t> classes(static_cast<std::size_t>(batch));
+  for (float& x : images) {
+    x = plan.spec.input.tokens > 0 ? static_cast<float>(random.below(kVocabulary))
+                                   : static_cast<float>(random.uniform(-1, 1));
+  }
+  std::vector<std::int32_t> classes(labels_in_all);
   for (auto& it : classes)
     it = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(plan.classes)));
 
@@ -127,6 +146,20 @@ TEST_CASE("a network that recomputes activations on a GPU has the same gradient,
             (precision == kernels::Precision::f32 ? 1e-5 : 1e-2));
       CHECK(few.kept < all.kept);
     }
+  }
+}
+
+TEST_CASE("a network for text on a GPU in bfloat16 stays close to the reference", "[gpu]") {
+  const auto gpu = gpu_backend(kernels::Precision::bf16);
+  if (!gpu) return;
+  const auto reference = std::move(kernels::make_backend("reference")).value();
+  for (const Small& small : small_networks()) {
+    if (small.plan.spec.input.tokens == 0) continue;
+    INFO(small.plan.spec.name);
+    const Outcome expected = compute(*reference, small), actual = compute(*gpu, small);
+    CHECK(near(actual.loss, expected.loss, 2e-3));
+    CHECK(distance(small.plan, actual.gradient, expected.gradient) < 0.03);
+    CHECK(near(actual.evaluation.loss_sum, expected.evaluation.loss_sum, 2e-3));
   }
 }
 

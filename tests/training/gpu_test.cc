@@ -54,6 +54,20 @@ datasets::Dataset quarters(std::size_t n, int channels, int extent, bool floats 
   return data;
 }
 
+// A text in which each token mostly follows from the one before.
+datasets::Dataset chain_of_tokens(std::uint32_t windows, std::uint32_t context) {
+  datasets::Dataset data;
+  data.classes = 17;
+  Random random(context);
+  std::uint64_t token = 3;
+  for (std::uint32_t i = 0; i <= windows * context; ++i) {
+    data.tokens.push_back(static_cast<std::uint16_t>(token));
+    token = (3 * token + random.below(2)) % 17;
+  }
+  data.set_context(context);
+  return data;
+}
+
 struct Options {
   Optimizer optimizer = Arena::SgdStep{.learning_rate = 0.02F, .momentum = 0.9F, .weight_decay = 1e-3F};
   bool kept = true;  // the samples are on the device
@@ -255,6 +269,34 @@ TEST_CASE("ten steps of LeNet on a GPU have the host's losses", "[gpu][figures]"
   for (std::size_t i = 0; i < expected.losses.size(); ++i) {
     INFO("step " << i);
     CHECK(near(actual.losses[i], expected.losses[i], 1e-3));
+  }
+}
+
+TEST_CASE("small Transformers on a GPU have the host's losses in steps and in an evaluation",
+          "[gpu][figures]") {
+  const auto backend = gpu_backend();
+  if (!backend) return;
+  const auto host = std::move(kernels::make_backend("cpu")).value();
+  const auto data = chain_of_tokens(21, 64);
+  Options options{.optimizer = Arena::AdamWStep{.learning_rate = 0.005F, .weight_decay = 0.1F}};
+  options.augmentation.shift = true;
+  options.clip_norm = 1;
+  for (const char* name : {"gpt-tiny", "llama-tiny"}) {
+    INFO(name);
+    const auto plan = std::move(models::make_model(name, {1, 1, 1, 64}, data.classes)).value();
+    const TrainedOnGpu expected = train(*host, plan, data, 4, options);
+    const TrainedOnGpu actual = train(*backend, plan, data, 6, options);  // two more return the last losses
+    REQUIRE(actual.losses.size() == expected.losses.size());
+    CHECK(expected.losses.back() < 0.9 * expected.losses.front());
+    for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+      INFO("step " << i);
+      CHECK(near(actual.losses[i], expected.losses[i], 1e-3));
+    }
+    Arena here(plan.layout.arena_size()), there(plan.layout.arena_size(), *backend);
+    here.write(0, expected.parameters);
+    there.write(0, expected.parameters);
+    const auto judged = Evaluator(plan, *host, data, 8).evaluate(here.data());
+    CHECK(near(Evaluator(plan, *backend, data, 8).evaluate(there.data()).loss, judged.loss, 1e-4));
   }
 }
 
