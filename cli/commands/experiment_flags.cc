@@ -180,7 +180,7 @@ Status check_experiment(const Experiment& experiment, bool peers_known) {
 
 Result<Materials> gather_materials(const Experiment& experiment) {
   if (Status sound = check_experiment(experiment); !sound) return sound.error();
-  Result<datasets::DataPair> data = datasets::load(experiment.data.source, data_root());
+  Result<datasets::DataPair> data = training::load_data(experiment, data_root());
   if (!data) return data.error();
   Result<models::Plan> plan = training::make_plan(experiment, *data);
   if (!plan) return plan.error();

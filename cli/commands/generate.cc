@@ -20,6 +20,7 @@
 #include "node/front/writing.h"
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
+#include "training/replica/recipe.h"
 
 namespace starling::cli {
 namespace {
@@ -109,7 +110,7 @@ Result<AnyTokenizer> find_tokenizer(const Arguments& arguments, const std::strin
     if (!loaded) return Error{"--tokenizer: " + loaded.error().message};
     return loaded;
   }
-  auto saved = saved_tokenizer(path, metadata);
+  auto saved = training::tokenizer_of(path, metadata);
   if (saved && *saved == nullptr)
     return Error{path + " does not contain a tokenizer; name the one of its training data with --tokenizer"};
   return saved;
@@ -133,7 +134,7 @@ Result<SavedWriter> load_writer(const Arguments& arguments, const std::string& p
   const auto vocabulary = static_cast<int>((*tokenizer)->size());
   auto plan = models::make_model(*model, {1, 1, 1, context}, vocabulary);
   if (!plan) return plan.error();
-  auto saved = read_saved(path, *plan);
+  auto saved = training::read_safetensors(path, plan->layout);
   if (!saved) return saved.error();
   return SavedWriter{std::move(*plan), std::move(saved->arena), std::move(*tokenizer)};
 }

@@ -6,10 +6,7 @@
 #include "base/result.h"
 #include "cli/shell/arguments.h"
 #include "cli/shell/command.h"
-#include "datasets/text/tokenizer.h"
-#include "models/spec.h"
 #include "models/spec_text.h"
-#include "training/records/checkpoint.h"
 
 namespace starling::cli {
 
@@ -22,12 +19,5 @@ Result<std::string> model_file(const Arguments& arguments);
 
 // The network of the file: --model, or what the file's metadata names.
 Result<models::ModelText> find_model(const Arguments& arguments, const std::string& checkpoint);
-
-// The tokenizer in the metadata of the file `path`; null if there is none.
-Result<datasets::text::AnyTokenizer> saved_tokenizer(const std::string& path,
-                                                     const training::Facts& metadata);
-
-// The parameters in the file. The Error of a network for text says if the vocabularies differ.
-Result<training::Checkpoint> read_saved(const std::string& path, const models::Plan& plan);
 
 }  // namespace starling::cli

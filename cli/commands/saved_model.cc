@@ -10,7 +10,6 @@
 #include "cli/commands/flag_values.h"
 #include "cli/commands/model_file.h"
 #include "cli/commands/named_files.h"
-#include "datasets/text/parse.h"
 #include "kernels/backends.h"
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
@@ -21,7 +20,6 @@
 namespace starling::cli {
 namespace {
 
-using datasets::text::AnyTokenizer;
 using training::Json;
 
 struct SavedModel {
@@ -50,30 +48,6 @@ Result<std::string> model_file(const Arguments& arguments) {
   return file ? *file : *flag;
 }
 
-Result<AnyTokenizer> saved_tokenizer(const std::string& path, const training::Facts& metadata) {
-  const auto text = metadata.find(training::kTokenizerFact);
-  if (text == metadata.end()) return AnyTokenizer();
-  auto parsed = datasets::text::parse_tokenizer(text->second);
-  if (!parsed) return Error{path + ": its tokenizer: " + parsed.error().message};
-  return parsed;
-}
-
-Result<training::Checkpoint> read_saved(const std::string& path, const models::Plan& plan) {
-  auto read = training::read_safetensors(path, plan.layout);
-  if (read) return read;
-  for (const models::LayerInfo& layer : plan.layers) {
-    if (!std::holds_alternative<models::Embedding>(layer.layer.kind)) continue;
-    const auto file = training::SafetensorsFile::open(path);
-    const auto* entry = file ? file->find(plan.layout.tensors()[layer.tensors.front()].name) : nullptr;
-    if (entry == nullptr || entry->shape.size() != 2 || entry->shape.front() == plan.classes) break;
-    return Error{fmt::format(
-        "{} has a vocabulary of {} tokens, but the data or the tokenizer has {}; use the tokenizer of its "
-        "training data",
-        path, entry->shape.front(), plan.classes)};
-  }
-  return read;
-}
-
 namespace {
 
 // Reads the model, a full checkpoint or a file with only parameters, and --data.
@@ -85,13 +59,13 @@ Result<SavedModel> load_saved_model(const Arguments& arguments) {
   if (!model) return model.error();
   const auto metadata = training::read_metadata(path);
   if (!metadata) return metadata.error();
-  const auto tokenizer = saved_tokenizer(path, *metadata);
+  const auto tokenizer = training::tokenizer_of(path, *metadata);
   if (!tokenizer) return tokenizer.error();
   auto data = datasets::load(*arguments.get("--data"), data_root(), *tokenizer);
   if (!data) return data.error();
   auto plan = training::make_plan(*model, *data);
   if (!plan) return plan.error();
-  auto replica = read_saved(path, *plan);
+  auto replica = training::read_safetensors(path, plan->layout);
   if (!replica) return replica.error();
   return SavedModel{path, std::move(*model), std::move(*data), std::move(*plan), std::move(replica->arena)};
 }

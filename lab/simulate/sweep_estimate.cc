@@ -170,7 +170,7 @@ class Estimate {
     const auto [epoch, fresh] =
         epochs_.try_emplace(experiment.data.source + "\n" + std::to_string(context), 0);
     if (fresh) {
-      auto data = datasets::load(experiment.data.source, options_.data_root);
+      auto data = training::load_data(experiment, options_.data_root);
       if (!data) return data.error();
       if (const auto plan = training::make_plan(experiment, *data); !plan) return plan.error();
       epoch->second = static_cast<double>(data->train.size());

@@ -68,7 +68,7 @@ Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experimen
                                                      const SimulateOptions& options,
                                                      const training::RunFolder& folder) {
   const auto started = std::chrono::steady_clock::now();
-  auto data = datasets::load(experiment.data.source, options.data_root);
+  auto data = training::load_data(experiment, options.data_root);
   if (!data) return data.error();
   auto plan = training::make_plan(experiment, *data);
   if (!plan) return plan.error();

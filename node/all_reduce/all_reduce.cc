@@ -301,7 +301,7 @@ PeerOutcome AllReducePeer::train() {
 }
 
 PeerOutcome AllReducePeer::prepare_and_train() {
-  auto replica = make_replica(experiment_, datasets::load(experiment_.data.source, options_.data_root),
+  auto replica = make_replica(experiment_, training::load_data(experiment_, options_.data_root),
                               std::pair(options_.number, experiment_.peers), options_.number);
   if (!replica) return {kBadInput, replica.error().message};
   const auto schedule =

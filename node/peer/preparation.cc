@@ -44,7 +44,7 @@ void Preparation::build(std::optional<wire::Manifest> swarms, std::function<void
         return within_memory([&] {
           if (swarms) return with_state(build_of(*swarms));
           if (parts_.attachment) return with_state(make_outside());
-          return with_state(make(datasets::load(parts_.experiment.data.source, parts_.options.data_root)));
+          return with_state(make(training::load_data(parts_.experiment, parts_.options.data_root)));
         });
       },
       [this, done = std::move(done)](Built built) {

@@ -63,6 +63,10 @@ TEST_CASE("a saved model continues a text, the same one for the same seed") {
   trained.folder.write("other.txt", verse(3) + std::string(200, 'a'));
   CHECK(run_json({"evaluate", exported, "--data", trained.folder.file("other.txt"), "--json"}).at("tokens") ==
         32);
+  CHECK(run({"simulate", "--peers", "1", "--model", trained.folder.file("small.toml"), "--data",
+             trained.folder.file("other.txt"), "--steps", "2", "--looks", "0", "--init", exported, "--out",
+             trained.folder.file("more")})
+            .exit_code == 0);
 }
 
 TEST_CASE("wrong input for generate is one sentence and exit code 2") {

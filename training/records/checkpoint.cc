@@ -112,6 +112,12 @@ Status rename_gpt(const SafetensorsFile& file, const models::Layout& layout, con
   return Done{};
 }
 
+// Whether the tensors are embeddings of different vocabularies.
+bool differ_in_vocabulary(const models::Tensor& ours, const std::vector<std::int64_t>& theirs) {
+  return ours.name.starts_with("embedding") && theirs.size() == 2 && theirs[0] != ours.shape[0] &&
+         theirs[1] == ours.shape[1];
+}
+
 // An Error unless the tensors are those of the layout.
 Status check_sources(const std::string& path, const models::Layout& layout, const TensorSources& sources) {
   for (const auto& tensor : layout.tensors()) {
@@ -123,6 +129,10 @@ Status check_sources(const std::string& path, const models::Layout& layout, cons
       return Error{path + ": tensor " + show_name(entry->name) + " has dtype " + entry->dtype +
                    ", expected F32"};
     }
+    if (differ_in_vocabulary(tensor, entry->shape))
+      return Error{path + " has a vocabulary of " + std::to_string(entry->shape[0]) +
+                   " tokens, but the data or the tokenizer has " + std::to_string(tensor.shape[0]) +
+                   "; use the tokenizer of its training data"};
     const auto expected = transposed ? reversed(tensor.shape) : tensor.shape;
     if (entry->shape != expected) {
       return Error{path + " holds another model: tensor " + show_name(entry->name) + " has shape " +

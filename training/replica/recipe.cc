@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "datasets/partition.h"
+#include "datasets/text/parse.h"
 #include "kernels/backends.h"
 #include "models/spec_text.h"
 #include "training/experiment/check.h"
@@ -74,6 +75,24 @@ Result<models::Plan> check_servers(const Experiment& experiment, Result<models::
 }
 
 }  // namespace
+
+Result<datasets::text::AnyTokenizer> tokenizer_of(const std::string& path, const Facts& metadata) {
+  const auto text = metadata.find(kTokenizerFact);
+  if (text == metadata.end()) return datasets::text::AnyTokenizer();
+  auto parsed = datasets::text::parse_tokenizer(text->second);
+  if (!parsed) return Error{path + ": its tokenizer: " + parsed.error().message};
+  return parsed;
+}
+
+Result<datasets::DataPair> load_data(const Experiment& experiment, const std::string& data_root) {
+  const auto& init = experiment.model.init;
+  if (!init) return datasets::load(experiment.data.source, data_root);
+  const auto metadata = read_metadata(*init);
+  if (!metadata) return Error{"model.init: " + metadata.error().message};
+  const auto tokenizer = tokenizer_of(*init, *metadata);
+  if (!tokenizer) return Error{"model.init: " + tokenizer.error().message};
+  return datasets::load(experiment.data.source, data_root, *tokenizer);
+}
 
 Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPair& data) {
   const int context = models::context_of(model);
