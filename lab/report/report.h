@@ -60,14 +60,14 @@ struct ReportSummary {
   double parameters = 0, seconds = 0, samples = 0, samples_per_second = 0, exchanges = 0, bytes_sent = 0;
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus, seconds_to_target,
       spectral_gap;
-  struct Text {
-    std::optional<double> tokens, perplexity, bits_per_character;
-  } text;                                                 // of a run on a text
   std::vector<std::pair<std::string, double>> staleness;  // number of exchanges by steps, "3-4"
   std::vector<ReportPeer> per_peer;
 };
 
 struct ReportRun : ReportSummary {
+  struct Text {
+    std::optional<double> tokens, perplexity, bits_per_character;
+  } text;              // of a run on a text
   std::string folder;  // as given, or below a folder that was given
   std::string label;
   std::size_t group = 0;
