@@ -212,7 +212,10 @@ void Preparation::take_copied_parameters() {
 void Preparation::initialize() {
   Replica& replica = *parts_.replica;
   if (copied_) {
-    if (!parts_.resumed) return;
+    if (!parts_.resumed) {
+      if (!parts_.outside && !training::warms_up_newcomers(schedule_)) parts_.trainer->renew();
+      return;
+    }
     parts_.trainer->moved();
     parts_.resumed->state = {};
     return;

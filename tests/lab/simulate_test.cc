@@ -364,6 +364,20 @@ TEST_CASE("reaching the target accuracy ends a simulated run") {
   REQUIRE(summary.samples < 60000);
 }
 
+TEST_CASE("reaching the target loss ends a simulated run, by gossip or without") {
+  for (const Rule rule : {Rule::pairwise, Rule::diloco}) {
+    auto experiment = small();
+    experiment.training.workers = 1;
+    experiment.gossip.rule = rule;
+    experiment.end.epochs = 5;
+    experiment.end.target_loss = rule == Rule::diloco ? 1.6 : 1.2;
+    const auto summary = run(experiment);
+    REQUIRE(summary.seconds_to_target.has_value());
+    CHECK(*summary.seconds_to_target > 0);
+    CHECK(summary.samples < 60000);
+  }
+}
+
 TEST_CASE("an interrupted simulation ends in order and writes its results") {
   const training::TemporaryFolder scratch;
   auto folder = training::RunFolder::create(scratch.path() + "/run", false);

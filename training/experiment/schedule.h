@@ -26,6 +26,11 @@ struct Schedule {
   double step_factor = 0.1;  // step: of each decay
 };
 
+// Whether a peer's first steps have a lower rate whenever it comes to the run.
+inline bool warms_up_newcomers(const Schedule& schedule) {
+  return schedule.warmup.in_steps && schedule.warmup.length > 0;
+}
+
 // Whether the settings of the schedule can be combined: an Error if it depends on the run's end and that is
 // not set, or if the warm-up does not end before the run. Warm-ups in tokens need the data: make_schedule().
 Status check_schedule(const Experiment& experiment);
