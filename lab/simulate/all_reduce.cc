@@ -126,13 +126,13 @@ class AllReduceRun {
       samples_ += step_samples();
       learning_rate_ = run_.rate().base * factor;
       trace_ = hash64(std::as_bytes(ensemble_->losses()), trace_);
+      run_.stepped(now_, samples_, end_.samples.value_or(0));
     }
     ensemble_->meet(round.last);
     ++rounds_;
     ring_.draw(now_, round.computed, round.done);
     now_ = round.done;
     trace_ = hash64(std::as_bytes(std::span(&now_, 1)), trace_);
-    run_.stepped(now_, samples_, end_.samples.value_or(0));
     if (run_.evaluation_is_due(samples_)) over_ = evaluate();
     return Done{};
   }

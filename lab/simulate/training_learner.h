@@ -155,8 +155,8 @@ class TrainingLearner final : public Learner {
     }
   }
 
-  void join() override {
-    if (!training::warms_up_newcomers(rate_.schedule)) renew();
+  void join(std::uint64_t swarm_samples) override {
+    if (training::needs_warm_up(rate_.schedule, swarm_samples, batch_size_)) renew();
   }
 
   void over() override {

@@ -32,8 +32,8 @@ class Learner {
   virtual void over() {}
   // The arena holds the parameters of another peer: the optimizer's state is reset.
   virtual void renew() {}
-  // The same before the first step: the peer joined a running swarm.
-  virtual void join() {}
+  // Before the first step: the peer joined a swarm that had consumed so many samples, and has a copy.
+  virtual void join(std::uint64_t /*swarm_samples*/) {}
   // Smoothed loss of recent steps, for the time series.
   virtual double loss() const { return 0; }
   // Of the latest step; nullopt before the first.

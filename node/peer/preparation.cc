@@ -213,7 +213,9 @@ void Preparation::initialize() {
   Replica& replica = *parts_.replica;
   if (copied_) {
     if (!parts_.resumed) {
-      if (!parts_.outside && !training::warms_up_newcomers(schedule_)) parts_.trainer->renew();
+      if (!parts_.outside && training::needs_warm_up(schedule_, parts_.core->view().swarm_samples,
+                                                     parts_.experiment.training.batch_size))
+        parts_.trainer->renew();
       return;
     }
     parts_.trainer->moved();

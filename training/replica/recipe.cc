@@ -1,6 +1,7 @@
 #include "training/replica/recipe.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "kernels/backends.h"
 #include "models/spec_text.h"
 #include "training/experiment/check.h"
+#include "training/experiment/schedule.h"
 #include "training/records/checkpoint.h"
 
 namespace starling::training {
@@ -85,10 +87,9 @@ Result<models::Plan> check_parts(const Experiment& experiment, Result<models::Pl
 
 // Steps in which the rate rises after the parameters were copied from another peer.
 std::uint64_t warm_up_of_newcomers(const Experiment& experiment) {
-  constexpr std::uint64_t kDefault = 100;
   const Warmup& warmup = experiment.schedule.warmup;
   const bool in_steps = warmup.unit == Warmup::Unit::steps && warmup.length > 0;
-  return in_steps ? static_cast<std::uint64_t>(std::ceil(warmup.length)) : kDefault;
+  return in_steps ? static_cast<std::uint64_t>(std::ceil(warmup.length)) : kNewcomerSteps;
 }
 
 }  // namespace
