@@ -32,9 +32,18 @@ Terms Encounters::terms_with(PeerId partner, std::uint64_t round) const {
 // ---- Whenever: this peer's own exchanges ----
 
 Whenever::Whenever(RunState& run, Ending& ending, Exchanges& exchanges)
-    : Encounters(run, ending, exchanges, run.rules->pace),
+    : Encounters(run, ending, exchanges, pace_of_fragment(run.rule(), run.rules->pace, run.rules->fragments)),
       outer_(run.rule().meeting == Meeting::outer_rounds),
-      partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)) {}
+      fragments_(outer_ ? run.rules->fragments : 1),
+      partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)),
+      rounds_(fragments_) {}
+
+// The terms of an exchange that was offered in this round, which decides the fragment on both sides.
+Terms Whenever::terms_of(PeerId partner, std::uint64_t offered) const {
+  Terms terms = terms_with(partner, round());
+  if (outer_) terms.part = {static_cast<std::uint32_t>(offered % fragments_), fragments_};
+  return terms;
+}
 
 void Whenever::tick(Actions& out) {
   if (!due()) return;
@@ -53,7 +62,7 @@ void Whenever::tick(Actions& out) {
 InFlight& Whenever::begin(PeerId partner, Actions& out) {
   acceptance_.own(run_.now);
   const Instant deadline = run_.now + exchanges_.patience().limit(partner);
-  return exchanges_.begin(partner, terms_with(partner, round()), deadline, out);
+  return exchanges_.begin(partner, terms_of(partner, round()), deadline, out);
 }
 
 void Whenever::ended(const ExchangeEnded& ended, Actions& out) {
@@ -97,10 +106,18 @@ void Whenever::offered(const Offer& offer, Actions& out) {
   if (!in_reach(offer)) return reject(offer, RefusalReason::out_of_step, out);
   if (exchanges_.answering() >= run_.options.answers_max) return reject(offer, RefusalReason::busy, out);
   if (run_.rule().limited && comes_too_often(offer.from)) return reject(offer, RefusalReason::busy, out);
-  // An offer from far ahead: this peer begins the partner's round first, so that its answer is as new as the
-  // partner's replica. A finished peer begins no round; its replica is as new as it will ever be.
-  if (run_.phase() != Phase::finished && offer.round > rounds_.current() + kRoundsApart) begin_round(out);
-  exchanges_.accept(offer, terms_with(offer.from, round()), out);
+  // A finished peer begins no round; its replica is as new as it will ever be.
+  if (run_.phase() != Phase::finished && offer.round > rounds_.current() + rounds_apart())
+    reach_round(offer.round, out);
+  exchanges_.accept(offer, terms_of(offer.from, offer.round), out);
+}
+
+// An offer from far ahead: this peer begins rounds up to the offered fragment's turn first, so that its
+// answer is as new as the partner's replica.
+void Whenever::reach_round(std::uint64_t offered, Actions& out) {
+  do {
+    begin_round(out);
+  } while (outer_ && rounds_.current() % fragments_ != offered % fragments_);
 }
 
 bool Whenever::comes_too_often(PeerId partner) {
@@ -112,7 +129,7 @@ bool Whenever::comes_too_often(PeerId partner) {
 bool Whenever::in_reach(const Offer& offer) {
   if (!outer_) return true;
   rounds_.left_behind(offer.round);
-  return rounds_.current() <= offer.round + kRoundsApart &&
+  return rounds_.current() <= offer.round + rounds_apart() &&
          offer.round <= rounds_.current() + RoundCount::kAheadMost;
 }
 

@@ -101,10 +101,11 @@ class NoEncounters : public Encounters {
 //
 // Rules with outer rounds (NoLoCo) begin a round, an outer step, before each exchange. Partners whose rounds
 // are too far apart do not exchange: a peer that is behind begins the partner's round first, so that slow
-// peers are never locked out.
+// peers are never locked out. With gossip.fragments each round concerns one fragment of the arena, in turn,
+// and so does the exchange that an offer of that round begins.
 class Whenever : public Encounters {
  public:
-  static constexpr std::uint64_t kRoundsApart = 4;  // of two partners, at most
+  static constexpr std::uint64_t kRoundsApart = 4;  // of two partners, at most, for each fragment
 
   Whenever(RunState& run, Ending& ending, Exchanges& exchanges);
 
@@ -125,8 +126,12 @@ class Whenever : public Encounters {
     if (!exchanges_.answer_ended(ended, out)) return;
     if (ended.outcome == Outcome::completed) partners_.met(run_.membership, ended.from, std::nullopt);
   }
-  // The replica still has to take in what was received since the last outer step.
-  void finish(Actions& out) { begin_round(out); }
+  // Settling brings every fragment together.
+  std::uint64_t exchanges_to_settle() const { return fragments_ * ending_.exchanges_to_settle(); }
+  // The replica still has to take in what was received since the last outer steps.
+  void finish(Actions& out) {
+    for (std::uint32_t k = 0; k < fragments_; ++k) begin_round(out);
+  }
   void topology_changed() { partners_.follow(run_.rules->topology); }
   std::uint64_t round() const { return rounds_.current(); }
 
@@ -135,6 +140,8 @@ class Whenever : public Encounters {
   void begin_round(Actions& out) {
     if (outer_) out.push_back(BeginRound{rounds_.begin()});
   }
+  Terms terms_of(PeerId partner, std::uint64_t offered) const;
+  void reach_round(std::uint64_t offered, Actions& out);
   bool catch_up(const InFlight& rejected, Actions& out);
   bool in_reach(const Offer& offer);
   bool comes_too_often(PeerId partner);
@@ -142,7 +149,10 @@ class Whenever : public Encounters {
     exchanges_.reject(offer, reason, round(), out);
   }
 
-  bool outer_;  // the rule has rounds
+  std::uint64_t rounds_apart() const { return kRoundsApart * fragments_; }
+
+  bool outer_;               // the rule has rounds
+  std::uint32_t fragments_;  // 1 without rounds
   PartnerChooser partners_;
   Acceptance acceptance_;
   RoundCount rounds_;

@@ -83,6 +83,7 @@ void Peer::handle(const Prepared& prepared, Actions& out) {
   switch (run_.rule().meeting) {
     case Meeting::never:
     case Meeting::every_step:
+    case Meeting::every_round:
       break;
     case Meeting::whenever:
     case Meeting::outer_rounds:

@@ -52,6 +52,14 @@ Status read_servers(Draft& draft, std::string_view value) {
   return Done{};
 }
 
+Status read_fragments(Draft& draft, std::string_view value) {
+  const auto count = parse_number<std::uint32_t>(value);
+  if (!count || *count < 1 || *count > kFragmentsMax)
+    return expected("a whole number from 1 to " + std::to_string(kFragmentsMax));
+  draft.rules.fragments = *count;
+  return Done{};
+}
+
 Status read_server_rate(Draft& draft, std::string_view value) {
   const auto rate = draft.rules.servers.rate = parse_number<double>(value);
   return rate && *rate > 0 && *rate <= 1 ? Status(Done{}) : expected("a number above 0 and up to 1");
@@ -89,6 +97,7 @@ constexpr Key kKeys[] = {
     {"gossip.weights", read_name<&RunRules::shares, kShares>},
     {"gossip.partners", read_name<&RunRules::partners, kPartners>},
     {"gossip.every", read_pace},
+    {"gossip.fragments", read_fragments},
     {"gossip.servers", read_servers<&Servers::shards, 1, kServersMax>},
     {"gossip.racks", read_servers<&Servers::racks, 0, kServersMax>},
     {"gossip.staleness", read_servers<&Servers::staleness, 1, kStalenessMax>},
@@ -104,6 +113,7 @@ Status check_together(const RunRules& rules) {
     return Error{"gossip.rule: " + std::string(rule.name) + " has no gossip; all its peers start together"};
   if (Status fine = check_pace(rules.rule, rules.pace); !fine) return fine;
   if (Status fine = check_racks(rules.rule, rules.servers.racks); !fine) return fine;
+  if (Status fine = check_fragments(rule, rules.pace, rules.fragments); !fine) return fine;
   if (const auto why = obstacle_to(rule, rules.topology)) return Error{"gossip.topology: " + *why};
   return Done{};
 }

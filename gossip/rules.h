@@ -59,6 +59,7 @@ struct RunRules {
   Partners partners = Partners::uniform;
   Shares shares = Shares::equal;
   Servers servers{};
+  std::uint32_t fragments = 1;  // rules with outer steps: parts of the arena that take turns
 };
 
 // `epoch_samples` is the size of the training set, by which training.epochs is counted. Settings that do not

@@ -29,4 +29,20 @@ Status check_racks(const RuleTraits& rule, std::uint32_t racks) {
   return Error{"gossip.racks: the rule " + std::string(rule.name) + " has no racks; set it to 0"};
 }
 
+Status check_fragments(const RuleTraits& rule, const Pace& pace, std::uint32_t fragments) {
+  if (!rule.has_outer_steps() || pace.kind != Pace::Kind::steps || pace.steps % fragments == 0) return Done{};
+  const std::string begin = "gossip.fragments: " + std::to_string(fragments) +
+                            " fragments cannot take turns in " + format_pace(pace) + " (gossip.every); ";
+  if (fragments > pace.steps) return Error{begin + "there must be a step for each of them"};
+  return Error{begin + "their number must divide that of the steps"};
+}
+
+Pace pace_of_fragment(const RuleTraits& rule, const Pace& pace, std::uint32_t fragments) {
+  Pace its = pace;
+  if (!rule.has_outer_steps()) return its;
+  if (pace.kind == Pace::Kind::steps) its.steps /= fragments;
+  its.time /= fragments;
+  return its;
+}
+
 }  // namespace starling

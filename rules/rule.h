@@ -27,6 +27,7 @@ enum class Rule : std::uint8_t {
   ssp,
   none,        // peers learn alone
   all_reduce,  // bulk-synchronous training without gossip: lab/simulate/all_reduce.h, node/all_reduce/
+  diloco,      // the same, with rounds of several steps
 };
 
 // Who waits for whom.
@@ -37,6 +38,7 @@ enum class Meeting : std::uint8_t {
   lock_step,     // a round is an exchange with every neighbor, and no step is made until it is over
   served,        // a push is an exchange with every server, each for its own part (gossip/rules.h)
   every_step,    // all peers make every step together, outside the core
+  every_round,   // the same for rounds: each peer makes steps alone, then all make an outer step together
 };
 
 // What both sides of a chunk keep when they mix it. Where gossip.weights is not "equal", nothing is kept.
@@ -78,7 +80,8 @@ struct RuleTraits {
   bool bounded = false;              // gossip.staleness bounds how far a peer may be ahead (gossip/clocks.h)
   bool racks = false;                // servers may have racks between them and the peers (gossip.racks)
   bool clips = false;                // gossip.clip bounds the change by one exchange
-  bool copies = false;  // both sides keep a copy of what the other published, and step towards it
+  bool copies = false;        // both sides keep a copy of what the other published, and step towards it
+  double outer_momentum = 0;  // gossip.outer_momentum where the run does not set it; rules with outer steps
   Keeps keeps = Keeps::nothing;
   Consensus consensus = Consensus::unknown;
   std::string_view unpredicted{};      // with Consensus::unknown, the reason: "No prediction: ..."
@@ -91,13 +94,21 @@ struct RuleTraits {
     return meeting == Meeting::whenever || meeting == Meeting::outer_rounds;
   }
   // Whether the core has exchanges to decide about.
-  constexpr bool exchanges() const { return meeting != Meeting::never && meeting != Meeting::every_step; }
-  constexpr bool all_at_once() const { return meeting == Meeting::every_step; }
+  constexpr bool exchanges() const { return meeting != Meeting::never && !all_at_once(); }
+  constexpr bool all_at_once() const {
+    return meeting == Meeting::every_step || meeting == Meeting::every_round;
+  }
+  // Whether gossip.every and gossip.payload apply.
+  constexpr bool is_paced() const { return exchanges() || meeting == Meeting::every_round; }
+  // Whether replicas make outer steps, in which gossip.fragments may take turns.
+  constexpr bool has_outer_steps() const {
+    return meeting == Meeting::outer_rounds || meeting == Meeting::every_round;
+  }
   // Whether a healthy partner may let one wait.
   constexpr bool lets_wait() const { return meeting == Meeting::lock_step || bounded; }
 };
 
-inline constexpr std::array<RuleTraits, 10> kRules = {{
+inline constexpr std::array<RuleTraits, 11> kRules = {{
     {.name = "pairwise",
      .help = "two peers take their mean (AD-PSGD); nobody waits",
      .payloads = kAllPayloads,
@@ -129,6 +140,7 @@ inline constexpr std::array<RuleTraits, 10> kRules = {{
      .help = "an outer step with momentum every few dozen steps, with one partner",
      .pace = {.steps = 50},
      .meeting = Meeting::outer_rounds,
+     .outer_momentum = 0.5,
      .unpredicted =
          "noloco's outer steps have momentum and use partners' values of earlier rounds; no analysis here "
          "is of that"},
@@ -167,8 +179,17 @@ inline constexpr std::array<RuleTraits, 10> kRules = {{
      .payloads = payload_bit(Payload::f32),
      .shares = false,
      .unpredicted = "all replicas are equal after every step"},
+    {.name = "diloco",
+     .help = "no gossip: every few dozen steps all peers average and take an outer step with momentum",
+     .pace = {.steps = 50},
+     .meeting = Meeting::every_round,
+     .paced = Paced::by_steps,
+     .paced_because = "all peers make the same steps in a round",
+     .shares = false,
+     .outer_momentum = 0.9,
+     .unpredicted = "all replicas are equal after every round"},
 }};
-static_assert(kRules.size() == static_cast<std::size_t>(Rule::all_reduce) + 1);
+static_assert(kRules.size() == static_cast<std::size_t>(Rule::diloco) + 1);
 
 constexpr const RuleTraits& traits(Rule rule) { return kRules[static_cast<std::size_t>(rule)]; }
 constexpr std::optional<Rule> rule_named(std::string_view name) { return find_named<Rule>(kRules, name); }
@@ -177,10 +198,18 @@ constexpr std::optional<Rule> rule_named(std::string_view name) { return find_na
 inline constexpr std::uint32_t kServersMax = 1024;
 inline constexpr std::uint64_t kStalenessMax = 1'000'000;
 
-// Whether a rule can be combined with a pace, a payload or racks. The Error begins with the setting's key.
+// Parts of the arena that take turns in outer steps, at most.
+inline constexpr std::uint32_t kFragmentsMax = 1024;
+
+// Whether a rule can be combined with a pace, a payload, racks or fragments. The Error begins with the
+// setting's key.
 Status check_pace(const RuleTraits& rule, const Pace& pace);
 Status check_payload(const RuleTraits& rule, Payload payload);
 Status check_racks(const RuleTraits& rule, std::uint32_t racks);
+// Each fragment takes its turn after the same part of the pace. Rules without outer steps have no fragments.
+Status check_fragments(const RuleTraits& rule, const Pace& pace, std::uint32_t fragments);
+// The pace of one fragment. REQUIRES: check_fragments() succeeds.
+Pace pace_of_fragment(const RuleTraits& rule, const Pace& pace, std::uint32_t fragments);
 inline Status check_pace(Rule rule, const Pace& pace) { return check_pace(traits(rule), pace); }
 inline Status check_payload(Rule rule, Payload payload) { return check_payload(traits(rule), payload); }
 inline Status check_racks(Rule rule, std::uint32_t racks) { return check_racks(traits(rule), racks); }

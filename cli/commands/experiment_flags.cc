@@ -150,7 +150,7 @@ std::vector<std::string> given_keys(const Arguments& arguments) {
 
 void set_default_end(Experiment& experiment) {
   if (!experiment.end.epochs && !experiment.end.steps && !experiment.end.seconds &&
-      !experiment.end.target_accuracy) {
+      !training::has_target(experiment.end)) {
     experiment.end.epochs = 3;
   }
 }

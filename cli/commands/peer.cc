@@ -297,15 +297,16 @@ Status refuse_shared(const Arguments& arguments, const node::PeerOptions& option
 
 // A launcher starts the peers of a run by all-reduce, because all must begin together.
 Status check_all_reduce(const Arguments& arguments, const node::PeerOptions& options) {
+  const std::string rule(traits(options.experiment.gossip.rule).name);
   for (const char* flag : {"--checkpoints", "--resume", "--export"})
     if (arguments.has(flag) && arguments.get(flag) != "none")
-      return Error{std::string(flag) + " cannot be combined with gossip.rule all-reduce"};
+      return Error{std::string(flag) + " cannot be combined with gossip.rule " + rule};
   if (!arguments.has("--rendezvous") || !options.slot) {
-    return Error{
-        "gossip.rule: the peers of an all-reduce must begin together: start them with `starling swarm --rule "
-        "all-reduce`, or choose another rule"};
+    return Error{"gossip.rule: the peers of a run by " + rule +
+                 " must begin together: start them with `starling swarm --rule " + rule +
+                 "`, or choose another rule"};
   }
-  if (options.tls) return Error{kKeylessRule};
+  if (options.tls) return Error{keyless_rule(rule)};
   return node::check_collectives();
 }
 
@@ -360,7 +361,8 @@ Status check_discover(const node::PeerOptions& options) {
                  "; listen on an address of this network, for example --listen 0.0.0.0:7100"};
   }
   if (traits(options.experiment.gossip.rule).all_at_once())
-    return Error{"--discover cannot be combined with gossip.rule all-reduce"};
+    return Error{"--discover cannot be combined with gossip.rule " +
+                 std::string(traits(options.experiment.gossip.rule).name)};
   return Done{};
 }
 
@@ -375,7 +377,8 @@ Status check_trainer(const node::PeerOptions& options) {
       return Error{setting.flag + " cannot be combined with --trainer: the trainer decides it"};
   }
   if (traits(options.experiment.gossip.rule).all_at_once())
-    return Error{"--trainer cannot be combined with gossip.rule all-reduce"};
+    return Error{"--trainer cannot be combined with gossip.rule " +
+                 std::string(traits(options.experiment.gossip.rule).name)};
   return Done{};
 }
 
@@ -387,6 +390,7 @@ Status check_options(const Arguments& arguments, node::PeerOptions& options) {
   if (options.slot) options.experiment.peers = options.slot->second;
   if (options.join.empty()) {
     options.experiment.end.target_accuracy.reset();  // a peer does not use the test set
+    options.experiment.end.target_loss.reset();
     if (Status sound = check_experiment(options.experiment, options.slot.has_value()); !sound) return sound;
   } else {
     if (Status own = refuse_shared(arguments, options); !own) return own;

@@ -21,15 +21,16 @@ namespace {
 struct MeetingText {
   std::string_view partner, waits_for;
 };
-constexpr std::array<MeetingText, 6> kMeetings = {{
+constexpr std::array<MeetingText, 7> kMeetings = {{
     {"none", "nobody"},
     {"one neighbor, when an exchange is due", "nobody"},
     {"one neighbor, after an outer step", "nobody"},
     {"all neighbors, in rounds", "all neighbors, in every round"},
     {"every server, for its part of the model", "nobody"},
     {"all peers together, without gossip", "all peers, in every step"},
+    {"all peers together, without gossip", "all peers, in every round"},
 }};
-static_assert(kMeetings.size() == static_cast<std::size_t>(Meeting::every_step) + 1);
+static_assert(kMeetings.size() == static_cast<std::size_t>(Meeting::every_round) + 1);
 
 // In the order of Keeps.
 constexpr std::array<std::string_view, 4> kKept = {"nothing", "the sum of the parameters",
@@ -100,7 +101,7 @@ std::string prediction_of(const RuleTraits& rule) {
 
 std::string rule_text(Rule name) {
   const RuleTraits& rule = traits(name);
-  const bool paced = rule.exchanges();
+  const bool paced = rule.is_paced();
   std::string text = fmt::format("{}: {}\n\n", rule.name, rule.help);
   const auto row = [&text](std::string_view title, const std::string& value) {
     if (!value.empty()) text += fmt::format("{:<12}{}\n", title, wrapped(value, 12));
@@ -125,8 +126,8 @@ std::string rule_json(Rule name) {
        {"description", rule.help},
        {"partner", partner_of(rule)},
        {"waits_for", waits_for(rule)},
-       {"every", rule.exchanges() ? training::Json(format_pace(rule.pace)) : training::Json(nullptr)},
-       {"paces", rule.exchanges() ? training::Json(text_of(kPaces, rule.paced)) : training::Json(nullptr)},
+       {"every", rule.is_paced() ? training::Json(format_pace(rule.pace)) : training::Json(nullptr)},
+       {"paces", rule.is_paced() ? training::Json(text_of(kPaces, rule.paced)) : training::Json(nullptr)},
        {"payloads", payloads_of(rule)},
        {"conserves", training::or_null(kept_by(rule))},
        {"undirected", rule.undirected},

@@ -87,6 +87,11 @@ Flag key_flag() {
           .environment = kVariable};
 }
 
+std::string keyless_rule(const std::string& rule) {
+  return "--key cannot be combined with --rule " + rule +
+         ": its peers use Gloo's own connections, which are not encrypted";
+}
+
 std::string key_file(const Arguments& arguments) {
   if (const auto path = arguments.get("--key")) return path->empty() ? "''" : *path;
   const char* path = std::getenv(kVariable);

@@ -15,10 +15,8 @@ namespace starling::cli {
 
 Flag key_flag();
 
-// The error if a run by all-reduce is given a key.
-inline constexpr const char* kKeylessRule =
-    "--key cannot be combined with --rule all-reduce: its peers use Gloo's own connections, which are not "
-    "encrypted";
+// The error if a run without gossip, by this rule, is given a key.
+std::string keyless_rule(const std::string& rule);
 
 // The path of the key's file; empty without a key.
 std::string key_file(const Arguments& arguments);

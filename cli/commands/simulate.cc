@@ -42,7 +42,7 @@ Result<std::unique_ptr<SimulatedPage>> open_page(const Arguments& arguments,
   const auto text = arguments.get("--http");
   if (!text) return std::unique_ptr<SimulatedPage>();
   if (traits(experiment.gossip.rule).all_at_once())
-    return Error{"--http: a simulated all-reduce has no page, as all its peers are equal"};
+    return Error{"--http: a simulated run without gossip has no page, as all its peers are equal"};
   const auto at = Address::parse(*text);
   if (!at) return Error{"--http: " + at.error().message};
   auto page = SimulatedPage::open(*at, experiment, data, epoch_samples);

@@ -30,7 +30,7 @@ Result<std::optional<Address>> read_page(const Arguments& arguments, const train
   const auto text = arguments.get("--http");
   if (!text) return std::optional<Address>();
   if (traits(experiment.gossip.rule).all_at_once())
-    return Error{"--http: the peers of an all-reduce serve no page"};
+    return Error{"--http: the peers of a run without gossip serve no page"};
   const auto at = Address::parse(*text);
   if (!at) return Error{"--http: " + at.error().message};
   if (at->port == 0) return Error{"--http: give the page a port, such as " + at->host + ":7180"};
@@ -44,7 +44,8 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   // The peers read the key again; an error is reported once, here.
   if (const auto key = read_key(arguments, ""); !key) return refuse(arguments, key.error());
   if (traits(experiment.gossip.rule).all_at_once()) {
-    if (!key_file(arguments).empty()) return refuse(arguments, kKeylessRule);
+    if (!key_file(arguments).empty())
+      return refuse(arguments, Error{keyless_rule(std::string(traits(experiment.gossip.rule).name))});
     if (Status there = node::check_collectives(); !there) return refuse(arguments, there.error());
   }
   const auto page = read_page(arguments, experiment);

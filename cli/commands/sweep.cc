@@ -100,20 +100,19 @@ int print_estimate(const Arguments& arguments, const training::Sweep& sweep,
     unknown += run.complete || run.seconds ? 0 : 1;
     rows.push_back({sweep.points[i].name, run.complete  ? "complete"
                                           : run.seconds ? about(*run.seconds)
-                                                        : "until its target accuracy"});
+                                                        : "until its target"});
   }
   const std::size_t open = rows.size() - complete;
   std::string text = fmt::format("{}\n{} combinations, {} complete, {} to run", aligned(rows, 2), rows.size(),
                                  complete, open);
   if (open > unknown) text += " in " + about(estimate->seconds);
-  if (unknown > 0)
-    text += fmt::format("; {} end only at their target accuracy and have no estimate", unknown);
+  if (unknown > 0) text += fmt::format("; {} end only at their target and have no estimate", unknown);
   std::vector<std::string> sources;
   if (estimate->measured > 0) sources.push_back("complete runs of " + kinds(estimate->measured));
   if (estimate->calibrated > 0)
     sources.push_back("half a second of training of " + kinds(estimate->calibrated));
   return print_out(text + "\nestimated from " + fmt::format("{}", fmt::join(sources, " and ")) +
-                   "; a run that reaches a target accuracy takes less\n");
+                   "; a run that reaches its target takes less\n");
 }
 
 // Writes report.html and curves.csv, and returns what to say of the number of seeds.

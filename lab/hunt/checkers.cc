@@ -120,6 +120,14 @@ void Checkers::action(std::uint32_t machine, const gossip::Action& action) {
   if (std::holds_alternative<gossip::StopTraining>(action)) shadows_[machine].stopped = true;
   if (std::holds_alternative<gossip::Finish>(action)) instance_of(machine).leaving = true;
   Instance& self = instance_of(machine);
+  if (const auto* begun = std::get_if<gossip::BeginRound>(&action)) {
+    // Rounds may be skipped, but only whole cycles of fragments.
+    const std::uint64_t fragments = world_->options().rules->fragments;
+    const std::uint64_t last = std::exchange(self.round, begun->round).value_or(begun->round - 1);
+    if ((begun->round - last) % fragments != 1 % fragments)
+      violate(12, "{} begins round {} after {}, out of the turn of its {} fragments", called(self),
+              begun->round, last, fragments);
+  }
   if (const auto* abort = std::get_if<gossip::AbortExchange>(&action)) {
     ++counts_.exchanges_aborted;
     std::erase(self.under_way, abort->exchange);

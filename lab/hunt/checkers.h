@@ -1,4 +1,4 @@
-// The invariants of every virtual world: eleven statements about exchanges and membership. A Checkers
+// The invariants of every virtual world: twelve statements about exchanges and membership. A Checkers
 // observes the world after each event. It keeps a shadow of each replica, a ledger of the sum of all
 // parameters, and the latest known view of each peer. It reports the first statement that is violated, as a
 // sentence.
@@ -15,6 +15,7 @@
 //   10 the same seed gives the same run (lab/hunt/hunt.h)
 //   11 after the faults, each record has an address exactly if others can dial the peer there, and homes
 //      that live; peers use only ways that exist
+//   12 the fragments of an arena take turns in every peer
 //
 // The meaning of 2 and 3 depends on the rule. Pairwise averaging in float32 is checked exactly. With pairwise
 // in other payloads, d-psgd and choco, both sides of a chunk must move by opposite vectors. With push-sum,
@@ -137,6 +138,7 @@ class Checkers : public Watcher {
     std::optional<Instant> ended{};
     bool leaving = false;
     std::vector<std::uint64_t> under_way{};  // exchanges that it began
+    std::optional<std::uint64_t> round{};    // the latest, under rules with outer steps or in lock-step
     std::uint64_t exchanges_before = 0;      // completed and answered when the faults ended
   };
   struct Seen {

@@ -83,6 +83,15 @@ void draw_servers(Random& random, WorldOptions& world) {
   for (std::uint32_t k = 0; k < servers_of(world); ++k) world.machines[k].name = "s" + std::to_string(k);
 }
 
+// Up to four, if there are as many cells.
+void draw_fragments(Random& random, WorldOptions& world) {
+  const training::CellGrid grid{world.arena_floats, world.mix.cell_floats};
+  gossip::RunRules& rules = *world.rules;
+  rules.fragments = static_cast<std::uint32_t>(1 + random.below(std::min<std::size_t>(4, grid.count())));
+  world.mix.fragments = rules.fragments;
+  if (rules.pace.kind == Pace::Kind::steps) rules.pace.steps *= rules.fragments;
+}
+
 // The number of rules that exchange: they come first in the table of rules.
 std::size_t exchanging_rules() {
   return static_cast<std::size_t>(
@@ -116,6 +125,7 @@ void draw_rule(Random& random, std::optional<Rule> wanted, WorldOptions& world) 
     rules.pace.time = from_seconds(random.uniform(0.1, 1));
   }
   if (traits(rules.rule).has_servers()) draw_servers(random, world);
+  if (traits(rules.rule).has_outer_steps()) draw_fragments(random, world);
   if (traits(rules.rule).shares && random.chance(0.1))
     rules.shares = random.chance(0.5) ? Shares::work : Shares::age;
 }

@@ -51,7 +51,7 @@ std::string json_cell(const Json& value) {
 // A line of the table: the values of all lists except the seeds, and the runs that share them.
 struct Combination {
   std::vector<std::string> values;
-  std::vector<double> accuracy, seconds, to_target;
+  std::vector<double> accuracy, loss, seconds, bytes, to_target;  // bytes: in millions
   std::size_t runs = 0;
 };
 
@@ -176,12 +176,17 @@ class Runs {
 
   // The time at which a complete run reached its target, interpolated between two evaluations.
   std::optional<double> time_to_target(std::size_t i) const {
-    const auto& target = sweep_.points[i].experiment.end.target_accuracy;
+    const training::EndSettings& end = sweep_.points[i].experiment.end;
     const auto seconds = summaries_[i].find("seconds_to_target");
-    if (!target || seconds == summaries_[i].end() || !seconds->is_number()) return std::nullopt;
+    if (!training::has_target(end) || seconds == summaries_[i].end() || !seconds->is_number())
+      return std::nullopt;
     const auto metrics = training::read_text(folder_of(i) + "/metrics.jsonl", kLargestMetrics);
     if (!metrics) return seconds->get<double>();
-    return training::time_before(training::looks_in(*metrics), *target, seconds->get<double>());
+    if (end.target_accuracy && end.target_loss) return seconds->get<double>();
+    return end.target_accuracy ? training::time_before(training::looks_in(*metrics), *end.target_accuracy,
+                                                       seconds->get<double>())
+                               : training::time_before(training::losses_in(*metrics), -*end.target_loss,
+                                                       seconds->get<double>());
   }
 
   Status write() const {
@@ -238,7 +243,9 @@ class Runs {
         if (summaries_[i].at(key).is_number()) to.push_back(summaries_[i].at(key).get<double>());
       };
       take("accuracy", it.accuracy);
+      take("loss", it.loss);
       take("seconds", it.seconds);
+      it.bytes.push_back(summaries_[i].at("bytes_sent").get<double>() / 1e6);
       if (to_target_[i]) it.to_target.push_back(*to_target_[i]);
     }
     return all;
@@ -248,15 +255,20 @@ class Runs {
     std::vector<std::vector<std::string>> lines(1);
     for (const std::string& name : names_)
       if (name != "seed") lines[0].push_back(name);
-    const bool targets = std::any_of(sweep_.points.begin(), sweep_.points.end(), [](const SweepPoint& point) {
-      return point.experiment.end.target_accuracy.has_value();
-    });
-    lines[0].insert(lines[0].end(), {"runs", "accuracy, median (range)", "seconds"});
+    const auto any_has = [&](auto has) {
+      return std::ranges::any_of(sweep_.points, [&](const SweepPoint& it) { return has(it.experiment.end); });
+    };
+    const bool targets = any_has(training::has_target);
+    const bool losses = any_has([](const training::EndSettings& end) { return end.target_loss.has_value(); });
+    lines[0].insert(lines[0].end(), {"runs", losses ? "loss, median (range)" : "accuracy, median (range)"});
+    if (losses) lines[0].push_back("MB sent");
+    lines[0].push_back("seconds");
     if (targets) lines[0].insert(lines[0].end(), {"seconds to the target", "reached"});
     for (const Combination& it : combinations()) {
       std::vector<std::string> line = it.values;
       line.push_back(std::to_string(it.runs));
-      line.push_back(middle_and_range(it.accuracy, "{:.4f}"));
+      line.push_back(middle_and_range(losses ? it.loss : it.accuracy, "{:.4f}"));
+      if (losses) line.push_back(middle_and_range(it.bytes, "{:.1f}"));
       line.push_back(middle_and_range(it.seconds, "{:.1f}"));
       if (targets) {
         line.push_back(middle_and_range(it.to_target, "{:.1f}"));

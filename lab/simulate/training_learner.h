@@ -147,11 +147,16 @@ class TrainingLearner final : public Learner {
   }
 
   void renew() override {
+    renewed_ = true;
     if (rehearsing_) return;
     for (auto& place : places_) {
       ahead_.wait(place.step);
       place.worker->renew();
     }
+  }
+
+  void join(std::uint64_t swarm_samples) override {
+    if (training::needs_warm_up(rate_.schedule, swarm_samples, batch_size_)) renew();
   }
 
   void over() override {
@@ -206,6 +211,7 @@ class TrainingLearner final : public Learner {
       }
       const training::WorkerState state = load_worker(in);
       if (!in.fits()) return anothers;
+      if (renewed_) place.worker->renew();  // the saved state has no warm-up
       if (Status restored = place.worker->restore_cursor(state); !restored) return restored;
       if (Status restored = place.worker->restore_optimizer(state, arena); !restored) return restored;
       if (stepping) ahead_.begin(place.step, *place.worker, arena, place.ends, midway);
@@ -272,6 +278,7 @@ class TrainingLearner final : public Learner {
   std::optional<double> learning_rate_;
   double smoothed_loss_ = 0;
   std::uint64_t steps_ = 0;
+  bool renewed_ = false;
 };
 
 }  // namespace starling::lab

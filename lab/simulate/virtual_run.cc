@@ -20,7 +20,6 @@ using training::Experiment;
 
 // An evaluation uses the first images of the test set, and all of them if it is within a point of the target.
 constexpr std::size_t kFirstImages = 1000;
-constexpr double kOnePoint = 0.01;
 
 // The cost of an evaluation grows with the number of peers, so in a large swarm each peer can make a step
 // between two evaluations, of a thousand peers ten. 0: no evaluations.
@@ -177,15 +176,14 @@ bool VirtualRun::evaluate(Evaluation evaluation) {
   line.consensus_distance = training::consensus(evaluation.replicas, mean);
   if (!evaluation.model.empty()) mean = std::move(evaluation.model);
   waiting_ = Waiting{std::exchange(lines_, {}), line, {}};
-  if (!experiment_.end.target_accuracy || seconds_to_target_) {
+  if (!training::has_target(experiment_.end) || seconds_to_target_) {
     waiting_->score = pool_.submit([this, mean = std::move(mean)] { return score_of(mean, kFirstImages); });
     return false;
   }
-  const double target = *experiment_.end.target_accuracy;
   auto score = score_of(mean, kFirstImages);
-  if (score.accuracy >= target - kOnePoint) {
+  if (training::is_near_target(experiment_.end, score.accuracy, score.loss)) {
     score = score_of(mean);
-    reached = score.accuracy >= target;
+    reached = training::reaches_target(experiment_.end, score.accuracy, score.loss);
   }
   if (reached) seconds_to_target_ = to_seconds(evaluation.trained);
   waiting_->mean.accuracy = score.accuracy;

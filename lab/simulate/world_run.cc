@@ -425,7 +425,7 @@ Result<Summary> simulate(const Experiment& experiment, const SimulateOptions& op
   };
   if (traits(experiment.gossip.rule).all_at_once()) {
     if (options.resume)
-      notify("a run by all-reduce has no checkpoints: it starts over, with the same result");
+      notify("a run without gossip has no checkpoints: it starts over, with the same result");
     return simulate_all_reduce(experiment, options, folder);
   }
   std::optional<Summary> summary;

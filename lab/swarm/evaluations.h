@@ -26,7 +26,7 @@ class Evaluations {
   // `run` outlives the evaluations.
   explicit Evaluations(SwarmRun& run) : run_(run), per_epoch_(snapshots_per_epoch(run)) {
     if (per_epoch_ == 0) return;
-    MeanEvaluator::Options options{.target = run.experiment.end.target_accuracy};
+    MeanEvaluator::Options options{.target = run.experiment.end};
     if (!asks_for_evaluations(run.experiment))
       options.processor_share = kShareByDefault * std::max(1U, std::thread::hardware_concurrency());
     evaluator_ = std::make_unique<MeanEvaluator>(run.plan, run.data.test, options);
@@ -87,8 +87,8 @@ class Evaluations {
       if (!evaluation.reached || seconds_to_target_) continue;
       reached = true;
       seconds_to_target_ = evaluation.seconds;
-      run_.inform(fmt::format("target accuracy {:g} reached after {:.1f} s",
-                              *run_.experiment.end.target_accuracy, evaluation.seconds));
+      run_.inform(fmt::format("target reached after {:.1f} s: accuracy {:.4g}, loss {:.4g}",
+                              evaluation.seconds, evaluation.accuracy, evaluation.loss));
     }
     return reached;
   }
@@ -130,7 +130,7 @@ class Evaluations {
   }
 
   static bool asks_for_evaluations(const training::Experiment& experiment) {
-    return experiment.looks.has_value() || experiment.end.target_accuracy.has_value();
+    return experiment.looks.has_value() || training::has_target(experiment.end);
   }
 
   static std::uint32_t snapshots_per_epoch(const SwarmRun& run) {

@@ -59,7 +59,7 @@ void append_setting(std::vector<std::string>& arguments, const training::Setting
 
 bool is_peer_setting(const training::Setting& setting) {
   return setting.key != "name" && setting.key != "peers" && setting.key != "training.target_accuracy" &&
-         setting.key != "looks" && setting.key != "network.port";
+         setting.key != "training.target_loss" && setting.key != "looks" && setting.key != "network.port";
 }
 
 std::vector<std::string> beginner_arguments(const Experiment& experiment, const PeerPlace& place) {

@@ -12,13 +12,13 @@ using training::Fault;
 namespace {
 
 Status check_links_of_all_reduce(const Experiment& experiment) {
-  constexpr const char* kWhy =
-      ": all-reduce between processes uses Gloo's links, which cannot be shaped; leave it out, or use "
-      "'starling simulate'";
-  if (experiment.network.latency) return Error{std::string("network.latency") + kWhy};
-  if (experiment.network.bandwidth) return Error{std::string("network.bandwidth") + kWhy};
+  const std::string why = ": " + std::string(traits(experiment.gossip.rule).name) +
+                          " between processes uses Gloo's links, which cannot be shaped; leave it out, or "
+                          "use 'starling simulate'";
+  if (experiment.network.latency) return Error{"network.latency" + why};
+  if (experiment.network.bandwidth) return Error{"network.bandwidth" + why};
   for (const Fault& fault : experiment.faults) {
-    if (fault.kind == Fault::Kind::link) return Error{"the fault link of peer " + fault.peer.text() + kWhy};
+    if (fault.kind == Fault::Kind::link) return Error{"the fault link of peer " + fault.peer.text() + why};
   }
   return Done{};
 }

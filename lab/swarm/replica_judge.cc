@@ -21,7 +21,6 @@ namespace {
 // Of an evaluation while the run lasts.
 constexpr std::size_t kFirstImages = 1000;
 constexpr std::size_t kImagesToMeasure = 32;
-constexpr double kOnePoint = 0.01;
 
 std::optional<std::vector<float>> read_replica(const std::string& path, const models::Plan& plan) {
   Result<training::Checkpoint> checkpoint = training::read_safetensors(path, plan.layout);
@@ -216,9 +215,9 @@ void MeanEvaluator::work() {
     const double files = thread_seconds() - begin;
     training::Evaluator::Score score = evaluator.evaluate(mean.data(), kFirstImages);
     bool reached = false;
-    if (options_.target && score.accuracy >= *options_.target - kOnePoint) {
+    if (training::is_near_target(options_.target, score.accuracy, score.loss)) {
       if (test_.size() > kFirstImages) score = evaluator.evaluate(mean.data());
-      reached = score.accuracy >= *options_.target;
+      reached = training::reaches_target(options_.target, score.accuracy, score.loss);
     }
     budget.add(files, thread_seconds() - begin - files);
     return Evaluation{snapshot.seconds, score.accuracy, score.loss, *distance, reached};

@@ -49,14 +49,14 @@ std::optional<double> consume_consensus(const std::vector<std::string>& paths, c
 // ---- while the run lasts ----
 
 // Evaluates the mean model of a running swarm: peers write snapshots at equal progress, and a thread averages
-// and evaluates them, in order, until the mean reaches the target accuracy, if there is one. An evaluation
+// and evaluates them, in order, until the mean reaches the target, if there is one. An evaluation
 // uses the first 1,000 test images, and all of them if the accuracy on those is within a point of the target.
 class MeanEvaluator {
  public:
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
   struct Options {
-    std::optional<double> target{};
+    training::EndSettings target{};  // its targets
     // Processor seconds that evaluations may cost, for each second of the run. A snapshot that would exceed
     // it is removed without evaluation. The cost of the first evaluation is measured before the run, on a few
     // images.

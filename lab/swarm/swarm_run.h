@@ -132,7 +132,7 @@ struct SwarmRun {
   bool by_all_reduce() const { return traits(experiment.gossip.rule).all_at_once(); }
   // The target is the only end that the experiment gives the run.
   bool ends_at_target_only() const {
-    return experiment.end.target_accuracy && !experiment.end.epochs && !experiment.end.steps &&
+    return training::has_target(experiment.end) && !experiment.end.epochs && !experiment.end.steps &&
            !experiment.end.seconds;
   }
   bool anyone_running() const { return std::ranges::any_of(members, &Member::running); }

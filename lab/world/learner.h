@@ -32,6 +32,8 @@ class Learner {
   virtual void over() {}
   // The arena holds the parameters of another peer: the optimizer's state is reset.
   virtual void renew() {}
+  // Before the first step: the peer joined a swarm that had consumed so many samples, and has a copy.
+  virtual void join(std::uint64_t /*swarm_samples*/) {}
   // Smoothed loss of recent steps, for the time series.
   virtual double loss() const { return 0; }
   // Of the latest step; nullopt before the first.
@@ -53,7 +55,7 @@ struct VirtualReplica {
     learner.reset();
     arena = std::make_unique<models::Arena>(floats);
     mixer = training::make_mixer(*arena, mix);
-    present = false;
+    present = copied = false;
   }
 
   // Called before anything except a step writes to the arena.
@@ -65,6 +67,7 @@ struct VirtualReplica {
   std::unique_ptr<training::Mixer> mixer;  // of the arena
   std::unique_ptr<Learner> learner;        // null before the machine's start
   bool present = false;                    // the arena holds the peer's parameters
+  bool copied = false;                     // they came from another peer
 };
 
 }  // namespace starling::lab

@@ -63,7 +63,7 @@ void VirtualCopies::take_chunk(VirtualCopies& donor, Connection& connection, con
   const std::size_t chunks = world_.options.chunks();
   if (in_place_ == chunks) {
     abort();
-    replica_.present = true;
+    replica_.present = replica_.copied = true;
     return machine_.step(gossip::StateArrived{});
   }
   donor.machine_.later(

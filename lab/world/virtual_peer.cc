@@ -255,6 +255,7 @@ void VirtualPeer::act(const gossip::Prepare&) {
 
 void VirtualPeer::act(const gossip::StartTraining& start) {
   if (!replica_.present) begin_with(world_.first_parameters);  // it begins the run again
+  if (replica_.copied) replica_.learner->join(core_->view().swarm_samples);
   replica_.mixer->adopt();
   if (!mishaps().poisons.empty()) {
     first_values().resize(replica_.arena->size());

@@ -20,6 +20,7 @@
 #include <asio/post.hpp>
 
 #include "node/all_reduce/collective.h"
+#include "node/all_reduce/outer_averaging.h"
 #include "node/launch/process.h"
 #include "node/work/background.h"
 #include "node/work/processors.h"
@@ -27,6 +28,7 @@
 #include "node/work/slowdown.h"
 #include "training/experiment/control.h"
 #include "training/experiment/schedule.h"
+#include "training/experiment/settings.h"
 #include "training/replica/recipe.h"
 
 namespace starling::node {
@@ -37,8 +39,8 @@ using Clock = std::chrono::steady_clock;
 constexpr Duration kLeaveLimit = std::chrono::seconds(3);  // from a signal to the process's end
 constexpr int kFailed = 1, kBadInput = 2;
 
-// What the peers sum in every step: the gradient, then a word for each thing that all must learn, then for
-// each rank the instant at which it was ready to sum.
+// What the peers sum at the end of every round: with all-reduce the gradient, then a word for each thing that
+// all must learn, then for each rank the instant at which it was ready to sum.
 class Contribution {
  public:
   enum Word : std::size_t { asked_to_end, lost, words };
@@ -145,8 +147,16 @@ class AllReducePeer {
   // ---- the trainer's thread ----
   PeerOutcome train();
   PeerOutcome prepare_and_train();
+  Status begin_rounds();
+  std::optional<PeerOutcome> round(Collective& collective, Contribution& contribution);
   std::optional<PeerOutcome> step(Collective& collective, Contribution& contribution);
-  void apply(std::span<float> gradient_sum);
+  bool step_alone();
+  std::optional<PeerOutcome> sum(Collective& collective, Contribution& contribution);
+  void end_sum(Clock::time_point ready, const Contribution& contribution);
+  PeerOutcome gone(const Error& error) const;
+  std::uint64_t steps_left() const;
+  void apply_sum(std::span<float> gradient_sum);
+  void apply();
   PeerOutcome end_training(Collective& collective);
   void wait_out(Clock::time_point step_start, std::uint64_t step);
   void count(double loss);
@@ -160,7 +170,10 @@ class AllReducePeer {
     if (!training_start_) return 0;
     return std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
   }
-  std::uint64_t swarm_samples() const { return steps_ * experiment_.peers * experiment_.training.batch_size; }
+  // If the others have made as many steps.
+  std::uint64_t swarm_samples() const {
+    return made_.steps * experiment_.peers * experiment_.training.batch_size;
+  }
 
   const AllReduceOptions& options_;
   const training::Experiment& experiment_;
@@ -170,7 +183,9 @@ class AllReducePeer {
   std::optional<Clock::time_point> leaving_since_;
   PeerOutcome outcome_;
 
-  std::unique_ptr<Replica> replica_;  // the trainer's thread
+  std::unique_ptr<Replica> replica_;     // the trainer's thread
+  std::optional<OuterAveraging> outer_;  // the trainer's thread; without it, a round is a common step
+  std::uint64_t round_steps_ = 1;        // the trainer's thread
   training::Schedule schedule_;
   const std::vector<Slowdown> slowdowns_;
 
@@ -178,7 +193,9 @@ class AllReducePeer {
   std::condition_variable wake_;
   bool end_asked_ = false;
   std::string state_ = "joining", device_ = "cpu";
-  std::uint64_t steps_ = 0;
+  struct Counts {
+    std::uint64_t steps = 0, rounds = 0, bytes_sent = 0;
+  } made_;
   std::optional<double> loss_, learning_rate_;
   std::optional<Clock::time_point> training_start_, training_end_;
   PhaseClock phases_;
@@ -189,7 +206,7 @@ class AllReducePeer {
 
 // ---- the main thread ----
 
-// The run ends after the next step. Before the first step it ends at once, because a peer may be missing.
+// The run ends after the current round. Before the first step it ends at once, because a peer may be missing.
 void AllReducePeer::ask_for_end() {
   bool began = false;
   {
@@ -223,27 +240,23 @@ training::PeerReport AllReducePeer::make_report(training::PeerReport::Kind kind)
   report.state = state_;
   report.device = device_;
   if (replica_) report.precision = replica_->precision;
-  report.steps = steps_;
-  report.samples = steps_ * experiment_.training.batch_size;
+  report.steps = made_.steps;
+  report.samples = made_.steps * experiment_.training.batch_size;
   report.swarm_samples = swarm_samples();
   report.members = experiment_.peers;
   report.loss = loss_;
   report.learning_rate = learning_rate_;
   report.seconds = seconds_trained();
   if (report.seconds > 0) report.samples_per_second = static_cast<double>(report.samples) / report.seconds;
-  // Each all-reduce counts once in the run: at the first peer.
-  (options_.number == 0 ? report.exchanges.completed : report.answered) = steps_;
-  if (options_.number == 0) report.staleness.counts()[0] = steps_;  // no peer makes a step during the sum
+  // Each round counts once in the run: at the first peer.
+  (options_.number == 0 ? report.exchanges.completed : report.answered) = made_.rounds;
+  if (options_.number == 0)
+    report.staleness.counts()[0] = made_.rounds;  // no peer makes a step during the sum
   const PhaseClock::Sums sums = phases_.sums();
   report.computing_seconds = to_seconds(sums.computing);
   report.exchanging_seconds = to_seconds(sums.exchanging);
   report.waiting_seconds = to_seconds(sums.waiting);
-  if (replica_ && training_start_) {
-    // In a ring each peer sends 2 (n - 1) parts of 1/n.
-    const std::uint64_t bytes =
-        sizeof(float) * Contribution::floats(replica_->arena.size(), experiment_.peers);
-    report.bytes_sent = steps_ * (2 * (experiment_.peers - 1) * bytes / experiment_.peers);
-  }
+  report.bytes_sent = made_.bytes_sent;
   return report;
 }
 
@@ -255,7 +268,7 @@ void AllReducePeer::tick() {
                  report.samples_per_second.value_or(0), report.loss.value_or(0));
   }
   if (leaving_since_ && Clock::now() - *leaving_since_ > kLeaveLimit)
-    quit(failed("left during a step that another peer has not finished"));
+    quit(failed("left during a round that another peer has not finished"));
 }
 
 PeerOutcome AllReducePeer::run() {
@@ -328,9 +341,11 @@ PeerOutcome AllReducePeer::prepare_and_train() {
     training_start_ = Clock::now();
     state_ = "training";
   }
-  Contribution contribution(replica_->arena.size(), experiment_.peers);
+  if (const Status ready = begin_rounds(); !ready) return {kBadInput, ready.error().message};
+  Contribution contribution(outer_ ? 0 : replica_->arena.size(), experiment_.peers);
   do {
-    if (auto failure = step(**collective, contribution)) return *failure;
+    if (auto failure = outer_ ? round(**collective, contribution) : step(**collective, contribution))
+      return *failure;
     leave_snapshot_if_due();
   } while (!contribution.is_set(Contribution::asked_to_end) && !is_over());
   return end_training(**collective);
@@ -347,8 +362,8 @@ void AllReducePeer::wait_out(Clock::time_point step_start, std::uint64_t step) {
 
 void AllReducePeer::count(double loss) {
   const std::lock_guard lock(mutex_);
-  loss_ = steps_ == 0 ? loss : 0.95 * *loss_ + 0.05 * loss;
-  ++steps_;
+  loss_ = made_.steps == 0 ? loss : 0.95 * *loss_ + 0.05 * loss;
+  ++made_.steps;
 }
 
 void AllReducePeer::enter(Phase phase) {
@@ -362,12 +377,30 @@ bool AllReducePeer::wants_end() const {
          (experiment_.end.seconds && Clock::now() - *training_start_ >= *experiment_.end.seconds);
 }
 
-// Has the same result in all peers.
-bool AllReducePeer::is_over() const {
-  const double goal =
-      std::ceil(experiment_.end.epochs.value_or(0) * static_cast<double>(replica_->data.train.size()));
-  return (experiment_.end.epochs && static_cast<double>(swarm_samples()) >= goal) ||
-         (experiment_.end.steps && steps_ >= *experiment_.end.steps);
+// Has the same result in all peers, unless one was asked to end.
+bool AllReducePeer::is_over() const { return steps_left() == 0; }
+
+// Until the run's end; UINT64_MAX if only time ends it.
+std::uint64_t AllReducePeer::steps_left() const {
+  std::uint64_t goal = experiment_.end.steps.value_or(UINT64_MAX);
+  if (experiment_.end.epochs) {
+    const double samples =
+        std::ceil(*experiment_.end.epochs * static_cast<double>(replica_->data.train.size()));
+    const double each = static_cast<double>(experiment_.peers) * experiment_.training.batch_size;
+    goal = std::min(goal, static_cast<std::uint64_t>(std::ceil(samples / each)));
+  }
+  return goal == UINT64_MAX ? goal : goal - std::min(goal, made_.steps);
+}
+
+Status AllReducePeer::begin_rounds() {
+  const RuleTraits& rule = traits(experiment_.gossip.rule);
+  if (rule.meeting == Meeting::every_step) return Done{};
+  const auto mix = training::mix_options(experiment_);
+  if (!mix) return mix.error();
+  round_steps_ = pace_of_fragment(rule, training::resolved_every(experiment_), mix->fragments).steps;
+  outer_.emplace(replica_->arena, replica_->plan.layout.trained_size(), options_.number, experiment_.peers,
+                 *mix);
+  return Done{};
 }
 
 // Returns an outcome if the step failed.
@@ -378,38 +411,91 @@ std::optional<PeerOutcome> AllReducePeer::step(Collective& collective, Contribut
   const double loss = worker.compute(replica_->arena.data());
   const auto gradient = worker.gradient();
   std::copy(gradient.begin(), gradient.end(), contribution.gradient().begin());
-  wait_out(start, steps_);
-  contribution.set(Contribution::asked_to_end, wants_end());
+  wait_out(start, made_.steps);
   contribution.set(Contribution::lost, !std::isfinite(loss));
-
   enter(Phase::summing);
   const auto ready = Clock::now();
-  contribution.set_ready(options_.number, ready);
-  if (const Status summed = collective.sum(contribution.all()); !summed) {
-    return failed("the all-reduce after " + std::to_string(steps_) +
-                  " steps failed, because another peer is gone or silent: " + summed.error().message);
+  if (auto failure = sum(collective, contribution)) return failure;
+  end_sum(ready, contribution);
+  apply_sum(contribution.gradient());
+  count(loss);
+  return std::nullopt;
+}
+
+// A round of steps alone and the outer step. Returns an outcome if it failed.
+std::optional<PeerOutcome> AllReducePeer::round(Collective& collective, Contribution& contribution) {
+  enter(Phase::computing);
+  bool finite = true;
+  const std::uint64_t steps = std::min(round_steps_, steps_left());
+  for (std::uint64_t k = 0; k < steps && finite && !wants_end(); ++k) finite = step_alone();
+  contribution.set(Contribution::lost, !finite);
+  enter(Phase::summing);
+  const auto ready = Clock::now();
+  if (auto failure = sum(collective, contribution)) return failure;
+  const bool last = contribution.is_set(Contribution::asked_to_end) || is_over();
+  const auto sent = outer_->meet(collective, last);
+  if (!sent) return gone(sent.error());
+  {
+    const std::lock_guard lock(mutex_);
+    made_.bytes_sent += *sent;
   }
+  end_sum(ready, contribution);
+  return std::nullopt;
+}
+
+// Returns whether the loss is finite; else nothing changes.
+bool AllReducePeer::step_alone() {
+  training::Worker& worker = *replica_->workers.front();
+  const auto start = Clock::now();
+  const double loss = worker.compute(replica_->arena.data());
+  if (!std::isfinite(loss)) return false;
+  wait_out(start, made_.steps);
+  apply();
+  count(loss);
+  return true;
+}
+
+// Sums the contributions of all peers.
+std::optional<PeerOutcome> AllReducePeer::sum(Collective& collective, Contribution& contribution) {
+  contribution.set(Contribution::asked_to_end, wants_end());
+  contribution.set_ready(options_.number, Clock::now());
+  if (const Status summed = collective.sum(contribution.all()); !summed) return gone(summed.error());
+  if (contribution.is_set(Contribution::lost)) {
+    return failed("the loss is not finite after " + std::to_string(made_.steps) +
+                  " steps; a smaller training.learning_rate may help");
+  }
+  const std::lock_guard lock(mutex_);
+  ++made_.rounds;
+  // In a ring each peer sends 2 (n - 1) parts of 1/n.
+  made_.bytes_sent +=
+      2 * (experiment_.peers - 1) * std::uint64_t{contribution.all().size_bytes()} / experiment_.peers;
+  return std::nullopt;
+}
+
+PeerOutcome AllReducePeer::gone(const Error& error) const {
+  return failed((outer_ ? "the outer step after " : "the all-reduce after ") + std::to_string(made_.steps) +
+                " steps failed, because another peer is gone or silent: " + error.message);
+}
+
+void AllReducePeer::end_sum(Clock::time_point ready, const Contribution& contribution) {
   {
     const std::lock_guard lock(mutex_);
     phases_.end_sum(ready, contribution.all_ready());
   }
   enter(Phase::computing);
-  if (contribution.is_set(Contribution::lost)) {
-    return failed("the loss is not finite after " + std::to_string(steps_) +
-                  " steps; a smaller training.learning_rate may help");
-  }
-  apply(contribution.gradient());
-  count(loss);
-  return std::nullopt;
 }
 
-void AllReducePeer::apply(std::span<float> gradient_sum) {
-  training::Worker& worker = *replica_->workers.front();
+void AllReducePeer::apply_sum(std::span<float> gradient_sum) {
   for (float& value : gradient_sum) value /= static_cast<float>(experiment_.peers);
+  replica_->workers.front()->replace_gradient(gradient_sum);
+  apply();
+}
+
+void AllReducePeer::apply() {
+  training::Worker& worker = *replica_->workers.front();
   const double factor = training::step_rate_factor(schedule_, swarm_samples(),
                                                    experiment_.peers * experiment_.training.batch_size,
-                                                   replica_->data.train.size(), steps_ + 1);
-  worker.replace_gradient(gradient_sum);
+                                                   replica_->data.train.size(), made_.steps + 1);
   worker.apply(replica_->arena, factor);
   worker.wait();
   const std::lock_guard lock(mutex_);
@@ -422,7 +508,7 @@ PeerOutcome AllReducePeer::end_training(Collective& collective) {
     const std::lock_guard lock(mutex_);
     training_end_ = Clock::now();
   }
-  spdlog::info("training ends after {} steps", steps_);
+  spdlog::info("training ends after {} steps", made_.steps);
   if (const Status met = collective.wait_for_all(); !met) spdlog::debug("{}", met.error().message);
   if (!process_.saves()) return {};
   std::vector<float> parameters(replica_->arena.size());
@@ -435,7 +521,7 @@ PeerOutcome AllReducePeer::end_training(Collective& collective) {
   return {};
 }
 
-// All replicas are equal, so the first peer's is the mean of all; the others report only their progress.
+// Where all replicas are equal, the first peer's is the mean of all; the others report only their progress.
 void AllReducePeer::leave_snapshot_if_due() {
   if (!process_.is_launched()) return;
   const auto due = process_.due_snapshot(swarm_samples(), replica_->data.train.size());
@@ -446,7 +532,8 @@ void AllReducePeer::leave_snapshot_if_due() {
     report.path = std::move(path);
     process_.report(report);
   };
-  if (options_.number != 0) return asio::post(io_, [send]() mutable { send(""); });
+  const bool equal = !outer_ || experiment_.gossip.fragments == 1;
+  if (equal && options_.number != 0) return asio::post(io_, [send]() mutable { send(""); });
   process_.save(process_.file(options_.name + ".snapshot-" + std::to_string(*due)), *replica_, experiment_,
                 send);
 }

@@ -1,8 +1,9 @@
-// One process of an all-reduce run (lab/simulate/all_reduce.h explains it) on this machine's processors or
-// GPUs: no daemon, no core, no links. It computes the gradient of its own batch, sums it with those of all
-// others (node/all_reduce/collective.h), and takes the common step. A launcher starts all processes, gets
-// their reports as from a daemon (training/experiment/control.h), and may ask for the end. Every step is
-// common, so the end is agreed on: a process that is asked to end passes that on with its gradient.
+// One process of a run without gossip (lab/simulate/all_reduce.cc explains it) on this machine's processors
+// or GPUs: no daemon, no core, no links. With all-reduce it computes the gradient of its own batch, sums it
+// with those of all others (node/all_reduce/collective.h), and takes the common step; with diloco it makes a
+// round of steps alone, and then the common outer step. A launcher starts all processes, gets their reports
+// as from a daemon (training/experiment/control.h), and may ask for the end. Rounds are common, so the end is
+// agreed on: a process that is asked to end cuts its round short and passes that on.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct AllReduceOptions {
 };
 
 // Runs until all processes end. Blocks; one call per process, as run_peer(). A signal (SIGINT, SIGTERM) or
-// the launcher's command asks all to end after the next step. If another process is gone, the exit code is 1.
-// REQUIRES: training::check_rule() succeeds.
+// the launcher's command asks all to end after the next round, which is then cut short. If another process is
+// gone, the exit code is 1. REQUIRES: training::check_rule() succeeds.
 PeerOutcome run_all_reduce_peer(const AllReduceOptions& options);
 
 }  // namespace starling::node

@@ -1,4 +1,4 @@
-// The collective operation of an all-reduce run: sums over its processes, through Gloo. CMake decides whether
+// The collective operations of a run without gossip over its processes, through Gloo. CMake decides whether
 // the program has it: node/all_reduce/gloo and node/all_reduce/no_gloo each define everything here.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "base/time.h"
 
@@ -26,6 +27,12 @@ class Collective {
   // values. An Error, worded to follow a colon, if a rank is gone or silent for too long; then this object is
   // unusable.
   virtual Status sum(std::span<float> values) = 0;
+  // Sends the k-th of size equal parts of `parts` to rank k, and receives one from each, in their order.
+  // REQUIRES: both have the same length on all ranks.
+  virtual Status to_each(Bytes parts, MutableBytes received) = 0;
+  // Sends `part` to all ranks; `received` gets one from each, in their order. REQUIRES: the same length on
+  // all ranks; received.size() == size * part.size().
+  virtual Status to_all(Bytes part, MutableBytes received) = 0;
   // Returns when all ranks have called it. An Error as above.
   virtual Status wait_for_all() = 0;
 };

@@ -231,7 +231,12 @@ void Preparation::take_copied_parameters() {
 void Preparation::initialize() {
   Replica& replica = *parts_.replica;
   if (copied_) {
-    if (!parts_.resumed) return;
+    if (!parts_.resumed) {
+      if (!parts_.outside && training::needs_warm_up(schedule_, parts_.core->view().swarm_samples,
+                                                     parts_.experiment.training.batch_size))
+        parts_.trainer->renew();
+      return;
+    }
     parts_.trainer->moved();
     parts_.resumed->state = {};
     return;

@@ -42,7 +42,8 @@ class Trainer {
   virtual bool is_paused(PausedBy who) const = 0;
   // Drops the steps under way. REQUIRES: paused.
   virtual void discard_steps() = 0;
-  // The arena holds another replica: optimizers restart. REQUIRES: paused, steps discarded.
+  // The arena holds another replica: optimizers restart, and AdamW's warm up. REQUIRES: paused, steps
+  // discarded; or before start().
   virtual void renew() = 0;
 
   // Requests a copy of the training's state, which any thread passes to `done`. False while another one is

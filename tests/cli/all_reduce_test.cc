@@ -75,6 +75,33 @@ TEST_CASE("processes and the simulator agree up to rounding") {
   CHECK(real.at("loss").get<double>() == Approx(simulated.at("loss").get<double>()).epsilon(1e-3));
 }
 
+TEST_CASE("processes train by diloco and end with the replicas that the simulator computes") {
+  if (!node::check_collectives()) return;
+  for (const char* payload : {"f32", "bf16", "int8"}) {
+    const TemporaryFolder folder;
+    // Three whole rounds of each fragment, and a last one of 6 steps that averages both.
+    const Words more = {"--rule", "diloco",  "--model", "mlp",       "--every", "20 steps", "--fragments",
+                        "2",      "--steps", "66",      "--payload", payload,   "--force"};
+    Words words = swarm(folder.file("real"), more);
+    words.erase(words.begin() + 1, words.begin() + 3);  // the rule
+    words.erase(std::find(words.begin(), words.end(), "--model"),
+                std::find(words.begin(), words.end(), "--data"));
+    const json real = summary_of(run(words));
+    check_equal_replicas(folder.file("real"), 3);
+    words.front() = "simulate";
+    *std::find(words.begin(), words.end(), folder.file("real")) = folder.file("virtual");
+    const json simulated = summary_of(run(words));
+    CHECK(real.at("rule") == "diloco");
+    CHECK(real.at("samples") == 3 * 66 * 64);
+    CHECK(real.at("exchanges").at("completed") == 7);
+    CHECK(simulated.at("exchanges").at("completed") == 7);
+    CHECK(real.at("consensus_distance") == 0);
+    CHECK(real.at("loss").get<double>() == Approx(simulated.at("loss").get<double>()).epsilon(1e-3));
+    CHECK(real.at("bytes_sent").get<double>() ==
+          Approx(simulated.at("bytes_sent").get<double>()).epsilon(0.01));
+  }
+}
+
 TEST_CASE("all-reduce waits for slow and paused processes") {
   if (!node::check_collectives()) return;
   const TemporaryFolder folder;
@@ -195,7 +222,7 @@ TEST_CASE("settings that all-reduce does not support are rejected") {
     CHECK(contains(outcome.err, why));
   };
   const TemporaryFolder folder;
-  refused({"peer", "--rule", "all-reduce"}, "the peers of an all-reduce must begin together");
+  refused({"peer", "--rule", "all-reduce"}, "the peers of a run by all-reduce must begin together");
   refused({"peer", "--rule", "all-reduce", "--join", "127.0.0.1:7100"},
           "--rule cannot be combined with --join");
   refused({"hunt", "--rule", "all-reduce"}, "--rule: 'all-reduce' is unknown; expected pairwise");

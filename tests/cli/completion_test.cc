@@ -50,7 +50,7 @@ TEST_CASE("bash completes commands, flags and known values") {
   CHECK(shell("bash -n " + script).status == 0);
   CHECK(completed(script, "simul", 1) == "simulate\n");
   CHECK(completed(script, "topology co", 2) == "compare\n");
-  CHECK(completed(script, "swarm --target", 2) == "--target-accuracy\n");
+  CHECK(completed(script, "swarm --target-a", 2) == "--target-accuracy\n");
   CHECK(completed(script, "swarm --peers 4 --learn", 4) == "--learning-rate\n");
   CHECK(completed(script, "topology show hyper", 3) == "hypercube\n");
   CHECK(completed(script, "swarm --topology one", 3) == "one-peer-exponential\n");

@@ -59,6 +59,7 @@ TEST_CASE("every rule is selected by its name and has its own default pace") {
   REQUIRE(rules_with({{"gossip.rule", "push-sum"}, {"gossip.every", "1s"}})->pace.time == 1s);
   REQUIRE(rules_with({{"gossip.weights", "work"}})->shares == Shares::work);
   REQUIRE(rules_with({{"gossip.weights", "age"}})->shares == Shares::age);
+  REQUIRE(rules_with({{"gossip.rule", "noloco"}, {"gossip.fragments", "5"}})->fragments == 5);
 }
 
 TEST_CASE("push-sum rejects a pace in steps, and d-psgd rejects a directed topology") {
@@ -73,14 +74,22 @@ TEST_CASE("push-sum rejects a pace in steps, and d-psgd rejects a directed topol
   }
 }
 
+TEST_CASE("fragments must divide the steps of the pace") {
+  const auto rules = rules_with({{"gossip.rule", "noloco"}, {"gossip.fragments", "3"}});
+  REQUIRE_FALSE(rules);
+  REQUIRE(rules.error().message.find("gossip.fragments: 3 fragments cannot take turns in 50 steps") !=
+          std::string::npos);
+  REQUIRE(rules_with({{"gossip.rule", "noloco"}, {"gossip.fragments", "3"}, {"gossip.every", "1s"}}));
+}
+
 TEST_CASE("an invalid setting is an error that names its key") {
   const std::vector<wire::Setting> bad = {
-      {"gossip.topology", "moebius"}, {"gossip.rule", "shout"},        {"gossip.every", ""},
-      {"gossip.every", "0 steps"},    {"gossip.every", "-1 steps"},    {"gossip.every", "steps"},
-      {"gossip.every", "0s"},         {"gossip.every", "sometimes"},   {"training.epochs", "-1"},
-      {"training.epochs", "nan"},     {"training.epochs", "1e300"},    {"training.epochs", "three"},
-      {"gossip.weights", "fair"},     {"training.steps", "-5"},        {"training.steps", "1.5"},
-      {"training.seconds", "-1"},     {"training.seconds", "for ever"}};
+      {"gossip.topology", "moebius"}, {"gossip.rule", "shout"},         {"gossip.every", ""},
+      {"gossip.every", "0 steps"},    {"gossip.every", "-1 steps"},     {"gossip.every", "steps"},
+      {"gossip.every", "0s"},         {"gossip.every", "sometimes"},    {"training.epochs", "-1"},
+      {"training.epochs", "nan"},     {"training.epochs", "1e300"},     {"training.epochs", "three"},
+      {"gossip.weights", "fair"},     {"training.steps", "-5"},         {"training.steps", "1.5"},
+      {"training.seconds", "-1"},     {"training.seconds", "for ever"}, {"gossip.fragments", "0"}};
   for (const auto& setting : bad) {
     const auto rules = rules_with({setting});
     CAPTURE(setting.key, setting.value);

@@ -167,6 +167,62 @@ TEST_CASE("the duration of a step of all-reduce equals its formula, to the nanos
         10 * (5'000'000 + 6 * round_time(experiment, 1e6, 50ms)));
 }
 
+TEST_CASE("a round of diloco lasts as its formula says, and every replica is equal after the last") {
+  const training::TemporaryFolder scratch;
+  Experiment experiment = small(scratch);
+  experiment.gossip.rule = Rule::diloco;
+  experiment.gossip.every = Pace{.steps = 4};
+  experiment.network.bandwidth = 1e7;
+  const std::size_t part = ((arena_floats(experiment) + 3) / 4 + 15) / 16 * 16;
+  for (const Payload payload : {Payload::f32, Payload::bf16, Payload::int8}) {
+    experiment.gossip.payload = payload;
+    const std::size_t bytes = payload == Payload::f32    ? 4 * part
+                              : payload == Payload::bf16 ? 2 * part
+                                                         : part + 4 * ((part + 255) / 256);
+    const training::Summary summary = run_baseline(experiment);
+    // Rounds of 4, 4 and 2 steps.
+    const std::int64_t turn = nanoseconds(static_cast<double>(8 * bytes) / 1e7) + 100'000;
+    CHECK(nanoseconds(summary.seconds) == 10 * 20'000'000 + 3 * 6 * turn);
+    CHECK(summary.bytes_sent == 3 * 6 * 4 * bytes);
+    CHECK(summary.exchanges.completed == 3);
+    CHECK(summary.consensus_distance == 0);
+    CHECK(summary.per_peer[2].steps == 10);
+  }
+  // Peers wait for the slowest once in a round, not in every step.
+  experiment.gossip.payload = Payload::f32;
+  const auto chance = *training::Slowness::parse("log-normal:sigma=1");
+  experiment.faults = {{.peer = Fault::kAll, .factor = chance}};
+  const double rounds = run_baseline(experiment).seconds;
+  experiment.gossip.every = Pace{.steps = 1};
+  CHECK(rounds < run_baseline(experiment).seconds);
+}
+
+TEST_CASE("with fragments diloco sends as much in smaller sums, and all of it at the end") {
+  const training::TemporaryFolder scratch;
+  Experiment experiment = small(scratch);
+  experiment.gossip.rule = Rule::diloco;
+  experiment.gossip.every = Pace{.steps = 10};
+  const training::Summary whole = run_baseline(experiment);
+  experiment.gossip.fragments = 2;
+  experiment.model.name = "mlp";
+  const training::Summary parts = run_baseline(experiment);
+  CHECK(whole.exchanges.completed == 1);
+  CHECK(parts.exchanges.completed == 2);
+  CHECK(parts.consensus_distance == 0);
+  // After five steps one half, after ten both.
+  CHECK(static_cast<double>(parts.bytes_sent) > 1.4 * static_cast<double>(whole.bytes_sent));
+  CHECK(static_cast<double>(parts.bytes_sent) < 1.6 * static_cast<double>(whole.bytes_sent));
+}
+
+TEST_CASE("diloco gives the same result on any number of threads") {
+  const training::TemporaryFolder scratch;
+  Experiment experiment = small(scratch);
+  experiment.gossip.rule = Rule::diloco;
+  experiment.gossip.payload = Payload::int8;
+  experiment.gossip.every = Pace{.steps = 3};
+  CHECK(run_baseline(experiment, 1).trace_hash == run_baseline(experiment, 3).trace_hash);
+}
+
 TEST_CASE("a single peer reduces nothing") {
   const training::TemporaryFolder scratch;
   Experiment experiment = small(scratch);

@@ -175,6 +175,55 @@ TEST_CASE("with a warm-up in steps a late joiner warms up as the others did") {
   CHECK(joiner_before < 20);
 }
 
+namespace {
+
+// The smoothed loss of a peer that copies a trained model and makes its first 40 steps with AdamW, alone.
+double loss_of_newcomer(const training::Warmup& warmup) {
+  training::Experiment experiment;
+  experiment.model.name = "mlp";
+  experiment.peers = 2;
+  experiment.looks = 300;
+  experiment.gossip.rule = Rule::none;
+  experiment.training.batch_size = 16;
+  experiment.optimizer.name = "adamw";
+  experiment.optimizer.learning_rate = 0.005;
+  experiment.schedule.warmup = warmup;
+  experiment.end.steps = 700;
+  experiment.faults = {{.peer = 1, .kind = training::Fault::Kind::join, .from = std::chrono::seconds(13)}};
+  std::vector<training::Json> series;
+  run(experiment, 2, &series);
+  for (const auto& line : series) {
+    if (line.at("peer") == "p1" && line.at("steps") >= 40) return line.at("loss");
+  }
+  FAIL("the peer has not made 40 steps");
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("the loss of a late joiner with AdamW does not jump, because its rate rises") {
+  const double rising = loss_of_newcomer({});
+  const double at_once = loss_of_newcomer({1, training::Warmup::Unit::steps});  // warmed up by the schedule
+  CAPTURE(rising, at_once);
+  CHECK(rising < 0.8 * at_once);
+}
+
+TEST_CASE("noloco with bf16 every 50 steps sends at most a fiftieth of what all-reduce does") {
+  training::Experiment experiment = small();
+  experiment.training.workers = 1;
+  experiment.looks = 1;
+  experiment.end.epochs.reset();
+  experiment.end.steps = 1000;
+  experiment.gossip.rule = Rule::noloco;
+  experiment.gossip.payload = Payload::bf16;
+  const auto thin = run(experiment);
+  experiment.gossip.rule = Rule::all_reduce;
+  experiment.gossip.payload = Payload::f32;
+  const auto thick = run(experiment);
+  CHECK(thin.samples == thick.samples);
+  CHECK(50 * thin.bytes_sent <= thick.bytes_sent);
+}
+
 TEST_CASE("replicas of peers that exchange are far closer than those of isolated peers") {
   auto experiment = small();
   experiment.gossip.every = *parse_pace("2 steps");
@@ -362,6 +411,20 @@ TEST_CASE("reaching the target accuracy ends a simulated run") {
   REQUIRE(summary.seconds_to_target.has_value());
   REQUIRE(*summary.seconds_to_target > 0);
   REQUIRE(summary.samples < 60000);
+}
+
+TEST_CASE("reaching the target loss ends a simulated run, by gossip or without") {
+  for (const Rule rule : {Rule::pairwise, Rule::diloco}) {
+    auto experiment = small();
+    experiment.training.workers = 1;
+    experiment.gossip.rule = rule;
+    experiment.end.epochs = 5;
+    experiment.end.target_loss = rule == Rule::diloco ? 1.6 : 1.2;
+    const auto summary = run(experiment);
+    REQUIRE(summary.seconds_to_target.has_value());
+    CHECK(*summary.seconds_to_target > 0);
+    CHECK(summary.samples < 60000);
+  }
 }
 
 TEST_CASE("an interrupted simulation ends in order and writes its results") {

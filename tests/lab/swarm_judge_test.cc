@@ -74,7 +74,9 @@ TEST_CASE("snapshots are evaluated in order until the target is reached, and the
     REQUIRE(training::write_safetensors(path, plan.layout, pixel_rule(plan, sign), {}).ok());
     return path;
   };
-  MeanEvaluator evaluator(plan, data.test, {.target = 0.9});
+  MeanEvaluator::Options options;
+  options.target.target_accuracy = 0.9;
+  MeanEvaluator evaluator(plan, data.test, options);
   evaluator.add({1.0, {write(-3), write(1)}});
   evaluator.add({2.0, {write(-1), write(3)}});
   evaluator.add({3.0, {write(1), write(1)}});

@@ -121,7 +121,7 @@ class Packages(suite.Suite):
         commands = self.fish_offers("starling ")
         require({"peer", "swarm", "topology"} <= set(commands), commands)
         require(self.fish_offers("starling topology co") == ["compare"], self.fish_offers("starling topology co"))
-        require(self.fish_offers("starling swarm --target") == ["--target-accuracy"], self.fish_offers("starling swarm --target"))
+        require(self.fish_offers("starling swarm --target-a") == ["--target-accuracy"], self.fish_offers("starling swarm --target-a"))
         require(self.fish_offers("starling topology show hyper") == ["hypercube"], self.fish_offers("starling topology show hyper"))
         require(self.fish_offers("starling peer --rule push") == ["push-sum"], self.fish_offers("starling peer --rule push"))
         require(self.fish_offers("starling log-level w") == ["warning"], self.fish_offers("starling log-level w"))
@@ -136,7 +136,7 @@ class Packages(suite.Suite):
         with Zsh(f"{self.folder}/prefix/share/zsh/site-functions") as zsh:
             for words, whole in (("starling simul", "starling simulate"),
                                  ("starling topology co", "starling topology compare"),
-                                 ("starling swarm --target", "starling swarm --target-accuracy"),
+                                 ("starling swarm --target-a", "starling swarm --target-accuracy"),
                                  ("starling swarm --peers 4 --learn", "starling swarm --peers 4 --learning-rate"),
                                  ("starling topology show hyper", "starling topology show hypercube"),
                                  ("starling swarm --topology one", "starling swarm --topology one-peer-exponential"),

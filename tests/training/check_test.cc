@@ -61,14 +61,16 @@ TEST_CASE("many workers with a learning rate that is too high for their number c
 
 TEST_CASE("the default pace is the rule's, and a given pace takes precedence") {
   const std::map<std::string, std::string> paces = {
-      {"pairwise", "8 steps"}, {"clipped", "8 steps"}, {"choco", "8 steps"}, {"noloco", "50 steps"},
-      {"d-psgd", "1 steps"},   {"push-sum", "200ms"},  {"none", "8 steps"},  {"all-reduce", "1 steps"}};
+      {"pairwise", "8 steps"}, {"clipped", "8 steps"},    {"choco", "8 steps"},
+      {"noloco", "50 steps"},  {"d-psgd", "1 steps"},     {"push-sum", "200ms"},
+      {"none", "8 steps"},     {"all-reduce", "1 steps"}, {"diloco", "50 steps"}};
   for (const auto& [rule, pace] : paces) {
     INFO(rule);
     Experiment e;
     e.gossip.rule = *rule_named(rule);
     REQUIRE(check(e).ok());
     REQUIRE(format_pace(resolved_every(e)) == pace);
+    CHECK(resolved_outer_momentum(e) == (rule == "diloco" ? 0.9 : rule == "noloco" ? 0.5 : 0));
     e.gossip.every = Pace{.kind = Pace::Kind::always};
     REQUIRE(resolved_every(e) == Pace{.kind = Pace::Kind::always});
   }
@@ -89,6 +91,32 @@ TEST_CASE("check rejects rules with payloads and paces that they do not support"
   REQUIRE(contains(check(e).error().message, "gossip.every: the rule push-sum is paced by time"));
   e.gossip.every = Pace{.kind = Pace::Kind::poisson, .time = std::chrono::seconds(1)};
   REQUIRE(check(e).ok());
+}
+
+TEST_CASE("check rejects a diloco that is paced by time, has several workers, or fragments that do not fit") {
+  Experiment e;
+  e.gossip.rule = Rule::diloco;
+  e.gossip.payload = Payload::int8;
+  e.gossip.fragments = 5;
+  REQUIRE(check(e).ok());
+  e.gossip.fragments = 4;
+  CHECK(
+      check(e).error().message ==
+      "gossip.fragments: 4 fragments cannot take turns in 50 steps (gossip.every); their number must divide "
+      "that of the steps");
+  e.gossip.every = Pace{.steps = 2};
+  CHECK(check(e).error().message ==
+        "gossip.fragments: 4 fragments cannot take turns in 2 steps (gossip.every); there must be a step for "
+        "each of them");
+  e.gossip.every = Pace{.kind = Pace::Kind::always};
+  CHECK(contains(check(e).error().message, "gossip.every: the rule diloco is paced by steps (1 step)"));
+  e.gossip.every.reset();
+  e.gossip.fragments = 1;
+  e.training.workers = 2;
+  CHECK(contains(check(e).error().message, "training.workers: diloco has one worker in each peer"));
+  e.gossip.rule = Rule::pairwise;  // without outer steps fragments have no effect
+  e.gossip.fragments = 3;
+  CHECK(check(e).ok());
 }
 
 TEST_CASE("check rejects settings that contradict all-reduce, and accepts those that have no effect there") {
@@ -124,7 +152,8 @@ TEST_CASE("check rejects settings that contradict all-reduce, and accepts those 
   };
   refused(befalls(Fault::Kind::join), "the fault join of peer 2: all-reduce needs every peer");
   refused(befalls(Fault::Kind::leave), "the fault leave of peer 2: all-reduce needs every peer");
-  refused(befalls(Fault::Kind::poison), "the fault poison of peer 2: all-reduce exchanges no parameters");
+  refused(befalls(Fault::Kind::poison),
+          "the fault poison of peer 2: all-reduce has no exchanges of two peers");
 }
 
 }  // namespace starling::training

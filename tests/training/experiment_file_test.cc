@@ -181,6 +181,7 @@ TEST_CASE("a bad value of [training] is rejected with file, line, key and valid 
       {"[training]\nnesterov = 1", "'1' is neither true nor false"},
       {"[training]\ntarget_accuracy = 0", "from above 0 to 1"},
       {"[training]\ntarget_accuracy = 1.01", "from above 0 to 1"},
+      {"[training]\ntarget_loss = 0", "training.target_loss: '0' is not a number from above 0 to 1000"},
       {"[training]\nschedule = \"linear\"",
        "'linear' is not available; this version has constant, cosine or step"},
       {"[training]\nwarmup = -1",
@@ -208,13 +209,14 @@ TEST_CASE("a bad value of [training] is rejected with file, line, key and valid 
 TEST_CASE("a bad value of [gossip] and [network] is rejected with file, line, key and valid values") {
   check_refusals({
       {"[gossip]\nrule = \"telepathy\"", "this version has pairwise, push-sum, "},
-      {"[gossip]\nrule = \"telepathy\"", ", none or all-reduce"},
+      {"[gossip]\nrule = \"telepathy\"", ", none, all-reduce or diloco"},
       {"[gossip]\npayload = \"fp8\"", "this version has f32, bf16, int8 or top-k"},
       {"[gossip]\ntop_k = 0", "'0' is not a number from above 0 to 1"},
       {"[gossip]\ntop_k = 1.5", "gossip.top_k"},
       {"[gossip]\nweights = \"luck\"", "this version has equal, work or age"},
       {"[gossip]\nouter_rate = 0", "gossip.outer_rate"},
       {"[gossip]\nouter_momentum = 1", "from 0 to below 1"},
+      {"[gossip]\nfragments = 0", "gossip.fragments: '0' is not a whole number from 1 to 1024"},
       {"[gossip]\nconsensus_rate = 2", "gossip.consensus_rate"},
       {"[gossip]\nclip = 0", "gossip.clip"},
       {"[gossip]\nchunk = \"2MiB\"", "gossip.chunk: '2MiB' is not a size from 4KiB to 1MiB, or auto"},

@@ -58,7 +58,7 @@ inline void draw_gossip(Random& random, Experiment& e) {
   e.gossip.top_k = random.uniform(1e-6, 1);
   e.gossip.weights = *find_named<Shares>(kShares, one_of(random, {"equal", "work", "age"}));
   e.gossip.outer_rate = random.uniform(1e-6, 1);
-  e.gossip.outer_momentum = random.uniform();
+  if (random.chance(0.5)) e.gossip.outer_momentum = random.uniform();
   if (random.chance(0.5)) e.gossip.consensus_rate = random.uniform(1e-6, 1);
   e.gossip.clip = random.uniform(0.1, 100);
   if (random.chance(0.5)) e.gossip.chunk = 4096 + random.below((1 << 20) - 4096);
@@ -124,6 +124,7 @@ inline Experiment random_experiment(Random& random) {
   if (random.chance(0.5)) e.end.epochs = random.chance(0.5) ? random.uniform(1e-9, 1e6) : 3;
   if (random.chance(0.5)) e.end.steps = 1 + random.below(1'000'000'000'000);
   if (random.chance(0.5)) e.end.seconds = random_time(random);
+  if (random.chance(0.5)) e.end.target_loss = random.uniform(1e-6, 1000);
   if (random.chance(0.5)) e.end.target_accuracy = random.chance(0.2) ? 1 : random.uniform(1e-6, 1);
   e.optimizer.quasi_global_momentum = random.chance(0.5);
   e.optimizer.name = random.chance(0.5) ? "sgd" : "adamw";

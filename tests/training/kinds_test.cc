@@ -26,10 +26,11 @@ TEST_CASE("settings of one rule, optimizer, schedule or payload have no effect u
     REQUIRE(find_setting(key) != nullptr);
     return has_effect(experiment, key);
   };
-  for (const char* key : {"gossip.clip", "gossip.outer_rate", "gossip.outer_momentum", "gossip.top_k",
-                          "gossip.consensus_rate", "gossip.servers", "gossip.racks", "gossip.server_rate",
-                          "gossip.staleness", "training.beta1", "training.beta2", "training.epsilon",
-                          "training.step_epochs", "training.step_factor", "training.final_rate"})
+  for (const char* key :
+       {"gossip.clip", "gossip.outer_rate", "gossip.outer_momentum", "gossip.top_k", "gossip.consensus_rate",
+        "gossip.servers", "gossip.racks", "gossip.server_rate", "gossip.staleness", "gossip.fragments",
+        "training.beta1", "training.beta2", "training.epsilon", "training.step_epochs",
+        "training.step_factor", "training.final_rate"})
     CHECK_FALSE(effect(key));
   for (const char* key :
        {"gossip.topology", "gossip.every", "gossip.partners", "gossip.weights", "gossip.payload",
@@ -44,6 +45,10 @@ TEST_CASE("settings of one rule, optimizer, schedule or payload have no effect u
   CHECK(effect("gossip.clip"));
   experiment.gossip.rule = Rule::ssp;
   CHECK(effect("gossip.staleness"));
+  CHECK_FALSE(effect("gossip.topology"));
+  experiment.gossip.rule = Rule::diloco;
+  for (const char* key : {"gossip.outer_momentum", "gossip.fragments", "gossip.every", "gossip.payload"})
+    CHECK(effect(key));
   CHECK_FALSE(effect("gossip.topology"));
   experiment.gossip.rule = Rule::none;
   CHECK_FALSE(effect("gossip.every"));
@@ -67,6 +72,11 @@ TEST_CASE("a time to an accuracy lies on the line between two evaluations") {
   CHECK(std::abs(time_before(looks, 0.6, 3.5) - 2.5) < 1e-12);
   CHECK(time_before(looks, 0.8, 3.5) == 3.5);
   CHECK(time_before(looks, 0.6, 0.5) == 0.5);  // not before the run began
+  const auto losses = losses_in(
+      "{\"seconds\":2,\"peer\":\"mean\",\"loss\":3}\n"
+      "{\"seconds\":4,\"peer\":\"mean\",\"loss\":2}");
+  CHECK(std::abs(*time_to(losses, -2.5) - 3) < 1e-12);
+  CHECK_FALSE(time_to(losses, -1.5).has_value());
 }
 
 }  // namespace starling::training

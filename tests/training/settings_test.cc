@@ -48,14 +48,15 @@ TEST_CASE("every setting has one key, flag, variable and help text, and takes it
       "--peers --model --layers --data --partition --batch-size --learning-rate --optimizer --momentum "
       "--beta1 --beta2 --epsilon --weight-decay --clip-norm --nesterov --schedule --warmup --step-epochs "
       "--step-factor --final-rate --crop "
-      "--flip --device --precision --workers --pace --epochs --steps --seconds --target-accuracy --rule "
+      "--flip --device --precision --workers --pace --epochs --steps --seconds --target-accuracy "
+      "--target-loss --fragments --rule "
       "--topology --every --payload --quasi-global-momentum --top-k --weights --outer-rate --outer-momentum "
       "--consensus-rate --clip --chunk --window --seed --name --latency --bandwidth --port-bandwidth");
   for (std::string flag; known >> flag;) {
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 59);
+  REQUIRE(flags.size() == 61);
 }
 
 TEST_CASE("a network card's rate is a bandwidth, or unlimited, and reads back") {

@@ -105,6 +105,32 @@ TEST_CASE("points whose file names would be equal get different names") {
   CHECK(sweep->points[2].name == "source=a-b~3");
 }
 
+TEST_CASE("a case of a sweep sets several keys together") {
+  const auto sweep = read(
+      "[sweep]\nseed = [1, 2]\ncase = [{ gossip.rule = \"noloco\", gossip.payload = \"int8\" },\n"
+      "{ peers = 1, gossip.rule = \"none\" }]\n");
+  REQUIRE(sweep.ok());
+  REQUIRE(sweep->points.size() == 4);
+  CHECK(sweep->points[0].values[0] == "payload=int8,rule=noloco");
+  CHECK(sweep->points[1].experiment.gossip.payload == Payload::int8);
+  CHECK(sweep->points[1].experiment.gossip.rule == Rule::noloco);
+  CHECK(sweep->points[1].experiment.seed == 2);
+  CHECK(sweep->points[2].experiment.peers == 1);
+  CHECK(sweep->points[2].experiment.gossip.payload == Payload::f32);
+  const auto refused = [](const std::string& text, const std::string& why) {
+    const auto bad = read(text);
+    REQUIRE_FALSE(bad.ok());
+    INFO(bad.error().message);
+    CHECK(bad.error().message.find(why) != std::string::npos);
+  };
+  refused("[sweep]\ncase = []\n", ", line 2: sweep.case: the list is empty");
+  refused("[sweep]\ncase = [1]\n", ", line 2: sweep.case: expected a table of settings");
+  refused("[sweep]\ncase = [{ gossip.rul = \"none\" }]\n", "did you mean gossip.rule?");
+  refused("[sweep]\ncase = [{ peers = 0 }]\n", ", line 2: sweep: peers: '0' is not a whole number");
+  refused("[sweep]\ncase = [{ peers = 2 }, { peers = 2 }]\n", "peers=2 occurs twice");
+  refused("[sweep]\npeers = [1, 2]\ncase = [{ peers = 3 }]\n", "peers is set by a list and by a case");
+}
+
 TEST_CASE("a sweep that cannot be run is rejected with its file, line and key") {
   const auto refused = [](const std::string& text, const std::string& why) {
     const auto sweep = read(text);

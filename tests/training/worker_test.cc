@@ -114,6 +114,51 @@ TEST_CASE("a worker learns a simple task on every back end, and identically each
   }
 }
 
+namespace {
+
+// The largest loss on all samples in the first steps of a worker whose moments are fresh, on parameters that
+// another one has trained, as a multiple of the loss before.
+double jump_of_a_newcomer(std::uint64_t warm_up) {
+  auto data = striped(600, 1);
+  Random noise(6);
+  for (auto& label : data.labels)  // so that gradients remain
+    if (noise.chance(0.3)) label = static_cast<std::uint8_t>(noise.below(3));
+  const auto plan = models::make_model("mlp", {1, 6, 6}, 3);
+  const auto backend = kernels::make_backend("cpu");
+  const models::Arena::AdamWStep step{.learning_rate = 0.003F};
+  models::Arena arena(plan->layout.arena_size());
+  models::initialize(*plan, Random(3), arena);
+  const auto make = [&](std::uint64_t seed) {
+    return std::make_unique<Worker>(*plan, **backend, data, BatchSampler(all_of(data), Random(seed)),
+                                    WorkerOptions{.batch_size = 16, .optimizer = step, .warm_up = warm_up});
+  };
+  const auto first = make(4);
+  for (int k = 0; k < 1000; ++k) {
+    first->compute(arena.data());
+    first->apply(arena);
+  }
+  Evaluator evaluator(*plan, **backend, data, 100);
+  const double before = evaluator.evaluate(arena.data()).loss;
+  const auto newcomer = make(5);
+  newcomer->renew();
+  double largest = before;
+  for (int k = 0; k < 30; ++k) {
+    newcomer->compute(arena.data());
+    newcomer->apply(arena);
+    largest = std::max(largest, evaluator.evaluate(arena.data()).loss);
+  }
+  return largest / before;
+}
+
+}  // namespace
+
+TEST_CASE("the rate of a newcomer's AdamW rises, so its loss does not jump") {
+  const double at_once = jump_of_a_newcomer(0), rising = jump_of_a_newcomer(100);
+  CAPTURE(at_once, rising);
+  CHECK(rising < 1.2);
+  CHECK(at_once > 3 * rising);
+}
+
 TEST_CASE("a worker with AdamW learns the task, and resets its moments for other parameters") {
   const auto data = striped(600, 1);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);

@@ -22,7 +22,8 @@ std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& option
   switch (options.rule) {
     case Rule::pairwise:
     case Rule::none:        // its mixer is never called
-    case Rule::all_reduce:  // neither is this one's
+    case Rule::all_reduce:  // neither are those of these two
+    case Rule::diloco:
       if (options.payload == Payload::top_k) return std::make_unique<PairwiseTopK>(arena, options);
       return std::make_unique<Pairwise>(arena, options);
     case Rule::push_sum:

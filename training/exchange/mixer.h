@@ -92,8 +92,9 @@ struct MixOptions {
   Rule rule = Rule::pairwise;
   Payload payload = Payload::f32;
   double top_k = 0.01;          // of a cell's floats, with payload top_k
-  double outer_rate = 0.7;      // noloco
-  double outer_momentum = 0.5;  // noloco
+  double outer_rate = 0.7;      // rules with outer steps
+  double outer_momentum = 0.5;  // the same
+  std::uint32_t fragments = 1;  // the same: parts of the arena that take turns, as CellGrid::part()
   double consensus_rate = 0;    // choco; 0: by payload
   double clip = 0.5;            // clipped: as a multiple of the median distance
   std::size_t links = 8;        // choco: partners whose copies are kept

@@ -44,6 +44,13 @@ class LockStep : public RoundRule {
 // pairwise exchange. The step of one round is made when the next begins, with what has come by then. Until
 // then the workers train on, and because theta goes to phi in difference form (x += phi - theta) they lose
 // nothing.
+//
+// Only (theirs - own) is used of what travels, so payloads round a difference and never theta or phi. With
+// int8 both sides encode for a receiver that is near (near.h): the step follows the differences of the latest
+// rounds, not the values.
+//
+// With fragments (Streaming DiLoCo: Douillard et al., 2025) round r concerns only the r-th part of the arena,
+// modulo their number: its snapshot, its outer step and, by the core's terms, its exchange.
 class Noloco : public RoundRule {
  public:
   Noloco(models::Arena& arena, const MixOptions& options);
@@ -52,6 +59,11 @@ class Noloco : public RoundRule {
   void values(std::vector<MutableBytes>& out) override;
 
  private:
+  void encode_values(Cells cells, std::span<const float> values, std::uint64_t seed,
+                     MutableBytes out) const override;
+  void decode_values(Cells cells, Bytes in, std::span<float> out) const override;
+  float reach(Cells cells) const;
+  void outer_step(std::size_t cell);
   float weight(const Session& /*session*/, Cells /*cells*/) const override { return kWeight; }
   bool known_weight(float weight) const override { return weight == kWeight; }
   // Collects (theirs - own) for the next outer step.
@@ -59,10 +71,16 @@ class Noloco : public RoundRule {
 
   static constexpr float kWeight = 0.5F;  // each side of a pair counts a half
 
+  static constexpr float kUnmet = -1;
+  // How much farther apart than in the latest round partners may be.
+  static constexpr float kMargin = 4;
+
   float rate_, momentum_;
+  std::uint32_t fragments_;
   Floats phi_, velocity_;
   Floats received_;                      // sums of (theirs - own)
   std::vector<std::uint32_t> partners_;  // how many are in them, by cell
+  Floats apart_;                         // the largest |theirs - own| lately, by cell; kUnmet: none
   Floats change_;                        // scratch
 };
 

@@ -23,7 +23,7 @@ bool TwoWay::encode_own(Cells cells, std::uint64_t seed, MutableBytes bytes) {
     if (acceptable) return *acceptable;
   }
   if (!own_values(cells, own_)) return false;
-  encode(payload_, own_, seed, bytes);
+  encode_values(cells, own_, seed, bytes);
   return true;
 }
 
@@ -35,7 +35,7 @@ MixResult<Parcel> TwoWay::own_parcel(const Session& session, Cells cells, Mutabl
   } else {
     own_.resize(n);
     if (!encode_own(cells, rounding_seed(seed_, session, offset, reply), bytes)) return own_diverged(offset);
-    decode(payload_, bytes, n, 0, own_);
+    decode_values(cells, bytes, own_);
     if (!all_acceptable(own_)) return own_diverged(offset);  // rounded up, beyond the bound
   }
   return Parcel{.offset = offset, .floats = n, .payload = payload_, .sequence = sequence_, .values = bytes};
@@ -53,8 +53,11 @@ std::span<const float> TwoWay::view(const Parcel& parcel, const Floats& scratch)
   return payload_ == Payload::f32 ? as_floats(parcel.values) : std::span<const float>(scratch);
 }
 
-std::span<const float> TwoWay::decoded(const Parcel& parcel, Floats& scratch) const {
-  if (payload_ != Payload::f32) decode_into(scratch, parcel);
+std::span<const float> TwoWay::decoded(Cells cells, const Parcel& parcel, Floats& scratch) const {
+  if (payload_ != Payload::f32) {
+    scratch.resize(parcel.floats);
+    decode_values(cells, parcel.values, scratch);
+  }
   return view(parcel, scratch);
 }
 
@@ -87,7 +90,8 @@ MixResult<Mixed> TwoWay::do_complete(const Session& session, const Parcel& sent,
   if (reply.offset != sent.offset || reply.floats != sent.floats) return other_chunk(sent, reply);
   if (!known_weight(reply.weight)) return unknown_weight(sent.offset, reply.weight);
   if (auto fits = check_parcel(reply); !fits) return fits.error();
-  return mix(session, loan->cells, decoded(reply, theirs_), decoded(loan->sent, own_), reply.weight);
+  return mix(session, loan->cells, decoded(loan->cells, reply, theirs_),
+             decoded(loan->cells, loan->sent, own_), reply.weight);
 }
 
 MixResult<Parcel> TwoWay::do_answer(const Session& session, Cells cells, const Parcel& offer,
@@ -96,7 +100,7 @@ MixResult<Parcel> TwoWay::do_answer(const Session& session, Cells cells, const P
   auto reply = own_parcel(session, cells, room, true);
   if (!reply) return reply;
   reply->weight = weight(session, cells);
-  const auto mixed = mix(session, cells, decoded(offer, theirs_), view(*reply, own_), reply->weight);
+  const auto mixed = mix(session, cells, decoded(cells, offer, theirs_), view(*reply, own_), reply->weight);
   if (!mixed) return mixed.error();
   return reply;
 }

@@ -21,6 +21,14 @@ class TwoWay : public RuleMixer<> {
   virtual bool own_values(Cells cells, std::span<float> out) = 0;
   // Whether these values are the arena's own, which may then be encoded in the arena's memory.
   virtual bool own_are_arenas(Cells /*cells*/) const { return false; }
+  // How values of these cells travel, in payload_: as encode() and decode().
+  virtual void encode_values(Cells /*cells*/, std::span<const float> values, std::uint64_t seed,
+                             MutableBytes out) const {
+    encode(payload_, values, seed, out);
+  }
+  virtual void decode_values(Cells /*cells*/, Bytes in, std::span<float> out) const {
+    decode(payload_, in, out.size(), 0, out);
+  }
   // The weight to answer these cells with: what both sides mix.
   virtual float weight(const Session& session, Cells cells) const = 0;
   // Whether a reply may carry this weight, which is not 0.
@@ -49,7 +57,7 @@ class TwoWay : public RuleMixer<> {
   // The values of a parcel: where they lie if they are f32, else decoded into `scratch`, which view() expects
   // to be done.
   std::span<const float> view(const Parcel& parcel, const Floats& scratch) const;
-  std::span<const float> decoded(const Parcel& parcel, Floats& scratch) const;
+  std::span<const float> decoded(Cells cells, const Parcel& parcel, Floats& scratch) const;
   MixResult<Mixed> mix(const Session& session, Cells cells, std::span<const float> theirs,
                        std::span<const float> own, float weight);
 };

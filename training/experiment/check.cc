@@ -9,19 +9,25 @@
 namespace starling::training {
 namespace {
 
-// Settings of gossip, such as the topology, have no meaning with all-reduce and are ignored, so that one file
-// serves both. Settings that would have another effect than they say are rejected.
-Status check_all_reduce(const Experiment& experiment) {
-  if (experiment.training.workers != 1)
-    return Error{"training.workers: all-reduce has one worker in each peer, because all peers step together"};
+// Settings of gossip, such as the topology, have no meaning without gossip and are ignored, so that one file
+// serves all rules. Settings that would have another effect than they say are rejected.
+Status check_all_at_once(const Experiment& experiment) {
+  const RuleTraits& rule = traits(experiment.gossip.rule);
+  const std::string name_of_rule(rule.name);
+  if (experiment.training.workers != 1) {
+    return Error{"training.workers: " + name_of_rule +
+                 " has one worker in each peer, because all peers step together"};
+  }
   if (experiment.optimizer.quasi_global_momentum)
-    return Error{"training.quasi_global_momentum: all-reduce has one momentum, that of all peers"};
-  if (experiment.training.devices.size() > 1)
-    return Error{"training.devices: with all-reduce each device is a peer; set peers and training.device"};
+    return Error{"training.quasi_global_momentum: " + name_of_rule + " has no exchanges of two peers"};
+  if (experiment.training.devices.size() > 1) {
+    return Error{"training.devices: with " + name_of_rule +
+                 " each device is a peer; set peers and training.device"};
+  }
   for (const OwnSettings& own : experiment.own) {
     for (const auto& [key, value] : own.values) {
       if ((key == "training.workers" && value != "1") || key == "training.devices")
-        return Error{"[[peer]]: with all-reduce no peer has several workers or devices"};
+        return Error{"[[peer]]: with " + name_of_rule + " no peer has several workers or devices"};
     }
   }
   for (const Fault& fault : experiment.faults) {
@@ -29,9 +35,10 @@ Status check_all_reduce(const Experiment& experiment) {
         fault.kind != Fault::Kind::poison && fault.kind != Fault::Kind::churn && !fault.back_after)
       continue;
     const std::string why = fault.kind == Fault::Kind::poison
-                                ? "all-reduce exchanges no parameters to poison"
-                                : "all-reduce needs every peer from the first step to the last";
-    return Error{std::string("the fault ") + name(fault.kind) + " of peer " + fault.peer.text() + ": " + why};
+                                ? " has no exchanges of two peers to poison"
+                                : " needs every peer from the first step to the last";
+    return Error{std::string("the fault ") + name(fault.kind) + " of peer " + fault.peer.text() + ": " +
+                 name_of_rule + why};
   }
   return Done{};
 }
@@ -95,8 +102,13 @@ Status check_optimizer(const Experiment& experiment) {
 
 Status check_rule(const Experiment& experiment) {
   if (Status fine = check_payload(experiment.gossip.rule, experiment.gossip.payload); !fine) return fine;
-  if (traits(experiment.gossip.rule).all_at_once()) return check_all_reduce(experiment);
-  if (Status fine = check_pace(experiment.gossip.rule, resolved_every(experiment)); !fine) return fine;
+  const RuleTraits& rule = traits(experiment.gossip.rule);
+  const Pace pace = resolved_every(experiment);
+  if (rule.is_paced()) {
+    if (Status fine = check_pace(rule, pace); !fine) return fine;
+  }
+  if (Status fine = check_fragments(rule, pace, experiment.gossip.fragments); !fine) return fine;
+  if (rule.all_at_once()) return check_all_at_once(experiment);
   return check_racks(experiment.gossip.rule, experiment.gossip.racks);
 }
 
@@ -107,11 +119,11 @@ Status check(const Experiment& experiment) {
   if (Status fine = check_rule(experiment); !fine) return fine;
   if (!experiment.training.devices.empty() && experiment.training.device != "auto")
     return Error{"training.devices and training.device cannot be combined; set only one of them"};
-  if (experiment.end.target_accuracy && resolved_looks(experiment) == 0)
-    return Error{
-        "looks: training.target_accuracy needs evaluations during the run; set looks above 0 (20 per epoch "
-        "are "
-        "usual)"};
+  if (has_target(experiment.end) && resolved_looks(experiment) == 0) {
+    return Error{"looks: training." +
+                 std::string(experiment.end.target_accuracy ? "target_accuracy" : "target_loss") +
+                 " needs evaluations during the run; set looks above 0 (20 per epoch are usual)"};
+  }
   return check_owns_and_faults(experiment);
 }
 

@@ -16,9 +16,8 @@ bool chooses_partners(const Experiment& experiment) {
   const Meeting meeting = rule_of(experiment).meeting;
   return meeting == Meeting::whenever || meeting == Meeting::outer_rounds;
 }
-bool has_outer_steps(const Experiment& experiment) {
-  return rule_of(experiment).meeting == Meeting::outer_rounds;
-}
+bool has_outer_steps(const Experiment& experiment) { return rule_of(experiment).has_outer_steps(); }
+bool is_paced(const Experiment& experiment) { return rule_of(experiment).is_paced(); }
 bool uses_adamw(const Experiment& experiment) { return experiment.optimizer.name == "adamw"; }
 bool decays_in_steps(const Experiment& experiment) { return experiment.schedule.name == "step"; }
 
@@ -39,13 +38,14 @@ constexpr std::array kConditions = {
     Condition{"training.final_rate", [](const Experiment& e) { return e.schedule.name == "cosine"; }},
     Condition{"gossip.topology", has_neighbors},
     Condition{"gossip.partners", chooses_partners},
-    Condition{"gossip.every", exchanges},
-    Condition{"gossip.payload", exchanges},
+    Condition{"gossip.every", is_paced},
+    Condition{"gossip.payload", is_paced},
     Condition{"gossip.top_k",
               [](const Experiment& e) { return exchanges(e) && e.gossip.payload == Payload::top_k; }},
     Condition{"gossip.weights", [](const Experiment& e) { return rule_of(e).shares; }},
     Condition{"gossip.outer_rate", has_outer_steps},
     Condition{"gossip.outer_momentum", has_outer_steps},
+    Condition{"gossip.fragments", has_outer_steps},
     Condition{"gossip.consensus_rate", [](const Experiment& e) { return rule_of(e).copies; }},
     Condition{"gossip.clip", [](const Experiment& e) { return rule_of(e).clips; }},
     Condition{"gossip.servers", has_servers},

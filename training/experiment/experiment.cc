@@ -29,6 +29,21 @@ Pace resolved_every(const Experiment& experiment) {
   return experiment.gossip.every.value_or(traits(experiment.gossip.rule).pace);
 }
 
+bool reaches_target(const EndSettings& end, double accuracy, double loss) {
+  return (end.target_accuracy && accuracy >= *end.target_accuracy) ||
+         (end.target_loss && loss <= *end.target_loss);
+}
+
+bool is_near_target(const EndSettings& end, double accuracy, double loss) {
+  constexpr double kOnePoint = 0.01, kFivePercent = 1.05;
+  return (end.target_accuracy && accuracy >= *end.target_accuracy - kOnePoint) ||
+         (end.target_loss && loss <= kFivePercent * *end.target_loss);
+}
+
+double resolved_outer_momentum(const Experiment& experiment) {
+  return experiment.gossip.outer_momentum.value_or(traits(experiment.gossip.rule).outer_momentum);
+}
+
 std::uint32_t resolved_looks(const Experiment& experiment) { return experiment.looks.value_or(20); }
 
 LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at) {

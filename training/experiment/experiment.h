@@ -95,6 +95,7 @@ struct EndSettings {
   std::optional<std::uint64_t> steps;
   std::optional<Duration> seconds;
   std::optional<double> target_accuracy;
+  std::optional<double> target_loss;  // nats, of the mean model
   friend bool operator==(const EndSettings&, const EndSettings&) = default;
 };
 
@@ -106,8 +107,9 @@ struct GossipSettings {
   Payload payload = Payload::f32;
   double top_k = 0.01;  // payload top-k: the fraction of the parameters that is sent
   Shares weights = Shares::equal;
-  double outer_rate = 0.7;                 // noloco
-  double outer_momentum = 0.5;             // noloco
+  double outer_rate = 0.7;                 // rules with outer steps
+  std::optional<double> outer_momentum{};  // the same; unset: the rule's, see resolved_outer_momentum()
+  std::uint32_t fragments = 1;             // the same: parts of the model that take turns
   std::optional<double> consensus_rate{};  // choco; unset: depends on the payload
   double clip = 0.5;                       // clipped: the largest change, in median distances
   std::uint32_t servers = 1;               // rules with servers: each serves a part of the model
@@ -165,6 +167,13 @@ std::string peer_name(const Experiment& experiment, std::uint32_t number);
 
 // How often peers exchange: as set, else the rule's default.
 Pace resolved_every(const Experiment& experiment);
+// The momentum of outer steps: as set, else the rule's default.
+double resolved_outer_momentum(const Experiment& experiment);
+// Whether there is an accuracy or a loss to reach; whether an evaluation reaches it (with both, the first
+// that is reached); and whether one on a few samples comes so near that all of them must decide.
+inline bool has_target(const EndSettings& end) { return end.target_accuracy || end.target_loss; }
+bool reaches_target(const EndSettings& end, double accuracy, double loss);
+bool is_near_target(const EndSettings& end, double accuracy, double loss);
 // Evaluations of the mean model per epoch, if they cost the peers nothing or there is a target to reach.
 std::uint32_t resolved_looks(const Experiment& experiment);
 

@@ -26,6 +26,15 @@ struct Schedule {
   double step_factor = 0.1;  // step: of each decay
 };
 
+// Steps over which the rate of a newcomer's AdamW rises, unless the warm-up counts steps: then as many.
+inline constexpr std::uint64_t kNewcomerSteps = 100;
+// Whether a peer that joins now, when the swarm has consumed so many samples, needs that: not where the
+// schedule warms it up, nor at the run's beginning, when all peers' moments are young.
+inline bool needs_warm_up(const Schedule& schedule, std::uint64_t swarm_samples, std::uint32_t batch_size) {
+  const bool by_schedule = schedule.warmup.in_steps && schedule.warmup.length > 0;
+  return !by_schedule && swarm_samples >= kNewcomerSteps * batch_size;
+}
+
 // Whether the settings of the schedule can be combined: an Error if it depends on the run's end and that is
 // not set, or if the warm-up does not end before the run. Warm-ups in tokens need the data: make_schedule().
 Status check_schedule(const Experiment& experiment);

@@ -60,7 +60,8 @@ Effect with_exchanges() {
   return with_rules([](const RuleTraits& rule) { return rule.exchanges(); });
 }
 
-bool has_outer_steps(const RuleTraits& rule) { return rule.meeting == Meeting::outer_rounds; }
+bool has_outer_steps(const RuleTraits& rule) { return rule.has_outer_steps(); }
+bool is_paced(const RuleTraits& rule) { return rule.is_paced(); }
 bool has_links(const RuleTraits& rule) { return rule.exchanges() && !rule.has_servers(); }
 
 // A topology's name may hold a whole graph.
@@ -207,6 +208,9 @@ Settings end_settings() {
       make({"training.target_accuracy", "A",
             "ends the run at this accuracy of the mean model, for example 0.97", per_run},
            in(&E::end, &EndSettings::target_accuracy), parse_accuracy, format_number, Setting::Form::number),
+      real({"training.target_loss", "L",
+            "ends the run at this loss of the mean model, in nats, for example 2 for a text", per_run},
+           in(&E::end, &EndSettings::target_loss), {0, 1000, true}),
   };
 }
 
@@ -224,7 +228,7 @@ Settings exchange_settings() {
                 in(&E::gossip, &GossipSettings::partners), kPartners),
       make({"gossip.every", "WHEN",
             "exchange every '8 steps', '200ms', 'poisson 200ms', or 'always'; default by rule", per_run,
-            with_exchanges()},
+            with_rules(is_paced)},
            in(&E::gossip, &GossipSettings::every), parse_pace, format_pace),
       one_named({"gossip.payload", "NAME", "encoding of parameters: " + joined(names_of(kPayloads), ", "),
                  per_run, with_rules([](const RuleTraits& rule) { return rule.meeting != Meeting::never; })},
@@ -236,12 +240,17 @@ Settings exchange_settings() {
                  "weight of a partner: equal, by its work, or by the age of its parameters", per_run,
                  with_rules([](const RuleTraits& rule) { return rule.shares; })},
                 in(&E::gossip, &GossipSettings::weights), kShares),
-      real({"gossip.outer_rate", "R", "rule noloco: rate of the outer step", per_run,
+      real({"gossip.outer_rate", "R", "rules noloco and diloco: rate of the outer step", per_run,
             with_rules(has_outer_steps)},
            in(&E::gossip, &GossipSettings::outer_rate), {0, 1, true}),
-      real({"gossip.outer_momentum", "R", "rule noloco: momentum of the outer step", per_run,
+      real({"gossip.outer_momentum", "R",
+            "rules noloco and diloco: momentum of the outer step; default 0.5, for diloco 0.9", per_run,
             with_rules(has_outer_steps)},
            in(&E::gossip, &GossipSettings::outer_momentum), {0, 1, false, true}),
+      whole({"gossip.fragments", "N",
+             "rules noloco and diloco: parts of the model that are exchanged in turn, each after --every",
+             per_run_if_set, with_rules(has_outer_steps)},
+            in(&E::gossip, &GossipSettings::fragments), 1, kFragmentsMax),
       real({"gossip.consensus_rate", "R",
             "rule choco: size of the step towards the partner; default by payload", per_run,
             with_rules([](const RuleTraits& rule) { return rule.copies; })},

@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kLongestName = 150;
 
 constexpr std::string_view kFault = "fault.", kPeer = "peer.";
+constexpr std::string_view kCase = "case";  // the list whose values are tables
 
 // K and FIELD of "fault.K.FIELD", where `table` is "fault."; nullopt for any other key.
 std::optional<std::pair<std::size_t, std::string>> numbered_key(const std::string& key,
@@ -49,6 +50,62 @@ Status read_list(std::vector<SweepAxis>& axes, const std::string& key, const tom
   return Done{};
 }
 
+bool is_known(const std::string& key) {
+  return find_setting(key) != nullptr || numbered_key(key, kFault) || numbered_key(key, kPeer);
+}
+
+Error unknown(const std::string& key) {
+  std::vector<std::string> keys{"fault.1.slow", "peer.1.workers", std::string(kCase)};
+  for (const Setting& setting : settings()) keys.push_back(setting.key);
+  return Error{unknown_key(key, keys)};
+}
+
+// The keys of one case, and of the tables inside it.
+Status read_case(SweepAxis::Sets& sets, const toml::table& table, const std::string& prefix) {
+  for (const auto& [name, node] : table) {
+    const std::string key = prefix + std::string(name.str());
+    if (const auto* inner = node.as_table()) {
+      if (Status read = read_case(sets, *inner, key + "."); !read) return read;
+      continue;
+    }
+    if (!is_known(key)) return unknown(key);
+    const auto value = scalar(node);
+    if (!value) return Error{key + ": expected a single value"};
+    sets.emplace_back(key, *value);
+  }
+  return Done{};
+}
+
+// A case is named by what it sets.
+Status read_cases(std::vector<SweepAxis>& axes, const toml::array& list, const std::string& path) {
+  SweepAxis axis;
+  axis.key = kCase;
+  for (const toml::node& node : list) {
+    const std::string where = place(path, node) + ": sweep";
+    SweepAxis::Sets sets;
+    if (const auto* table = node.as_table()) {
+      if (Status read = read_case(sets, *table, ""); !read)
+        return Error{where + ".case: " + read.error().message};
+    }
+    if (sets.empty())
+      return Error{where + R"(.case: expected a table of settings, { peers = 2, training.steps = 100 })"};
+    std::vector<std::string> keys, values;
+    for (const auto& [key, value] : sets) {
+      keys.push_back(key);
+      values.push_back(value);
+    }
+    const std::string name = kind_text(short_names(keys), values);
+    if (std::find(axis.values.begin(), axis.values.end(), name) != axis.values.end())
+      return Error{where + ".case: " + name + " occurs twice"};
+    axis.values.push_back(name);
+    axis.places.push_back(where);
+    axis.cases.push_back(std::move(sets));
+  }
+  if (axis.values.empty()) return Error{place(path, list) + ": sweep.case: the list is empty"};
+  axes.push_back(std::move(axis));
+  return Done{};
+}
+
 // The lists of a table and of the tables inside it, whose names are prefixes of their keys.
 Status read_lists(std::vector<SweepAxis>& axes, const toml::table& table, const std::string& prefix,
                   const std::string& path) {
@@ -58,12 +115,9 @@ Status read_lists(std::vector<SweepAxis>& axes, const toml::table& table, const 
     if (const auto* inner = node.as_table()) {
       status = read_lists(axes, *inner, key + ".", path);
     } else if (const auto* list = node.as_array()) {
-      if (find_setting(key) == nullptr && !numbered_key(key, kFault) && !numbered_key(key, kPeer)) {
-        std::vector<std::string> keys{"fault.1.slow", "peer.1.workers"};
-        for (const Setting& setting : settings()) keys.push_back(setting.key);
-        return Error{place(path, node) + ": sweep: " + unknown_key(key, keys)};
-      }
-      status = read_list(axes, key, *list, path);
+      if (key != kCase && !is_known(key))
+        return Error{place(path, node) + ": sweep: " + unknown(key).message};
+      status = key == kCase ? read_cases(axes, *list, path) : read_list(axes, key, *list, path);
     } else {
       return Error{place(path, node) + ": sweep." + key + ": expected a list, " + key + " = [ ... ]"};
     }
@@ -109,7 +163,11 @@ std::string name_of(const std::vector<SweepAxis>& axes, std::vector<std::string>
 }
 
 bool is_axis(const std::vector<SweepAxis>& axes, const std::string& key) {
-  return std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& axis) { return axis.key == key; });
+  return std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& axis) {
+    return axis.key == key || std::ranges::any_of(axis.cases, [&](const SweepAxis::Sets& sets) {
+             return std::ranges::any_of(sets, [&](const auto& set) { return set.first == key; });
+           });
+  });
 }
 
 // The lists of a file's [sweep], seed last. `where` becomes the table's place.
@@ -128,6 +186,13 @@ Result<std::vector<SweepAxis>> read_axes(const std::string& path, std::string& w
   std::vector<SweepAxis> axes;
   if (Status read = read_lists(axes, *table, "", path); !read) return read.error();
   if (axes.empty()) return Error{where + "[sweep] has no lists; add some, such as seed = [1, 2, 3]"};
+  for (const SweepAxis& axis : axes) {
+    const std::vector<SweepAxis> one{axis};
+    for (const SweepAxis& other : axes) {
+      if (&other != &axis && is_axis(one, other.key))
+        return Error{where + "sweep: " + other.key + " is set by a list and by a case; choose one"};
+    }
+  }
   std::sort(axes.begin(), axes.end(), [](const SweepAxis& a, const SweepAxis& b) {
     return std::pair(a.key == "seed", a.key) < std::pair(b.key == "seed", b.key);
   });
@@ -161,7 +226,10 @@ Result<SweepPoint> make_point(const Experiment& base, const std::vector<SweepAxi
     const std::size_t choice = number / points;
     number %= points;
     const std::string& value = axis.values[choice];
-    if (Status set = apply(point.experiment, axis.key, value, axis.places[choice]); !set) return set.error();
+    const SweepAxis::Sets sets = axis.cases.empty() ? SweepAxis::Sets{{axis.key, value}} : axis.cases[choice];
+    for (const auto& [key, set_to] : sets) {
+      if (Status set = apply(point.experiment, key, set_to, axis.places[choice]); !set) return set.error();
+    }
     point.values.push_back(value);
   }
   if (Status settled = settle_model(point.experiment, is_axis(axes, "model.name"), false); !settled)

@@ -5,8 +5,9 @@
 //   fault.1.slow = [1, 2, 10, 100]     # of the first [[fault]]
 //   peer.2.workers = [1, 4]            # of the second [[peer]]
 //   seed = [1, 2, 3, 4, 5]
+//   case = [{ gossip.rule = "noloco", gossip.payload = "int8" }, { gossip.rule = "none", peers = 1 }]
 //
-// stands for every combination of one value of each list.
+// stands for every combination of one value of each list. A case sets several keys together.
 #pragma once
 
 #include <functional>
@@ -23,6 +24,8 @@ struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
   std::vector<std::string> places{};  // of the values in the file, for messages
+  using Sets = std::vector<std::pair<std::string, std::string>>;
+  std::vector<Sets> cases{};  // of the list of cases: the keys and values of each
 };
 
 struct SweepPoint {

@@ -6,21 +6,28 @@
 
 namespace starling::training {
 
-std::vector<Look> looks_in(std::string_view metrics) {
+namespace {
+
+std::vector<Look> looks_at(const char* key, double factor, std::string_view metrics) {
   std::vector<Look> looks;
   while (!metrics.empty()) {
     const std::string_view text = metrics.substr(0, metrics.find('\n'));
     metrics.remove_prefix(std::min(metrics.size(), text.size() + 1));
     if (text.find(R"("peer":"mean")") == std::string_view::npos) continue;
     const Json line = parse_json(text);
-    const auto number = [&](const char* key) {
-      return line.is_object() && line.value(key, Json()).is_number();
+    const auto number = [&](const char* name) {
+      return line.is_object() && line.value(name, Json()).is_number();
     };
-    if (number("seconds") && number("accuracy"))
-      looks.push_back({line["seconds"].get<double>(), line["accuracy"].get<double>()});
+    if (number("seconds") && number(key))
+      looks.push_back({line["seconds"].get<double>(), factor * line[key].get<double>()});
   }
   return looks;
 }
+
+}  // namespace
+
+std::vector<Look> looks_in(std::string_view metrics) { return looks_at("accuracy", 1, metrics); }
+std::vector<Look> losses_in(std::string_view metrics) { return looks_at("loss", -1, metrics); }
 
 std::optional<double> time_to(std::span<const Look> looks, double target) {
   const auto after =

@@ -18,6 +18,9 @@ struct Look {
 // The lines of the mean model that have an accuracy, in their order. Lines that are not JSON are left out.
 std::vector<Look> looks_in(std::string_view metrics);
 
+// The same with the negative loss in place of the accuracy, so that more is better: for a target of the loss.
+std::vector<Look> losses_in(std::string_view metrics);
+
 // When the accuracy first reached the target, on a line between the first look that did and the one before
 // it; the time of that look if it is the first; nullopt if none reached it.
 std::optional<double> time_to(std::span<const Look> looks, double target);

@@ -68,13 +68,14 @@ void OptimizerState::follow_swarm(std::uint32_t workers, kernels::Queue& queue) 
 
 void OptimizerState::apply(models::Arena& arena, std::span<const float> gradient, double rate_factor,
                            kernels::Queue& queue) {
-  const auto scaled = [rate_factor](auto step) {
+  const auto scaled = [&rate_factor](auto step) {
     step.learning_rate = static_cast<float>(static_cast<double>(step.learning_rate) * rate_factor);
     return step;
   };
   if (clip_norm_ > 0) arena.clip(gradient, clip_norm_, clip_.get(), queue);
   if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
-    arena.adamw(gradient, velocity_.values(), square_.values(), scaled(*adamw), ++steps_, queue);
+    if (++steps_ < warm_up_) rate_factor *= static_cast<double>(steps_) / static_cast<double>(warm_up_);
+    arena.adamw(gradient, velocity_.values(), square_.values(), scaled(*adamw), steps_, queue);
     return;
   }
   const auto sgd = scaled(std::get<models::Arena::SgdStep>(optimizer_));
@@ -107,10 +108,11 @@ void OptimizerState::follow(const models::Arena& arena, kernels::Queue& queue) {
   f.rates_since = 0;
 }
 
-void OptimizerState::renew(kernels::Queue& queue) {
+void OptimizerState::renew(kernels::Queue& queue, std::uint64_t warm_up) {
   queue.clear(velocity_.data(), velocity_.bytes());
   queue.clear(square_.data(), square_.bytes());
   steps_ = 0;
+  warm_up_ = warm_up;
   following_.begun = false;
 }
 

@@ -48,8 +48,10 @@ class OptimizerState {
   // `rate_factor`.
   void apply(models::Arena& arena, std::span<const float> gradient, double rate_factor,
              kernels::Queue& queue);
-  // The replica's parameters were replaced: resets the state.
-  void renew(kernels::Queue& queue);
+  // The replica's parameters were replaced: resets the state. AdamW's first steps with empty means are as
+  // long as any, in whatever direction the first gradients have, so its rate rises linearly over the next
+  // `warm_up` steps; 0: at once.
+  void renew(kernels::Queue& queue, std::uint64_t warm_up = 0);
   // The replica's parameters were replaced by others of the same run: keeps the momentum, but quasi-global
   // momentum does not count the change from one replica to the other.
   void moved() { following_.begun = false; }
@@ -76,6 +78,7 @@ class OptimizerState {
   kernels::Buffer velocity_;  // AdamW: means of gradients
   kernels::Buffer square_;    // AdamW: means of squared gradients
   std::uint64_t steps_ = 0;   // AdamW: since both were zero
+  std::uint64_t warm_up_ = 0;
   // What the optimizer's steps point to.
   kernels::Staged<models::Arena::Clip> clip_;  // none: no gradient is clipped
   kernels::Buffer decays_;                     // decayed_blocks(); empty: all decay

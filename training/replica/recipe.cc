@@ -1,6 +1,7 @@
 #include "training/replica/recipe.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "kernels/backends.h"
 #include "models/spec_text.h"
 #include "training/experiment/check.h"
+#include "training/experiment/schedule.h"
 #include "training/records/checkpoint.h"
 
 namespace starling::training {
@@ -65,13 +67,30 @@ Result<models::Plan> plan_for(const models::ModelText& model, const datasets::Da
   return models::make_model(model, input, train.classes);
 }
 
-Result<models::Plan> check_servers(const Experiment& experiment, Result<models::Plan> plan) {
-  if (!plan || !has_servers(experiment)) return plan;
+// Servers and fragments divide the arena between whole cells.
+Result<models::Plan> check_parts(const Experiment& experiment, Result<models::Plan> plan) {
+  if (!plan) return plan;
   const CellGrid grid{plan->layout.arena_size(), kDefaultCellFloats};
-  if (experiment.gossip.servers <= grid.count()) return plan;
-  return Error{"gossip.servers: " + std::to_string(experiment.gossip.servers) +
-               " servers share a model in cells of " + std::to_string(grid.cell_floats) + " floats, and " +
-               experiment.model.name + " has only " + std::to_string(grid.count()) + " of them"};
+  const auto fits = [&](const std::string& key, std::uint32_t parts) -> Status {
+    if (parts <= grid.count()) return Done{};
+    return Error{"gossip." + key + ": " + std::to_string(parts) + " " + key + " share a model in cells of " +
+                 std::to_string(grid.cell_floats) + " floats, and " + experiment.model.name + " has only " +
+                 std::to_string(grid.count()) + " of them"};
+  };
+  if (has_servers(experiment)) {
+    if (Status fine = fits("servers", experiment.gossip.servers); !fine) return fine.error();
+  }
+  if (traits(experiment.gossip.rule).has_outer_steps()) {
+    if (Status fine = fits("fragments", experiment.gossip.fragments); !fine) return fine.error();
+  }
+  return plan;
+}
+
+// Steps in which the rate rises after the parameters were copied from another peer.
+std::uint64_t warm_up_of_newcomers(const Experiment& experiment) {
+  const Warmup& warmup = experiment.schedule.warmup;
+  const bool in_steps = warmup.unit == Warmup::Unit::steps && warmup.length > 0;
+  return in_steps ? static_cast<std::uint64_t>(std::ceil(warmup.length)) : kNewcomerSteps;
 }
 
 }  // namespace
@@ -106,11 +125,11 @@ Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPai
 }
 
 Result<models::Plan> make_plan(const Experiment& experiment, datasets::DataPair& data) {
-  return check_servers(experiment, make_plan(text_of(experiment), data));
+  return check_parts(experiment, make_plan(text_of(experiment), data));
 }
 
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
-  return check_servers(experiment, plan_for(text_of(experiment), train));
+  return check_parts(experiment, plan_for(text_of(experiment), train));
 }
 
 Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,
@@ -228,7 +247,8 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
                                                  {networks.split(w).bits(), experiment.training.recompute},
                                                  kept,
                                                  engines,
-                                                 static_cast<float>(experiment.optimizer.clip_norm)}));
+                                                 static_cast<float>(experiment.optimizer.clip_norm),
+                                                 warm_up_of_newcomers(experiment)}));
       if (experiment.optimizer.quasi_global_momentum)
         workers.back()->follow_swarm(experiment.training.workers);
       if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));
@@ -266,7 +286,8 @@ Result<MixOptions> mix_options(const Experiment& experiment) {
                     .payload = gossip.payload,
                     .top_k = gossip.top_k,
                     .outer_rate = gossip.outer_rate,
-                    .outer_momentum = gossip.outer_momentum,
+                    .outer_momentum = resolved_outer_momentum(experiment),
+                    .fragments = gossip.fragments,
                     .consensus_rate = gossip.consensus_rate.value_or(0),
                     .clip = gossip.clip,
                     .seed = experiment.seed};

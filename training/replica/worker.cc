@@ -87,6 +87,7 @@ Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const 
       sampler_(std::move(sampler)),
       optimizer_(options.optimizer, plan.layout, options.clip_norm, memory_,
                  engines_->take()->network.queue()),
+      warm_up_(options.warm_up),
       indices_(options.batch_size),
       lanes_(engines_->take()->feed.lanes()),
       arena_floats_(plan.layout.arena_size()),
@@ -202,7 +203,7 @@ void Worker::follow_swarm(std::uint32_t workers) {
   optimizer_.follow_swarm(workers, engines_->take()->network.queue());
 }
 
-void Worker::renew() { optimizer_.renew(engines_->take()->network.queue()); }
+void Worker::renew() { optimizer_.renew(engines_->take()->network.queue(), warm_up_); }
 
 WorkerState Worker::save(const models::Arena& arena) {
   applied_->wait();

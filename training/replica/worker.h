@@ -54,7 +54,8 @@ struct WorkerOptions {
   std::shared_ptr<const kernels::Samples> kept{};  // the same data on the back end's device, or null
   // Shared with other workers on the host, and made with the same options; null: the worker makes its own.
   std::shared_ptr<class Engines> engines{};
-  float clip_norm = 0;  // longer gradients are scaled down to it; 0: off
+  float clip_norm = 0;        // longer gradients are scaled down to it; 0: off
+  std::uint64_t warm_up = 0;  // steps after renew() in which AdamW's rate rises
 };
 
 // Computes steps: a network and its input.
@@ -125,7 +126,7 @@ class Worker {
   void apply(models::Arena& arena, double rate_factor = 1);
   // Waits for the updates of all apply() calls that have returned. Any thread may call.
   void wait() { applied_->wait(); }
-  // The replica was replaced by other parameters: resets the optimizer's state.
+  // The replica was replaced by other parameters: resets the optimizer's state, and AdamW's rate rises again.
   void renew();
 
   // The state of the worker; a step that was computed but not applied counts as not begun. Waits for a
@@ -167,6 +168,7 @@ class Worker {
   std::uint64_t draws_ = 0;                   // batches of its network, including those before a restart
   bool under_way_ = false;                    // a step is computed but not applied
   OptimizerState optimizer_;
+  std::uint64_t warm_up_;
   std::vector<std::uint32_t> indices_;
   std::vector<Step> lanes_;
   std::size_t lane_ = 0;               // of the next step

@@ -1,6 +1,8 @@
 #include "node/all_reduce/collective.h"
 
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -35,6 +37,16 @@ void connect(Context& context, const std::shared_ptr<gloo::rendezvous::FileStore
   }
 }
 
+template <class Operation>
+Status done(Operation operation) {
+  try {
+    operation();
+  } catch (const std::exception& thrown) {
+    return error_of(thrown);
+  }
+  return Done{};
+}
+
 class GlooCollective : public Collective {
  public:
   explicit GlooCollective(const CollectivePlace& place)
@@ -56,22 +68,26 @@ class GlooCollective : public Collective {
     const gloo::AllreduceOptions::Func add =
         static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>);
     options.setReduceFunction(add);
-    try {
-      gloo::allreduce(options);
-    } catch (const std::exception& thrown) {
-      return error_of(thrown);
-    }
-    return Done{};
+    return done([&] { gloo::allreduce(options); });
+  }
+
+  Status to_each(Bytes parts, MutableBytes received) override {
+    gloo::AlltoallOptions options(context_);
+    options.setInput(const_cast<std::byte*>(parts.data()), parts.size());  // it is only read
+    options.setOutput(received.data(), received.size());
+    return done([&] { gloo::alltoall(options); });
+  }
+
+  Status to_all(Bytes part, MutableBytes received) override {
+    gloo::AllgatherOptions options(context_);
+    options.setInput(const_cast<std::byte*>(part.data()), part.size());  // it is only read
+    options.setOutput(received.data(), received.size());
+    return done([&] { gloo::allgather(options); });
   }
 
   Status wait_for_all() override {
     gloo::BarrierOptions options(context_);
-    try {
-      gloo::barrier(options);
-    } catch (const std::exception& thrown) {
-      return error_of(thrown);
-    }
-    return Done{};
+    return done([&] { gloo::barrier(options); });
   }
 
  private:
