@@ -74,6 +74,7 @@ struct Terms {
 
 struct BeginRound {  // Mixer::begin_round. Numbers grow; a peer that was left behind skips some
   std::uint64_t round = 0;
+  bool settles = false;  // Mixer::settle first: this peer learns no more
 };
 struct BeginExchange {  // -> ExchangeAdvanced ..., ExchangeEnded
   std::uint64_t exchange = 0;

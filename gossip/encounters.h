@@ -138,7 +138,7 @@ class Whenever : public Encounters {
  private:
   InFlight& begin(PeerId partner, Actions& out);
   void begin_round(Actions& out) {
-    if (outer_) out.push_back(BeginRound{rounds_.begin()});
+    if (outer_) out.push_back(BeginRound{rounds_.begin(), run_.phase() != wire::Phase::training});
   }
   Terms terms_of(PeerId partner, std::uint64_t offered) const;
   void reach_round(std::uint64_t offered, Actions& out);

@@ -89,7 +89,10 @@ class Daemon {
   void act(const gossip::StopTraining&);
   void act(const gossip::PauseTraining& pause);
   void act(const gossip::ResumeTraining& resume);
-  void act(const gossip::BeginRound& begin) { parts_.mixer->begin_round(begin.round); }
+  void act(const gossip::BeginRound& begin) {
+    if (begin.settles) parts_.mixer->settle();
+    parts_.mixer->begin_round(begin.round);
+  }
   void act(const gossip::TrainingEnded&);
   void act(const gossip::BeginExchange& begin);
   void act(const gossip::AbortExchange& abort);

@@ -45,6 +45,10 @@ class NolocoSwarm {
                session_of(++number_, order_[i], order_[i + 1]));
   }
 
+  void settle() {
+    for (const auto& party : parties_) party->mixer->settle();
+  }
+
   std::vector<double> mean() const {
     std::vector<double> mean(parties_[0]->arena.size());
     for (const auto& party : parties_) {
@@ -72,6 +76,25 @@ class NolocoSwarm {
 };
 
 }  // namespace
+
+TEST_CASE("replicas that learn no more settle at their mean, without momentum") {
+  const auto moved = [](bool settles) {
+    NolocoSwarm swarm(9, {.rule = Rule::noloco, .outer_rate = 0.7, .outer_momentum = 0.5}, 6, 200);
+    for (int round = 0; round < 8; ++round) swarm.round(0.1);
+    if (settles) swarm.settle();
+    swarm.round(0);
+    const std::vector<double> before = swarm.mean();
+    const double apart = swarm.apart();
+    for (int round = 0; round < 30; ++round) swarm.round(0);
+    CHECK(swarm.apart() < 0.05 * apart);
+    double most = 0;
+    const std::vector<double> after = swarm.mean();
+    for (std::size_t k = 0; k < before.size(); ++k) most = std::max(most, std::fabs(after[k] - before[k]));
+    return most;
+  };
+  CHECK(moved(true) < 1e-6);
+  CHECK(moved(false) > 1e-3);
+}
 
 TEST_CASE("int8 for a near receiver errs by a step of the reach, whatever the values") {
   Random random(1);

@@ -164,6 +164,10 @@ class Mixer {
   // steps makes one. REQUIRES: round is greater than the last.
   virtual void begin_round(std::uint64_t /*round*/) {}
 
+  // The replica learns no more: from now on outer steps only average, without momentum, which would go on in
+  // the direction of what was learned before.
+  virtual void settle() {}
+
   // Initiator. Snapshots these cells and encodes them into `room`, which must stay unchanged until
   // complete(), give_up() or take_back(). MixFault::own_replica if they hold values that may not travel; then
   // nothing is lent. REQUIRES: the cells exist and are not lent (d-psgd, noloco and push-sum lend them to

@@ -56,6 +56,7 @@ class Noloco : public RoundRule {
   Noloco(models::Arena& arena, const MixOptions& options);
   void adopt() override;
   void begin_round(std::uint64_t round) override;
+  void settle() override { rate_ = 1, momentum_ = 0; }
   void values(std::vector<MutableBytes>& out) override;
 
  private:
