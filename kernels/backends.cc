@@ -49,6 +49,14 @@ Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Precision p
 
 bool has_matrix_tiles() { return cpu::tiles::available(); }
 
+bool has_bfloat16_products() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
 std::string best_device(std::uint32_t place) {
   if (!may_have_gpu()) return "cpu";
   const auto module = cuda_module();

@@ -20,6 +20,9 @@ const std::vector<std::string>& backend_names();  // those that run on the host
 // Whether this processor has matrix tiles (AMX). Without them bfloat16 takes up to five times as long as
 // float32 where that is computed in lanes (LeNet), and more memory; elsewhere it can be faster.
 bool has_matrix_tiles();
+// Whether its vector instructions multiply bfloat16 (AVX512-BF16), which is faster than float32 for networks
+// that consist of large products, such as those for text.
+bool has_bfloat16_products();
 
 // The usable GPU number `place`, modulo their count: "cuda:1"; "cpu" if there is none.
 std::string best_device(std::uint32_t place);

@@ -201,10 +201,12 @@ Result<training::Experiment> read_training(const Arguments& arguments) {
 }
 
 int show_model(const Arguments& arguments) {
-  const Result<training::Experiment> experiment = read_training(arguments);
+  Result<training::Experiment> experiment = read_training(arguments);
   if (!experiment) return refuse(arguments, experiment.error());
   const Result<models::ModelText> model = resolve_model(*arguments.get("NAME"));
   if (!model) return refuse(arguments, model.error());
+  experiment->model.name = model->name;
+  experiment->model.layers = model->layers;
   const Result<Subject> subject = read_subject(arguments, *model);
   if (!subject) return refuse(arguments, subject.error());
   const Result<models::Plan> plan = models::make_model(*model, subject->input, subject->classes);

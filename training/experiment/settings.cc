@@ -181,11 +181,13 @@ Settings device_settings() {
       whole({"training.average_every", "S",
              "steps on each of --devices between two averages of their replicas", per_peer, with_devices()},
             in(&E::training, &TrainingSettings::average_every), 1, 1'000'000),
-      choice({"training.precision", "NAME",
-              "arithmetic of products: f32; bf16 on a GPU or a processor with matrix tiles, else f32; tf32, "
-              "float32 rounded to 10 bits by a GPU",
-              per_peer},
-             in(&E::training, &TrainingSettings::precision), {"f32", "bf16", "tf32"}),
+      choice(
+          {"training.precision", "NAME",
+           "arithmetic of products: f32; bf16 on a GPU or a processor with matrix tiles (for text also with "
+           "AVX512-BF16), else f32; tf32, "
+           "float32 rounded to 10 bits by a GPU",
+           per_peer},
+          in(&E::training, &TrainingSettings::precision), {"f32", "bf16", "tf32"}),
       whole({"training.workers", "N", "Hogwild workers per peer", per_peer},
             in(&E::training, &TrainingSettings::workers), 1, 1024),
       truth({"training.recompute", "",

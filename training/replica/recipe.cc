@@ -36,9 +36,20 @@ std::vector<std::string> devices_of(const Experiment& experiment, std::uint32_t 
 
 }  // namespace
 
+namespace {
+
+models::ModelText text_of(const Experiment& experiment) {
+  return {experiment.model.name, experiment.model.layers};
+}
+
+bool is_for_text(const Experiment& experiment) { return models::context_of(text_of(experiment)) > 0; }
+
+}  // namespace
+
 std::string precision_on(const Experiment& experiment, std::string_view device) {
   const std::string& wanted = experiment.training.precision;
-  return wanted == "bf16" && device == "cpu" && !kernels::has_matrix_tiles() ? "f32" : wanted;
+  if (wanted != "bf16" || device != "cpu" || kernels::has_matrix_tiles()) return wanted;
+  return is_for_text(experiment) && kernels::has_bfloat16_products() ? wanted : "f32";
 }
 
 std::string warning_of_precision(const Experiment& experiment, bool simulated) {
@@ -50,15 +61,15 @@ std::string warning_of_precision(const Experiment& experiment, bool simulated) {
   for (const OwnSettings& own : experiment.own)
     any = any || differs(of_peer(experiment, own.peers.is_all() ? 0 : own.peers.largest()));
   if (!any) return "";
-  return "training.precision: this processor computes in f32 instead of bf16: it has no matrix tiles (AMX), "
-         "and without them bfloat16 can take several times as long";
+  const std::string begin = "training.precision: this processor computes in f32 instead of bf16: it has ";
+  if (is_for_text(experiment))
+    return begin + "neither matrix tiles (AMX) nor products of bfloat16 (AVX512-BF16)";
+  return begin +
+         "no matrix tiles (AMX), and without them bfloat16 can take several times as long for networks of "
+         "images";
 }
 
 namespace {
-
-models::ModelText text_of(const Experiment& experiment) {
-  return {experiment.model.name, experiment.model.layers};
-}
 
 Result<models::Plan> plan_for(const models::ModelText& model, const datasets::Dataset& train) {
   const auto& shape = train.shape;

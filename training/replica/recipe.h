@@ -34,7 +34,8 @@ Result<models::Plan> make_plan(const Experiment& experiment, datasets::DataPair&
 Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPair& data);
 
 // The precision of products on this device, "cpu" or "cuda:0": the experiment's, but f32 instead of bf16 on a
-// processor without matrix tiles, where bfloat16 may be much slower.
+// processor without matrix tiles, where bfloat16 may be much slower; a network for text then needs products
+// of bfloat16.
 std::string precision_on(const Experiment& experiment, std::string_view device);
 // A sentence if a peer of the experiment computes in another precision on this machine than it is set to;
 // else empty. `simulated`: all peers compute on the processor.
