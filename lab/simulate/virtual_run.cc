@@ -18,9 +18,6 @@ namespace {
 using training::Evaluator;
 using training::Experiment;
 
-// An evaluation uses the first images of the test set, and all of them if it is within a point of the target.
-constexpr std::size_t kFirstImages = 1000;
-
 // The cost of an evaluation grows with the number of peers, so in a large swarm each peer can make a step
 // between two evaluations, of a thousand peers ten. 0: no evaluations.
 std::uint64_t samples_between_evaluations(const Experiment& experiment, std::uint64_t epoch_samples) {
@@ -177,10 +174,12 @@ bool VirtualRun::evaluate(Evaluation evaluation) {
   if (!evaluation.model.empty()) mean = std::move(evaluation.model);
   waiting_ = Waiting{std::exchange(lines_, {}), line, {}};
   if (!training::has_target(experiment_.end) || seconds_to_target_) {
-    waiting_->score = pool_.submit([this, mean = std::move(mean)] { return score_of(mean, kFirstImages); });
+    waiting_->score = pool_.submit(
+        [this, mean = std::move(mean)] { return score_of(mean, training::samples_of_look(data_.test)); });
     return false;
   }
-  auto score = score_of(mean, kFirstImages);
+  auto score = score_of(mean, training::samples_of_look(data_.test));
+  // Near the target all samples count.
   if (training::is_near_target(experiment_.end, score.accuracy, score.loss)) {
     score = score_of(mean);
     reached = training::reaches_target(experiment_.end, score.accuracy, score.loss);

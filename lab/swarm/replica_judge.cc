@@ -18,9 +18,7 @@
 namespace starling::lab {
 namespace {
 
-// Of an evaluation while the run lasts.
-constexpr std::size_t kFirstImages = 1000;
-constexpr std::size_t kImagesToMeasure = 32;
+constexpr std::size_t kSamplesToMeasure = 32;
 
 std::optional<std::vector<float>> read_replica(const std::string& path, const models::Plan& plan) {
   Result<training::Checkpoint> checkpoint = training::read_safetensors(path, plan.layout);
@@ -196,12 +194,13 @@ void MeanEvaluator::work() {
   STARLING_CHECK(backend.ok());
   training::Evaluator evaluator(plan_, **backend, test_);
   std::vector<float> mean(plan_.layout.arena_size());
+  const std::size_t first = training::samples_of_look(test_);
   Budget budget(options_.processor_share);
   if (budget.is_limited()) {
-    evaluator.evaluate(mean.data(), kImagesToMeasure);  // allocates
+    evaluator.evaluate(mean.data(), kSamplesToMeasure);  // allocates
     const double begin = thread_seconds();
-    evaluator.evaluate(mean.data(), kImagesToMeasure);
-    budget.expect((thread_seconds() - begin) * kFirstImages / kImagesToMeasure);
+    evaluator.evaluate(mean.data(), kSamplesToMeasure);
+    budget.expect((thread_seconds() - begin) * static_cast<double>(first) / kSamplesToMeasure);
   }
 
   const auto evaluate = [&](const Snapshot& snapshot) -> std::optional<Evaluation> {
@@ -213,10 +212,10 @@ void MeanEvaluator::work() {
       return std::nullopt;
     }
     const double files = thread_seconds() - begin;
-    training::Evaluator::Score score = evaluator.evaluate(mean.data(), kFirstImages);
+    training::Evaluator::Score score = evaluator.evaluate(mean.data(), first);
     bool reached = false;
     if (training::is_near_target(options_.target, score.accuracy, score.loss)) {
-      if (test_.size() > kFirstImages) score = evaluator.evaluate(mean.data());
+      if (test_.size() > first) score = evaluator.evaluate(mean.data());
       reached = training::reaches_target(options_.target, score.accuracy, score.loss);
     }
     budget.add(files, thread_seconds() - begin - files);

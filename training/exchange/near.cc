@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "training/exchange/payload.h"
+#include "training/exchange/values.h"
 
 namespace starling::training {
 namespace {

@@ -69,6 +69,11 @@ std::vector<Evaluator::Score> Evaluator::evaluate(std::span<const float* const> 
   return scores;
 }
 
+std::size_t samples_of_look(const datasets::Dataset& test) {
+  constexpr std::size_t kSamples = 1000, kTokens = 20'000;
+  return test.is_text() ? std::max<std::size_t>(1, kTokens / std::max(1U, test.context)) : kSamples;
+}
+
 void predict(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
              const float* parameters, std::size_t limit, const std::function<void(const Prediction&)>& tell) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);

@@ -38,6 +38,10 @@ class Evaluator {
   Feed feed_;
 };
 
+// How many of the first samples an evaluation during a run uses: 1,000, of a text as many as have 20,000
+// tokens.
+std::size_t samples_of_look(const datasets::Dataset& test);
+
 // The prediction of a model for a sample.
 struct Prediction {
   std::uint32_t sample = 0;  // in its set
