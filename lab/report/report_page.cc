@@ -281,7 +281,7 @@ std::string single_cells(const Report& report, const ReportRun& run) {
                                   : std::string("<td>not reached</td>");
   return html + fmt::format("<td>{}</td><td>{}</td><td>{:.3g}</td><td>{}</td></tr>\n",
                             run.accuracy ? percent(*run.accuracy) : "not evaluated",
-                            run.loss ? fmt::format("{:.4f}", *run.loss) : "-", run.seconds,
+                            run.loss ? fmt::format("{:.4f}", *run.loss) : "not evaluated", run.seconds,
                             bytes(run.bytes_sent));
 }
 

@@ -222,7 +222,7 @@ TEST_CASE("the table of one run has its result and no statistics") {
   const std::string missed = folders.summary("missed", 1, std::nullopt),
                     reached = folders.summary("reached", 1, 8.0);
   const std::string page = to_html(report_of({missed}));
-  CHECK(contains(page, "<td>not reached</td><td>90.00 %</td><td>20</td>"));
+  CHECK(contains(page, "<td>not reached</td><td>90.00 %</td><td>not evaluated</td><td>20</td>"));
   CHECK_FALSE(contains(page, "<td>-</td>"));
   CHECK_FALSE(contains(page, "speed-up"));
   CHECK(contains(to_html(report_of({reached})), "<td>8</td><td>90.00 %</td>"));
