@@ -74,7 +74,7 @@ TEST_CASE("wrong input of the tokenizer commands is refused in one line") {
            {{"tokenizer", "train", folder.file("latin.txt"), "--size", "300", "--out", out},
             "byte 3 is not part of UTF-8"},
            {{"tokenizer", "show", text}, "this is no tokenizer"},
-           {{"evaluate", text, "--data", text, "--model", "softmax"}, "its first layer must be an embedding"},
+           {{"evaluate", text, "--data", text, "--model", "softmax"}, "is not a usable safetensors file"},
            {{"simulate", "--data", text}, "it reads text, so its first layer must be an embedding"},
            {{"simulate", "--data", text, "--model", "gpt2"}, "model \"gpt2\": "},
            {{"simulate", "--model", "gpt-tiny"}, "is for text, but the data has images or vectors"},

@@ -368,7 +368,10 @@ TEST_CASE("every ready experiment runs to its end, shortened and with little dat
       experiment.model.name = "softmax";
       experiment.data.source = "glyphs";
       experiment.end.epochs = 0.2;
+      experiment.end.steps.reset();
       experiment.end.target_accuracy.reset();
+      experiment.end.target_loss.reset();
+      experiment.looks.reset();
       CHECK(run(experiment).samples >= 12'000);
     }
   }

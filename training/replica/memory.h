@@ -63,7 +63,7 @@ struct PeerMemory {
 
   // Code, libraries, threads and what they allocate: 18 MB with small networks, 24 with ResNet-18, for whose
   // convolutions oneDNN generates more code.
-  static constexpr std::size_t kProcess = 20'000'000;
+  static constexpr std::size_t kProcess = 22'000'000;
 };
 // REQUIRES: `memory` is of this plan. `data` may be null.
 PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
