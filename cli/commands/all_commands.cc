@@ -57,9 +57,10 @@ Command completion_command() {
           "starling completion bash > ~/.local/share/bash-completion/completions/starling"};
 }
 
+// Called when packages are built. Hidden, as the list of commands has 40 lines at most.
 Command man_command() {
   const auto run = [](const Arguments&) { return print_out(manual_page(all_commands())); };
-  return {"man", "print the manual page, as roff", {}, {}, run, "starling man | man -l -"};
+  return {"man", "print the manual page, as roff", {}, {}, run, "starling man | man -l -", true};
 }
 
 // The same as --version, which the lists of flags show.
