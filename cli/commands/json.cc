@@ -68,21 +68,23 @@ std::string layer_name(const models::Plan& plan, int index) {
   return index == models::LayerInfo::kInput ? "input" : plan.layers.at(static_cast<std::size_t>(index)).name;
 }
 
-std::optional<double> flops_per_token(const models::Plan& plan) {
-  if (plan.spec.input.tokens == 0) return std::nullopt;
+double flops_of(const models::Plan& plan) {
   double flops = 0;
   for (const models::LayerInfo& layer : plan.layers) flops += layer.flops_forward;
-  return 3 * flops / plan.spec.input.tokens;
+  return flops;
+}
+
+std::optional<double> flops_per_token(const models::Plan& plan) {
+  if (plan.spec.input.tokens == 0) return std::nullopt;
+  return 3 * flops_of(plan) / plan.spec.input.tokens;
 }
 
 std::string model_json(const models::Plan& plan, const training::TrainingMemory& memory,
                        const training::PeerMemory& peer) {
   json layers = json::array();
-  double flops = 0;
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     const models::LayerInfo& layer = plan.layers[i];
     const training::LayerBytes& bytes = memory.layers[i];
-    flops += layer.flops_forward;
     layers.push_back({{"name", layer.name},
                       {"kind", layer.kind},
                       {"from", layer_name(plan, layer.from)},
@@ -102,7 +104,7 @@ std::string model_json(const models::Plan& plan, const training::TrainingMemory&
                   {"input", shape_json(plan.spec.input)},
                   {"classes", plan.classes},
                   {"parameters", plan.layout.parameter_count()},
-                  {"flops_forward", flops},
+                  {"flops_forward", flops_of(plan)},
                   {"flops_per_token", training::or_null(flops_per_token(plan))},
                   {"batch_size", memory.batch_size},
                   {"workers", memory.workers},

@@ -31,7 +31,9 @@ Command list_command(const std::string& group, const std::string& summary, int (
 
 // The name of the layer with that index, or "input".
 std::string layer_name(const models::Plan& plan, int index);
-// Of a network for text: in training, forward and backward.
+// The operations of a forward pass for a sample, and of training a token, forward and backward; the latter
+// only for networks that read text.
+double flops_of(const models::Plan& plan);
 std::optional<double> flops_per_token(const models::Plan& plan);
 std::string model_json(const models::Plan& plan, const training::TrainingMemory& memory,
                        const training::PeerMemory& peer);

@@ -59,12 +59,6 @@ std::string shape_text(const models::Shape& shape) {
 // For a table, where most cells would be "0 B".
 std::string cell(std::size_t bytes) { return bytes == 0 ? "-" : format_bytes(bytes); }
 
-double flops_of(const models::Plan& plan) {
-  double flops = 0;
-  for (const models::LayerInfo& layer : plan.layers) flops += layer.flops_forward;
-  return flops;
-}
-
 std::string layers_table(const models::Plan& plan, const training::TrainingMemory& memory) {
   std::vector<std::vector<std::string>> rows = {{"layer", "kind", "reads", "output", "params", "flops",
                                                  "weights", "gradients", "optimizer", "activations",
