@@ -53,7 +53,7 @@ struct AllowSamples {
 struct StartTraining {
   bool steps = true;  // false: this peer serves others' steps and makes none
 };
-struct StopTraining {};  // begin no further step; a step under way is discarded
+struct StopTraining {};  // begin no further step; a step under way is discarded. Mixer::settle
 
 // No further step begins until ResumeTraining. A step under way lands unless it is to be discarded.
 struct PauseTraining {
@@ -74,7 +74,6 @@ struct Terms {
 
 struct BeginRound {  // Mixer::begin_round. Numbers grow; a peer that was left behind skips some
   std::uint64_t round = 0;
-  bool settles = false;  // Mixer::settle first: this peer learns no more
 };
 struct BeginExchange {  // -> ExchangeAdvanced ..., ExchangeEnded
   std::uint64_t exchange = 0;

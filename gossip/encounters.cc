@@ -33,36 +33,27 @@ Terms Encounters::terms_with(PeerId partner, std::uint64_t round) const {
 
 Whenever::Whenever(RunState& run, Ending& ending, Exchanges& exchanges)
     : Encounters(run, ending, exchanges, pace_of_fragment(run.rule(), run.rules->pace, run.rules->fragments)),
-      outer_(run.rule().meeting == Meeting::outer_rounds),
-      fragments_(outer_ ? run.rules->fragments : 1),
-      partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)),
-      rounds_(fragments_) {}
+      fragments_(run.rules->fragments),
+      partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)) {}
 
-// The terms of an exchange that was offered in this round, which decides the fragment on both sides.
-Terms Whenever::terms_of(PeerId partner, std::uint64_t offered) const {
-  Terms terms = terms_with(partner, round());
-  if (outer_) terms.part = {static_cast<std::uint32_t>(offered % fragments_), fragments_};
+// The terms of an exchange that its initiator begins in this turn, which decides the fragment on both sides.
+Terms Whenever::terms_of(PeerId partner, std::uint64_t turn) const {
+  Terms terms = terms_with(partner, turn);
+  terms.part = {static_cast<std::uint32_t>(turn % fragments_), fragments_};
   return terms;
 }
 
 void Whenever::tick(Actions& out) {
   if (!due()) return;
   if (run_.phase() == Phase::settling && !run_.leaving && !ending_.try_settling()) return;
-  begin_round(out);
   const auto partner = partners_.choose(run_.now, run_.membership);
   pacer_.taken(run_.now, run_.steps());
   ending_.begin_last_exchange();
-  if (partner) {
-    begin(*partner, out);
-  } else {
-    hold_off();
-  }
-}
-
-InFlight& Whenever::begin(PeerId partner, Actions& out) {
+  if (!partner) return hold_off();
+  if (fragments_ > 1) ++turn_;
   acceptance_.own(run_.now);
-  const Instant deadline = run_.now + exchanges_.patience().limit(partner);
-  return exchanges_.begin(partner, terms_of(partner, round()), deadline, out);
+  const Instant deadline = run_.now + exchanges_.patience().limit(*partner);
+  exchanges_.begin(*partner, terms_of(*partner, turn_), deadline, out);
 }
 
 void Whenever::ended(const ExchangeEnded& ended, Actions& out) {
@@ -73,24 +64,8 @@ void Whenever::ended(const ExchangeEnded& ended, Actions& out) {
     if (exchange->settles) ending_.exchange_settled();
     return;
   }
-  if (ended.outcome == Outcome::rejected && outer_) {
-    rounds_.left_behind(ended.round);
-    if (catch_up(*exchange, out)) return;
-  }
   ending_.last_exchange_failed();  // a leaving peer tries another partner
   failed(exchange->partner);
-}
-
-// A peer that was rejected because it is behind begins the partner's next round and asks again at once.
-// Later, a partner that is much faster would be too far ahead again.
-bool Whenever::catch_up(const InFlight& rejected, Actions& out) {
-  if (rejected.again || run_.membership.find(rejected.partner) == nullptr) return false;
-  if (rounds_.next() <= rounds_.current() + 1) return false;
-  begin_round(out);
-  InFlight& again = begin(rejected.partner, out);
-  again.again = true;
-  again.settles = rejected.settles;
-  return true;
 }
 
 void Whenever::give_up(std::uint64_t exchange, Actions& out) {
@@ -103,34 +78,14 @@ void Whenever::give_up(std::uint64_t exchange, Actions& out) {
 
 void Whenever::offered(const Offer& offer, Actions& out) {
   if (const auto why = objection_to(offer)) return reject(offer, *why, out);
-  if (!in_reach(offer)) return reject(offer, RefusalReason::out_of_step, out);
   if (exchanges_.answering() >= run_.options.answers_max) return reject(offer, RefusalReason::busy, out);
   if (run_.rule().limited && comes_too_often(offer.from)) return reject(offer, RefusalReason::busy, out);
-  // A finished peer begins no round; its replica is as new as it will ever be.
-  if (run_.phase() != Phase::finished && offer.round > rounds_.current() + rounds_apart())
-    reach_round(offer.round, out);
   exchanges_.accept(offer, terms_of(offer.from, offer.round), out);
-}
-
-// An offer from far ahead: this peer begins rounds up to the offered fragment's turn first, so that its
-// answer is as new as the partner's replica.
-void Whenever::reach_round(std::uint64_t offered, Actions& out) {
-  do {
-    begin_round(out);
-  } while (outer_ && rounds_.current() % fragments_ != offered % fragments_);
 }
 
 bool Whenever::comes_too_often(PeerId partner) {
   const Instant met = run_.membership.find(partner)->met.value_or(run_.now);
   return !acceptance_.take(run_.now, partner, met, partners_.share_of(partner, run_.membership));
-}
-
-// Whether the rounds of both peers allow an exchange.
-bool Whenever::in_reach(const Offer& offer) {
-  if (!outer_) return true;
-  rounds_.left_behind(offer.round);
-  return rounds_.current() <= offer.round + rounds_apart() &&
-         offer.round <= rounds_.current() + RoundCount::kAheadMost;
 }
 
 }  // namespace starling::gossip

@@ -2,7 +2,7 @@
 // There is one class for each way to meet (rules/rule.h), and Peer holds one of them in a variant:
 //
 //   NoEncounters   the rule never exchanges, or the run's rules are not known yet
-//   Whenever       one partner when an exchange is due, with or without outer rounds
+//   Whenever       one partner when an exchange is due
 //   LockStep       rounds with a barrier between neighbors
 //   Served         parameter servers
 //
@@ -97,16 +97,10 @@ class NoEncounters : public Encounters {
 };
 
 // Rules without a barrier: when an exchange is due, the peer picks one partner, and a partner answers at
-// once.
-//
-// Rules with outer rounds (NoLoCo) begin a round, an outer step, before each exchange. Partners whose rounds
-// are too far apart do not exchange: a peer that is behind begins the partner's round first, so that slow
-// peers are never locked out. With gossip.fragments each round concerns one fragment of the arena, in turn,
-// and so does the exchange that an offer of that round begins.
+// once. With gossip.fragments an exchange is of one fragment of the arena; those of a peer's own exchanges
+// take turns.
 class Whenever : public Encounters {
  public:
-  static constexpr std::uint64_t kRoundsApart = 4;  // of two partners, at most, for each fragment
-
   Whenever(RunState& run, Ending& ending, Exchanges& exchanges);
 
   void start(Actions& out) {
@@ -128,34 +122,19 @@ class Whenever : public Encounters {
   }
   // Settling brings every fragment together.
   std::uint64_t exchanges_to_settle() const { return fragments_ * ending_.exchanges_to_settle(); }
-  // The replica still has to take in what was received since the last outer steps.
-  void finish(Actions& out) {
-    for (std::uint32_t k = 0; k < fragments_; ++k) begin_round(out);
-  }
   void topology_changed() { partners_.follow(run_.rules->topology); }
-  std::uint64_t round() const { return rounds_.current(); }
 
  private:
-  InFlight& begin(PeerId partner, Actions& out);
-  void begin_round(Actions& out) {
-    if (outer_) out.push_back(BeginRound{rounds_.begin(), run_.phase() != wire::Phase::training});
-  }
-  Terms terms_of(PeerId partner, std::uint64_t offered) const;
-  void reach_round(std::uint64_t offered, Actions& out);
-  bool catch_up(const InFlight& rejected, Actions& out);
-  bool in_reach(const Offer& offer);
+  Terms terms_of(PeerId partner, std::uint64_t turn) const;
   bool comes_too_often(PeerId partner);
   void reject(const Offer& offer, wire::RefusalReason reason, Actions& out) const {
     exchanges_.reject(offer, reason, round(), out);
   }
 
-  std::uint64_t rounds_apart() const { return kRoundsApart * fragments_; }
-
-  bool outer_;               // the rule has rounds
-  std::uint32_t fragments_;  // 1 without rounds
+  std::uint32_t fragments_;
+  std::uint64_t turn_ = 0;  // own exchanges begun; with one fragment there are no turns
   PartnerChooser partners_;
   Acceptance acceptance_;
-  RoundCount rounds_;
 };
 
 // Rules with a barrier: a round is an exchange with every neighbor, and no step is made until it is over

@@ -26,7 +26,6 @@ struct InFlight {
   Duration silence{0};  // the longest between two signs of progress
   bool advanced = false;
   bool settles = false;  // begun after training ended
-  bool again = false;    // repeated after a rejection, with a later round
   bool asks = false;     // in lock-step, along a link whose other end should have begun it
 };
 

@@ -86,7 +86,6 @@ void Peer::handle(const Prepared& prepared, Actions& out) {
     case Meeting::every_round:
       break;
     case Meeting::whenever:
-    case Meeting::outer_rounds:
       encounters_.emplace<Whenever>(run_, ending_, exchanges_);
       break;
     case Meeting::lock_step:

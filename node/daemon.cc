@@ -89,10 +89,7 @@ class Daemon {
   void act(const gossip::StopTraining&);
   void act(const gossip::PauseTraining& pause);
   void act(const gossip::ResumeTraining& resume);
-  void act(const gossip::BeginRound& begin) {
-    if (begin.settles) parts_.mixer->settle();
-    parts_.mixer->begin_round(begin.round);
-  }
+  void act(const gossip::BeginRound& begin) { parts_.mixer->begin_round(begin.round); }
   void act(const gossip::TrainingEnded&);
   void act(const gossip::BeginExchange& begin);
   void act(const gossip::AbortExchange& abort);
@@ -439,6 +436,7 @@ void Daemon::act(const gossip::StartTraining& start) {
 void Daemon::act(const gossip::StopTraining&) {
   teller_.account_time().train(false);
   parts_.trainer->stop();
+  parts_.mixer->settle();
 }
 
 void Daemon::act(const gossip::PauseTraining& pause) {

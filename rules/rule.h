@@ -33,12 +33,11 @@ enum class Rule : std::uint8_t {
 // Who waits for whom.
 enum class Meeting : std::uint8_t {
   never,
-  whenever,      // one partner when an exchange is due, which answers at once
-  outer_rounds,  // the same, and a round (an outer step) begins first; a peer that is far behind catches up
-  lock_step,     // a round is an exchange with every neighbor, and no step is made until it is over
-  served,        // a push is an exchange with every server, each for its own part (gossip/rules.h)
-  every_step,    // all peers make every step together, outside the core
-  every_round,   // the same for rounds: each peer makes steps alone, then all make an outer step together
+  whenever,     // one partner when an exchange is due, which answers at once
+  lock_step,    // a round is an exchange with every neighbor, and no step is made until it is over
+  served,       // a push is an exchange with every server, each for its own part (gossip/rules.h)
+  every_step,   // all peers make every step together, outside the core
+  every_round,  // the same for rounds: each peer makes steps alone, then all make an outer step together
 };
 
 // What both sides of a chunk keep when they mix it. Where gossip.weights is not "equal", nothing is kept.
@@ -81,7 +80,7 @@ struct RuleTraits {
   bool racks = false;                // servers may have racks between them and the peers (gossip.racks)
   bool clips = false;                // gossip.clip bounds the change by one exchange
   bool copies = false;        // both sides keep a copy of what the other published, and step towards it
-  double outer_momentum = 0;  // gossip.outer_momentum where the run does not set it; rules with outer steps
+  double outer_momentum = 0;  // gossip.outer_momentum where the run does not set it; 0: no outer steps
   Keeps keeps = Keeps::nothing;
   Consensus consensus = Consensus::unknown;
   std::string_view unpredicted{};      // with Consensus::unknown, the reason: "No prediction: ..."
@@ -90,9 +89,7 @@ struct RuleTraits {
   constexpr bool takes(Payload payload) const { return (payloads & payload_bit(payload)) != 0; }
   constexpr bool has_servers() const { return meeting == Meeting::served; }
   // Whether a peer chooses one partner for an exchange.
-  constexpr bool has_partners() const {
-    return meeting == Meeting::whenever || meeting == Meeting::outer_rounds;
-  }
+  constexpr bool has_partners() const { return meeting == Meeting::whenever; }
   // Whether the core has exchanges to decide about.
   constexpr bool exchanges() const { return meeting != Meeting::never && !all_at_once(); }
   constexpr bool all_at_once() const {
@@ -101,9 +98,7 @@ struct RuleTraits {
   // Whether gossip.every and gossip.payload apply.
   constexpr bool is_paced() const { return exchanges() || meeting == Meeting::every_round; }
   // Whether replicas make outer steps, in which gossip.fragments may take turns.
-  constexpr bool has_outer_steps() const {
-    return meeting == Meeting::outer_rounds || meeting == Meeting::every_round;
-  }
+  constexpr bool has_outer_steps() const { return outer_momentum > 0; }
   // Whether a healthy partner may let one wait.
   constexpr bool lets_wait() const { return meeting == Meeting::lock_step || bounded; }
 };
@@ -139,11 +134,8 @@ inline constexpr std::array<RuleTraits, 11> kRules = {{
     {.name = "noloco",
      .help = "an outer step with momentum every few dozen steps, with one partner",
      .pace = {.steps = 50},
-     .meeting = Meeting::outer_rounds,
      .outer_momentum = 0.5,
-     .unpredicted =
-         "noloco's outer steps have momentum and use partners' values of earlier rounds; no analysis here "
-         "is of that"},
+     .unpredicted = "noloco's outer steps have momentum; no analysis here is of that"},
     {.name = "clipped",
      .help = "pairwise, but a partner that is far off moves a peer only so far",
      .limited = true,

@@ -109,14 +109,15 @@
   const logLoss = $("log-loss"), logX = $("log-x");
   logX.checked = spreads();
   const predicted = data.runs.some((r) => r.points.pred.some((y) => y !== null));
+  const rule = { rule: data.target ?? undefined, ruleName: data.target ? `target ${data.target_text}` : "" };
   const plots = [
     new Plot("plot-accuracy", "Accuracy of the mean model", () => curve({ title: "Accuracy", missing: "No run was evaluated.", y: "accuracy", tick: percent, tell: percent, most: 1.0001,
-      series: (c) => seriesOf("acc", c), rule: data.target ?? undefined, ruleName: data.target ? `target ${percent(data.target)}` : "",
+      series: (c) => seriesOf("acc", c), ...(data.target_is_loss ? {} : rule),
       caption: data.runs.some((r) => r.points.acc.filter((y) => y !== null).length > 1) ? "Evaluations of the mean model use the first 1,000 test images and are not part of the time; the ring is the end, on all test images."
         : "Evaluated only at the end. A swarm of processes evaluates its mean model on the way if that costs at most 2 % of the run, or with --looks or a target." })),
     new Plot("plot-loss", "Loss", () => {
       const measured = data.runs.some((r) => r.points.loss.filter((y) => y !== null).length > 1);
-      return curve({ title: "Loss", missing: "No run has a loss.", y: "loss", tick: digits, tell: digits, log: logLoss.checked, series: (c) => seriesOf(measured ? "loss" : "train", c, { log: logLoss.checked }),
+      return curve({ title: "Loss", missing: "No run has a loss.", y: "loss", tick: digits, tell: digits, log: logLoss.checked, series: (c) => seriesOf(measured ? "loss" : "train", c, { log: logLoss.checked }), ...(data.target_is_loss ? rule : {}),
         caption: measured ? "Of the mean model, on the same test images." : "Of recent training batches, the mean over peers." });
     }),
     new Plot("plot-consensus", "Consensus distance", () => {
@@ -160,7 +161,7 @@
   // ---- time to target by each value of a sweep ----
   const valuePlots = [];
   const makeValuePlots = () => {
-    const measure = data.groups.some((g) => g.time) ? { key: "time", title: `seconds to ${percent(data.target)}`, tick: digits, log: true }
+    const measure = data.groups.some((g) => g.time) ? { key: "time", title: `seconds to ${data.target_text}`, tick: digits, log: true }
       : { key: "accuracy", title: "accuracy at the end", tick: percent, zero: false };
     data.keys.forEach((key, at) => {
       const values = [...new Set(data.groups.map((g) => g.values[at]))];

@@ -21,10 +21,9 @@ namespace {
 struct MeetingText {
   std::string_view partner, waits_for;
 };
-constexpr std::array<MeetingText, 7> kMeetings = {{
+constexpr std::array<MeetingText, 6> kMeetings = {{
     {"none", "nobody"},
     {"one neighbor, when an exchange is due", "nobody"},
-    {"one neighbor, after an outer step", "nobody"},
     {"all neighbors, in rounds", "all neighbors, in every round"},
     {"every server, for its part of the model", "nobody"},
     {"all peers together, without gossip", "all peers, in every step"},

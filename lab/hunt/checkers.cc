@@ -120,21 +120,24 @@ void Checkers::action(std::uint32_t machine, const gossip::Action& action) {
   if (std::holds_alternative<gossip::StopTraining>(action)) shadows_[machine].stopped = true;
   if (std::holds_alternative<gossip::Finish>(action)) instance_of(machine).leaving = true;
   Instance& self = instance_of(machine);
-  if (const auto* begun = std::get_if<gossip::BeginRound>(&action)) {
-    // Rounds may be skipped, but only whole cycles of fragments.
-    const std::uint64_t fragments = world_->options().rules->fragments;
-    const std::uint64_t last = std::exchange(self.round, begun->round).value_or(begun->round - 1);
-    if ((begun->round - last) % fragments != 1 % fragments)
-      violate(12, "{} begins round {} after {}, out of the turn of its {} fragments", called(self),
-              begun->round, last, fragments);
-  }
   if (const auto* abort = std::get_if<gossip::AbortExchange>(&action)) {
     ++counts_.exchanges_aborted;
     std::erase(self.under_way, abort->exchange);
     reach_.exchange_ended(machine, abort->exchange, false);
   }
-  if (const auto* begin = std::get_if<gossip::BeginExchange>(&action))
+  if (const auto* begin = std::get_if<gossip::BeginExchange>(&action)) {
     self.under_way.push_back(begin->exchange);
+    check_turn(self, begin->terms.part);
+  }
+}
+
+void Checkers::check_turn(Instance& self, const gossip::Part& part) {
+  const std::uint32_t fragments = world_->options().rules->fragments;
+  if (fragments == 1) return;
+  const std::uint32_t last = std::exchange(self.fragment, part.index).value_or(part.index + fragments - 1);
+  if (part.of != fragments || part.index != (last + 1) % fragments)
+    violate(12, "{} exchanges fragment {} of {} after {}, out of turn", called(self), part.index, part.of,
+            last);
 }
 
 void Checkers::stood_still(std::uint32_t machine) {
@@ -187,14 +190,6 @@ void Checkers::lost_parameters(std::uint32_t machine) {
   // The step under way ends without an update.
   if (!shadow.stopped) shadow.rested += shadow.step_takes;
   energy_ = -1;
-}
-
-void Checkers::round_began(std::uint32_t machine) {
-  Shadow& shadow = shadows_[machine];
-  if (!shadow.live) return;
-  take_over(machine, 0, shadow.values.size());
-  if (!training::all_acceptable(shadow.values))
-    violate(4, "after an outer step {} has a value that is not finite or beyond 2^60", name(machine));
 }
 
 void Checkers::lent(std::uint32_t machine, const training::Parcel& parcel) {

@@ -90,7 +90,6 @@ class Checkers : public Watcher {
   void stood_still(std::uint32_t machine) override;
   void has_parameters(std::uint32_t machine) override;
   void lost_parameters(std::uint32_t machine) override;
-  void round_began(std::uint32_t machine) override;
   void lent(std::uint32_t machine, const training::Parcel& parcel) override;
   void taken_back(std::uint32_t machine, const training::Parcel& parcel) override;
   void step_began(std::uint32_t machine, Duration takes) override;
@@ -137,9 +136,9 @@ class Checkers : public Watcher {
     std::uint64_t first_exchange = 0;  // those of earlier ones with this id have lower numbers
     std::optional<Instant> ended{};
     bool leaving = false;
-    std::vector<std::uint64_t> under_way{};  // exchanges that it began
-    std::optional<std::uint64_t> round{};    // the latest, under rules with outer steps or in lock-step
-    std::uint64_t exchanges_before = 0;      // completed and answered when the faults ended
+    std::vector<std::uint64_t> under_way{};   // exchanges that it began
+    std::optional<std::uint32_t> fragment{};  // of the latest own exchange
+    std::uint64_t exchanges_before = 0;       // completed and answered when the faults ended
   };
   struct Seen {
     bool known = false;
@@ -154,6 +153,7 @@ class Checkers : public Watcher {
   }
   std::string called(const Instance& instance) const;
   Open& open(PeerId initiator, std::uint64_t exchange, std::size_t chunk);
+  void check_turn(Instance& self, const gossip::Part& part);
   void check_mix(const Mix& mix, bool responder);
   void check_opposite(const Mix& mix, bool responder, const std::vector<double>& moved);
   void check_pairwise(const Mix& mix, bool responder);

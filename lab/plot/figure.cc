@@ -377,7 +377,7 @@ FigureLine result_line(const ResultsBy& by, const FigureKind& kind, PaperFigure&
 
 std::string y_title_of(const Report& report, const FigureY& y) {
   if (std::string_view(y.name) != "seconds_to_target" || !report.target) return y.title;
-  return fmt::format("time to {:g} %", 100 * *report.target);
+  return "time to " + target_text(report);
 }
 
 Result<PaperFigure> factor_figure(const Report& report, const std::vector<std::size_t>& groups,

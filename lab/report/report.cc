@@ -230,14 +230,19 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
     run.settings = settings_in(*text);
     drop_without_effect(run);
     name_graph(run);
-    if (const auto target = run.settings.find("training.target_accuracy"); target != run.settings.end()) {
+    for (const std::string key : {"training.target_accuracy", "training.target_loss"}) {
+      const auto target = run.settings.find(key);
+      if (target == run.settings.end()) continue;
       if (const auto value = parse_number<double>(target->second)) run.target = *value;
+      run.target_is_loss = key == "training.target_loss";
     }
   }
   auto points = read_points(folder, run);
   if (!points) return points.error();
-  for (const ReportPoint& point : *points)
+  for (const ReportPoint& point : *points) {
     if (point.accuracy) run.looks.push_back({point.seconds, *point.accuracy});
+    if (point.loss) run.losses.push_back({point.seconds, -*point.loss});
+  }
   run.points = thinned(std::move(*points), most_points);
   return run;
 }

@@ -71,11 +71,13 @@ struct ReportRun : ReportSummary {
   std::string folder;  // as given, or below a folder that was given
   std::string label;
   std::size_t group = 0;
-  std::optional<double> target;                 // of the experiment
+  std::optional<double> target;                 // of the experiment: an accuracy, or
+  bool target_is_loss = false;                  // a loss
   std::map<std::string, std::string> settings;  // of its experiment.toml: "gossip.rule", "fault.1.slow"
   std::string links;                     // the name of its topology with the graph, if that is from a file
   std::set<std::string> without_effect;  // keys that are not among `settings`, because they change nothing
   std::vector<training::Look> looks;     // every evaluation, and the end
+  std::vector<training::Look> losses;    // the same, as training::losses_in()
   std::vector<ReportPoint> points;       // at most some hundreds
   std::string prediction;  // a sentence: how ReportPoint::predicted is computed, or why it is absent
   std::vector<ReportRow> rows;
@@ -106,14 +108,18 @@ struct Report {
   std::vector<std::string> names;  // theirs in tables: "slow"
   std::vector<ReportRun> runs;
   std::vector<ReportGroup> groups;
-  std::optional<double> target;      // accuracy to which times are measured
+  std::optional<double> target;      // accuracy to which times are measured, or
+  bool target_is_loss = false;       // a loss
   bool target_from_curves = false;   // the runs had no such target, so their evaluations did not test for it
   std::size_t reference = 0;         // the group that speed-ups are relative to
   std::vector<std::string> skipped;  // paths that were given and have no results, beside others that do
 };
 
+// "99 %" or "a loss of 2". REQUIRES: there is a target.
+std::string target_text(const Report& report);
+
 struct ReportOptions {
-  std::optional<double> target;  // unset: the runs' own, or else one that all of them reach
+  std::optional<double> target;  // an accuracy; unset: the runs' own, or else one that all of them reach
   // The group that speed-ups are relative to: its label ("slow=10,rule=d-psgd"), with spaces after commas,
   // with whole keys, in another order, or as much of it as only this group has ("rule=ring", "ring"); also
   // the name of one of its folders in a sweep. Unset: the first.

@@ -135,9 +135,14 @@ Json to_json(const Report& report) {
          {"accuracy", to_json(group.accuracy)}});
   }
   for (const ReportRun& run : report.runs) runs.push_back(to_json(run));
-  return {{"title", report.title}, {"target", number(report.target)},
-          {"keys", report.names},  {"groups", groups},
-          {"runs", runs},          {"csv", to_csv(report)}};
+  return {{"title", report.title},
+          {"target", number(report.target)},
+          {"target_is_loss", report.target_is_loss},
+          {"target_text", report.target ? target_text(report) : ""},
+          {"keys", report.names},
+          {"groups", groups},
+          {"runs", runs},
+          {"csv", to_csv(report)}};
 }
 
 // What all runs share, as cards.
@@ -190,8 +195,6 @@ std::string interval(const std::optional<Interval95>& of, int digits) {
   return of ? fmt::format(" <small>[{:.{}g}, {:.{}g}]</small>", of->low, digits, of->high, digits) : "";
 }
 
-std::string target_text(const Report& report) { return fmt::format("{:g} %", 100 * *report.target); }
-
 // The columns of times; fewer where there is nothing to compare.
 std::string time_heads(const Report& report) {
   if (report.runs.size() == 1)
@@ -205,14 +208,13 @@ std::string time_heads(const Report& report) {
 std::string table_head(const Report& report) {
   const bool target = report.target.has_value(), single = report.runs.size() == 1;
   std::string html = "<caption>";
-  html +=
-      single ? "The result of the run."
-      : target
-          ? fmt::format(
-                "Seconds until the mean model reached an accuracy of {}: medians, and geometric means over "
-                "seeds with 95 % confidence intervals, by Student's t on the logarithms.",
-                target_text(report))
-          : "Means over seeds with 95 % confidence intervals, by Student's t.";
+  html += single   ? "The result of the run."
+          : target ? fmt::format(
+                         "Seconds until the mean model reached {}{}: medians, and geometric means over seeds "
+                         "with 95 % "
+                         "confidence intervals, by Student's t on the logarithms.",
+                         report.target_is_loss ? "" : "an accuracy of ", target_text(report))
+                   : "Means over seeds with 95 % confidence intervals, by Student's t.";
   html += "</caption>\n<thead><tr>";
   if (report.keys.empty()) html += "<th scope=\"col\" class=\"text\">run</th>";
   for (const std::string& name : report.names)
@@ -324,7 +326,9 @@ std::string table_note(const Report& report) {
     note += fmt::format(
         "Times are interpolated on a line between the first evaluation that reached the target and the one "
         "before it, on {}. ",
-        report.target_from_curves ? "the first 1,000 test images" : "the whole test set where it is near");
+        !report.target_from_curves        ? "the whole test set where it is near"
+        : report.runs.front().text.tokens ? "the first 20,000 tokens of the test part"
+                                          : "the first 1,000 test images");
   }
   if (report.target && report.groups.size() > 1) {
     note += fmt::format(

@@ -108,11 +108,13 @@ void choose_target(Report& report, const ReportOptions& options) {
   }
   const bool complete = std::any_of(report.runs.begin(), report.runs.end(),
                                     [](const ReportRun& run) { return !run.end.interrupted; });
-  const auto& first = report.runs.front().target;
-  const bool shared = first && std::all_of(report.runs.begin(), report.runs.end(),
-                                           [&](const ReportRun& run) { return run.target == first; });
+  const ReportRun& first = report.runs.front();
+  const bool shared = first.target && std::ranges::all_of(report.runs, [&](const ReportRun& run) {
+                        return run.target == first.target && run.target_is_loss == first.target_is_loss;
+                      });
   if (shared) {
-    report.target = first;
+    report.target = first.target;
+    report.target_is_loss = first.target_is_loss;
     return;
   }
   double reached = 1;
@@ -140,6 +142,8 @@ void find_times(Report& report) {
   for (ReportRun& run : report.runs) {
     if (report.target_from_curves)
       run.seconds_to_target = training::time_to(run.looks, *report.target);
+    else if (report.target && run.seconds_to_target && report.target_is_loss)
+      run.seconds_to_target = training::time_before(run.losses, -*report.target, *run.seconds_to_target);
     else if (report.target && run.seconds_to_target)
       run.seconds_to_target = training::time_before(run.looks, *report.target, *run.seconds_to_target);
   }
@@ -214,6 +218,11 @@ Status tabulate(Report& report, const ReportOptions& options) {
   return Done{};
 }
 
+std::string target_text(const Report& report) {
+  return report.target_is_loss ? fmt::format("a loss of {:g}", *report.target)
+                               : fmt::format("{:g} %", 100 * *report.target);
+}
+
 std::string to_csv(const Report& report) {
   std::string text;
   for (const std::string& name : report.names) text += csv_cell(name) + ",";
@@ -222,7 +231,7 @@ std::string to_csv(const Report& report) {
       "runs,target_accuracy,reached,seconds_to_target_median,seconds_to_target_min,seconds_to_target_max,"
       "seconds_to_target_geomean,seconds_to_target_ci95_low,seconds_to_target_ci95_high,speedup,speedup_ci95_"
       "low,speedup_ci95_high,accuracy_mean,accuracy_ci95_low,accuracy_ci95_high,seconds_mean,bytes_sent_"
-      "mean,loss_mean,loss_ci95_low,loss_ci95_high\n";
+      "mean,loss_mean,loss_ci95_low,loss_ci95_high,target_loss\n";
   const auto part = [](const std::optional<Spread>& spread, double Spread::*of) {
     return spread ? cell(std::optional((*spread).*of)) : std::string();
   };
@@ -238,7 +247,7 @@ std::string to_csv(const Report& report) {
     const auto& time = group.seconds_to_target;
     const std::vector<std::string> cells = {
         std::to_string(group.counted.size()),
-        cell(report.target),
+        report.target_is_loss ? "" : cell(report.target),
         std::to_string(group.reached),
         time_part(time, &Spread::median),
         time_part(time, &Spread::least),
@@ -256,7 +265,8 @@ std::string to_csv(const Report& report) {
         part(group.bytes_sent, &Spread::mean),
         part(group.loss, &Spread::mean),
         cell(bound(group.loss, &Interval95::low)),
-        cell(bound(group.loss, &Interval95::high))};
+        cell(bound(group.loss, &Interval95::high)),
+        report.target_is_loss ? cell(report.target) : ""};
     for (std::size_t i = 0; i < cells.size(); ++i) text += (i > 0 ? "," : "") + cells[i];
     text += "\n";
   }

@@ -284,9 +284,7 @@ void VirtualPeer::act(const gossip::ResumeTraining& resume) {
 
 void VirtualPeer::act(const gossip::BeginRound& round) {
   replica_.will_change();
-  if (round.settles) replica_.mixer->settle();
   replica_.mixer->begin_round(round.round);
-  world_.watcher.round_began(index());
 }
 
 void VirtualPeer::act(const gossip::TrainingEnded&) {

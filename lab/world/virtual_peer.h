@@ -215,7 +215,10 @@ class VirtualPeer final : public VirtualMachine {
   void act(const gossip::AbortFetch&) { copies_.abort(); }
   void act(const gossip::StartTraining& start);
   void act(const gossip::AllowSamples& allow) { training_.allow_samples(allow.samples); }
-  void act(const gossip::StopTraining&) { training_.stop(); }
+  void act(const gossip::StopTraining&) {
+    training_.stop();
+    replica_.mixer->settle();
+  }
   void act(const gossip::PauseTraining& pause);
   void act(const gossip::ResumeTraining& resume);
   void act(const gossip::BeginRound& round);

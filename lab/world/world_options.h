@@ -85,7 +85,6 @@ class Watcher {
   virtual void has_parameters(std::uint32_t /*machine*/) {}
   // The parameters are no longer finite. May be called twice for one loss.
   virtual void lost_parameters(std::uint32_t /*machine*/) {}
-  virtual void round_began(std::uint32_t /*machine*/) {}  // the arena may have changed
   virtual void lent(std::uint32_t /*machine*/, const training::Parcel&) {}
   // The partner refused the exchange for which this was lent.
   virtual void taken_back(std::uint32_t /*machine*/, const training::Parcel&) {}

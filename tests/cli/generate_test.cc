@@ -1,33 +1,26 @@
 // starling generate: from a file, from a running peer, and wrong input.
 #include <signal.h>
 
-#include <sstream>
-
 #include "tests/catch.h"
 #include "tests/cli/json.h"
+#include "tests/training/rhyme.h"
 
 namespace starling::cli_tests {
 namespace {
 
 using nlohmann::json;
 
-std::string verse(int lines) {
-  std::ostringstream text;
-  for (int line = 0; line < lines; ++line) text << "the cat sat on the mat, and the hat sat on the cat.\n";
-  return text.str();
-}
-
 constexpr const char* kNetwork =
     "type = 'gpt'\nlayers = 1\nheads = 2\nfeatures = 16\ncontext = 16\nbias = false\n";
 
-// A network that a short simulation has trained on the verse.
+// A network that a short simulation has trained on the rhyme.
 class Trained {
  public:
   explicit Trained(const std::string& tokens = "") {
-    folder.write("verse.txt", verse(60));
+    folder.write("rhyme.txt", training::rhyme(60));
     folder.write("small.toml", kNetwork);
     REQUIRE(run({"simulate", "--peers", "1", "--model", folder.file("small.toml"), "--data",
-                 folder.file("verse.txt") + tokens, "--steps", "60", "--batch-size", "8", "--optimizer",
+                 folder.file("rhyme.txt") + tokens, "--steps", "60", "--batch-size", "8", "--optimizer",
                  "adamw", "--learning-rate", "0.01", "--looks", "0", "--out", folder.file("run")})
                 .exit_code == 0);
   }
@@ -60,7 +53,7 @@ TEST_CASE("a saved model continues a text, the same one for the same seed") {
   REQUIRE(run({"export", trained.model(), "--out", exported}).exit_code == 0);
   CHECK(run({"generate", exported, "--prompt", "the cat", "--tokens", "40", "--seed", "5"}).out == text.out);
   // The file's tokenizer divides other texts too.
-  trained.folder.write("other.txt", verse(3) + std::string(200, 'a'));
+  trained.folder.write("other.txt", training::rhyme(3) + std::string(200, 'a'));
   CHECK(run_json({"evaluate", exported, "--data", trained.folder.file("other.txt"), "--json"}).at("tokens") ==
         32);
   CHECK(run({"simulate", "--peers", "1", "--model", trained.folder.file("small.toml"), "--data",
@@ -106,16 +99,16 @@ TEST_CASE("wrong input for generate is one sentence and exit code 2") {
 
 TEST_CASE("a peer joins without the tokenizer's file, learns the swarm's tokens and continues a text") {
   const TemporaryFolder folder;
-  folder.write("verse.txt", verse(60));
+  folder.write("rhyme.txt", training::rhyme(60));
   std::string part;
   for (int line = 0; line < 100; ++line) part += "the cat sat on the mat.\n";
   folder.write("part.txt", part);
   folder.write("small.toml", kNetwork);
-  REQUIRE(run({"tokenizer", "train", folder.file("verse.txt"), "--size", "264", "--out",
+  REQUIRE(run({"tokenizer", "train", folder.file("rhyme.txt"), "--size", "264", "--out",
                folder.file("tokenizer.txt")})
               .exit_code == 0);
   for (const std::string& tokens : Words{"", ":tokens=" + folder.file("tokenizer.txt")}) {
-    Program first({"peer", "--model", folder.file("small.toml"), "--data", folder.file("verse.txt") + tokens,
+    Program first({"peer", "--model", folder.file("small.toml"), "--data", folder.file("rhyme.txt") + tokens,
                    "--listen", "127.0.0.1:0", "--epochs", "100000", "--pace", "5ms"});
     const std::string address = first.wait_for_error_word(" listens at ");
     REQUIRE_FALSE(address.empty());

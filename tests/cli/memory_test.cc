@@ -154,8 +154,8 @@ TEST_CASE("a rule whose own memory does not fit ends the peer with an error, not
   const TemporaryFolder folder;
   folder.write("wide.toml", R"(layers = [{ type = "linear", features = 4000 },
                                          { type = "linear", features = 4000 }, { type = "linear" }])");
-  // 19 million parameters: the replica takes 310 MB, noloco's copies of the parameters another 310 MB.
-  const DataLimit limit(rlim_t{450} << 20);
+  // 19 million parameters: the replica takes 310 MB, noloco's copies of the parameters another 155 MB.
+  const DataLimit limit(rlim_t{400} << 20);
   const Outcome peer =
       run({"peer", "--listen", "127.0.0.1:0", "--device", "cpu", "--steps", "2", "--rule", "noloco",
            "--batch-size", "1", "--data", "glyphs", "--model", folder.file("wide.toml")});

@@ -1,24 +1,17 @@
 // Texts and tokenizers: described, learned and shown.
 
-#include <sstream>
-
 #include "tests/catch.h"
 #include "tests/cli/json.h"
+#include "tests/training/rhyme.h"
 
 namespace starling::cli_tests {
 namespace {
 
 using nlohmann::json;
 
-std::string rhyme(int lines) {
-  std::ostringstream text;
-  for (int line = 0; line < lines; ++line) text << "the cat sat on the mat, and the hat sat on the cat.\n";
-  return text.str();
-}
-
 TEST_CASE("data info describes a text") {
   const TemporaryFolder folder;
-  folder.write("rhyme.txt", rhyme(10));
+  folder.write("rhyme.txt", training::rhyme(10));
   const json info = run_json({"data", "info", folder.file("rhyme.txt"), "--json"});
   CHECK(info.at("name") == "rhyme.txt");
   CHECK(info.at("tokenizer") == "characters");
@@ -34,7 +27,7 @@ TEST_CASE("data info describes a text") {
 
 TEST_CASE("a tokenizer is learned from a text, shown, and used as data's tokens") {
   const TemporaryFolder folder;
-  folder.write("rhyme.txt", rhyme(50));
+  folder.write("rhyme.txt", training::rhyme(50));
   const std::string tokenizer = folder.file("tokenizer.txt");
   const json learned = run_json(
       {"tokenizer", "train", folder.file("rhyme.txt"), "--size", "264", "--out", tokenizer, "--json"});
@@ -61,7 +54,7 @@ TEST_CASE("a tokenizer is learned from a text, shown, and used as data's tokens"
 
 TEST_CASE("wrong input of the tokenizer commands is refused in one line") {
   const TemporaryFolder folder;
-  folder.write("rhyme.txt", rhyme(2));
+  folder.write("rhyme.txt", training::rhyme(2));
   folder.write("latin.txt", "caf\xe9");
   const std::string out = folder.file("out.txt"), text = folder.file("rhyme.txt");
   for (const auto& [words, part] : std::vector<std::pair<Words, std::string>>{

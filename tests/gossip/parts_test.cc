@@ -60,16 +60,6 @@ TEST_CASE("a round count jumps only to later rounds, and not absurdly far") {
   REQUIRE(count.begin() == 10);
 }
 
-TEST_CASE("a round count whose rounds take turns skips only whole cycles") {
-  RoundCount count(3);
-  REQUIRE(count.begin() == 1);
-  count.left_behind(4);  // no farther ahead than a cycle
-  REQUIRE(count.next() == 2);
-  count.left_behind(9);
-  REQUIRE(count.begin() == 11);  // the next turn is that of round 2
-  REQUIRE(count.begin() == 12);
-}
-
 TEST_CASE("a copy starts from a member that trains, resumes after a lost donor, and restarts afresh") {
   Running running(1);
   Copying copying(running.run);

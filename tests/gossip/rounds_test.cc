@@ -1,4 +1,4 @@
-// Rules that count rounds, with scripted events: lock-step with a barrier, outer steps without one.
+// Rules that count rounds, in lock-step with a barrier, with scripted events.
 
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
@@ -10,9 +10,6 @@ namespace {
 
 RunRules in_step(const std::string& topology = "complete", std::uint64_t every = 1) {
   return rules_of({Pace::Kind::steps, every, {}}, {}, topology, Rule::d_psgd);
-}
-RunRules outer(std::uint64_t every = 10) {
-  return rules_of({Pace::Kind::steps, every, {}}, {}, "complete", Rule::noloco);
 }
 std::vector<AnswerOffer> answers(const std::vector<Action>& actions) { return all<AnswerOffer>(actions); }
 
@@ -425,97 +422,7 @@ TEST_CASE("a rule in lock-step refuses to follow a directed topology") {
   REQUIRE(life.peer.view().topology->name() == "ring");
 }
 
-TEST_CASE("an outer step begins before each exchange of its rule, and once more at the end") {
-  Life life;
-  life.trains(rules_of({Pace::Kind::steps, 10, {}}, {{}, 20, {}}, "complete", Rule::noloco), {2});
-  REQUIRE(all<BeginRound>(life.happens(Stepped{9, 9})).empty());
-  auto due = life.happens(Stepped{10, 10});
-  REQUIRE(all<PauseTraining>(due).empty());
-  REQUIRE(all<BeginRound>(due).at(0).round == 1);
-  REQUIRE(all<BeginExchange>(due).at(0).terms.round == 1);
-  life.happens(ExchangeEnded{1, Outcome::completed});
-  due = life.happens(Stepped{20, 20});
-  std::uint64_t last = 1;
-  while (life.phase() != wire::Phase::finished) {
-    last = all<BeginRound>(due).at(0).round;
-    due = life.happens(ExchangeEnded{all<BeginExchange>(due).at(0).exchange, Outcome::completed});
-  }
-  REQUIRE(all<BeginRound>(due).at(0).round == last + 1);
-}
-
-TEST_CASE("a peer rejected because its outer steps are far behind catches up and retries once") {
-  Life life;
-  life.trains(outer(), {2});
-  const auto first = all<BeginExchange>(life.happens(Stepped{10, 10})).at(0);
-  const auto refused = life.happens(ExchangeEnded{first.exchange, Outcome::rejected, 60});
-  REQUIRE(all<BeginRound>(refused).at(0).round == 60);
-  const auto again = all<BeginExchange>(refused).at(0);
-  REQUIRE(again.partner.id == first.partner.id);
-  REQUIRE(again.terms.round == 60);
-  const auto twice = life.happens(ExchangeEnded{again.exchange, Outcome::rejected, 90});
-  REQUIRE(all<BeginExchange>(twice).empty());
-  life.waits(at(5s), {2});
-  REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 90);
-}
-
-TEST_CASE("a peer that receives an offer from far ahead makes that round's outer step and accepts") {
-  Life life;
-  life.trains(outer(), {2});
-  life.happens(Stepped{10, 10});  // in round 1
-  const auto near = life.happens(ExchangeOffered{PeerId{2}, 1, 5});
-  REQUIRE(answers(near).at(0).accept);
-  REQUIRE(all<BeginRound>(near).empty());
-  for (std::uint64_t round : {60, 1000}) {  // without a step of its own in between
-    const auto far = life.happens(ExchangeOffered{PeerId{2}, round, round});
-    REQUIRE(all<BeginRound>(far).at(0).round == round);
-    REQUIRE(answers(far).at(0).accept);
-    REQUIRE(answers(far)[0].terms.round == round);
-    REQUIRE(std::holds_alternative<BeginRound>(far.at(0)));  // before the answer
-  }
-  life.happens(ExchangeEnded{1, Outcome::completed});
-  REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 1001);
-}
-
-TEST_CASE("an offer from far behind is rejected with the round") {
-  Life life;
-  life.trains(outer(), {2});
-  life.happens(ExchangeOffered{PeerId{2}, 1, 60});
-  const auto behind = life.happens(ExchangeOffered{PeerId{2}, 2, 55});
-  REQUIRE(all<BeginRound>(behind).empty());
-  REQUIRE_FALSE(answers(behind).at(0).accept);
-  REQUIRE(answers(behind)[0].reason == wire::RefusalReason::out_of_step);
-  REQUIRE(answers(behind)[0].terms.round == 60);
-  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 3, 56})).at(0).accept);
-}
-
-TEST_CASE("an offer from far ahead that is rejected for another reason causes no outer step") {
-  PeerOptions options;
-  options.answers_max = 0;
-  Life life(options);
-  life.trains(outer(), {2});
-  const auto busy = life.happens(ExchangeOffered{PeerId{2}, 1, 60});
-  REQUIRE_FALSE(answers(busy).at(0).accept);
-  REQUIRE(all<BeginRound>(busy).empty());
-}
-
-TEST_CASE("a finished peer that is far behind answers without an outer step") {
-  Life life;
-  life.trains(rules_of({Pace::Kind::steps, 10, {}}, {{}, 10, {}}, "complete", Rule::noloco), {2});
-  auto due = life.happens(Stepped{10, 10});
-  while (life.phase() != wire::Phase::finished)
-    due = life.happens(ExchangeEnded{all<BeginExchange>(due).at(0).exchange, Outcome::completed});
-  const auto late = life.happens(ExchangeOffered{PeerId{2}, 7, 60});
-  REQUIRE(answers(late).at(0).accept);
-  REQUIRE(all<BeginRound>(late).empty());
-}
-
-TEST_CASE("an absurd round number in an offer is rejected and does not exhaust the numbers") {
-  Life life;
-  life.trains(outer(), {2});
-  const auto told = life.happens(ExchangeOffered{PeerId{2}, 1, UINT64_MAX});
-  REQUIRE_FALSE(answers(told).at(0).accept);
-  REQUIRE(all<BeginRound>(told).empty());
-  REQUIRE(all<BeginRound>(life.happens(Stepped{10, 10})).at(0).round == 1);
+TEST_CASE("an absurd round number in an offer is rejected") {
   Life ninth(PeerOptions{}, 9);
   ninth.trains(in_step(), {2});
   REQUIRE_FALSE(answers(ninth.happens(ExchangeOffered{PeerId{2}, 1, UINT64_MAX})).at(0).accept);

@@ -146,6 +146,36 @@ TEST_CASE("the time to a run's own target is interpolated between two evaluation
   CHECK(std::abs(*report_of({run}).runs[0].seconds_to_target - 4.5) < 1e-9);
 }
 
+TEST_CASE("times are measured to a loss if that is the target of all runs") {
+  const Folders folders;
+  const std::string run = folders.summary("one", 1, 5.5);
+  folders.write("one", "experiment.toml", "name = \"made-up\"\nseed = 1\n\n[training]\ntarget_loss = 2.5\n");
+  folders.write(
+      "one", "metrics.jsonl",
+      R"({"seconds":4.5,"peer":"mean","steps":10,"samples":100,"exchanges":4,"loss":3,"accuracy":0.1})"
+      "\n"
+      R"({"seconds":6.5,"peer":"mean","steps":20,"samples":200,"exchanges":8,"loss":2,"accuracy":0.9})"
+      "\n");
+  const Report report = report_of({run});
+  CHECK(report.target == 2.5);
+  CHECK(report.target_is_loss);
+  CHECK(target_text(report) == "a loss of 2.5");
+  CHECK(std::abs(*report.runs[0].seconds_to_target - 4.5) < 1e-9);
+  CHECK(report.groups[0].reached == 1);
+  const std::string page = to_html(report), csv = to_csv(report);
+  CHECK(contains(page, "seconds to a loss of 2.5"));
+  CHECK(contains(page, "Time to a loss of 2.5"));
+  CHECK(contains(csv, ",target_loss\n"));
+  CHECK(csv.ends_with(",2.5\n"));
+  CHECK(contains(csv, ",1,,1,"));  // no target accuracy
+
+  // A run with an accuracy of the same value as its target has another one.
+  const std::string other = folders.summary("other", 1, 5.5);
+  folders.write("other", "experiment.toml",
+                "name = \"made-up\"\nseed = 2\n\n[training]\ntarget_accuracy = 2.5\n");
+  CHECK_FALSE(report_of({run, other}).target.has_value());
+}
+
 TEST_CASE("all curves are one CSV with a line per run and evaluation, whose numbers are numbers") {
   const Folders folders;
   auto paths = write_runs(folders, {{"1", "pairwise", "7", ""}, {"10", "pairwise", "8", ""}});

@@ -64,7 +64,7 @@ TEST_CASE("runs that differ only in their seed share a line of the table") {
   const std::string csv = to_csv(*report);
   CHECK(contains(csv, "topology,runs,target_accuracy,reached,seconds_to_target_median,"));
   CHECK(contains(csv, "\nring,3,0.85,3,8,2,8,5.04,"));
-  CHECK(contains(csv, "\nline,1,0.85,0,,,,,,,,,,0.9,,,20,4000,,,\n"));
+  CHECK(contains(csv, "\nline,1,0.85,0,,,,,,,,,,0.9,,,20,4000,,,,\n"));
 }
 
 TEST_CASE("without a target in the runs, times to target are interpolated on the curves") {

@@ -8,7 +8,9 @@
 
 #include "lab/simulate/simulate.h"
 #include "lab/simulate/simulation_file.h"
+#include "models/spec_text.h"
 #include "tests/catch.h"
+#include "tests/training/rhyme.h"
 #include "tests/training/temporary_folder.h"
 
 namespace starling::lab {
@@ -48,6 +50,26 @@ training::Experiment experiment_of(Rule rule, std::uint32_t workers) {
   experiment.gossip.rule = rule;
   if (rule == Rule::d_psgd) experiment.gossip.topology = "ring";
   return experiment;
+}
+
+// Changes the experiment to one that trains a small GPT on a text, which is written to `path`.
+void learn_text(training::Experiment& experiment, const std::string& path) {
+  std::ofstream(path) << training::rhyme(60);
+  const auto network = models::read_model(
+      "type = 'gpt'\nlayers = 1\nheads = 2\nfeatures = 32\ncontext = 16\ndropout = 0.1", "file");
+  REQUIRE(network.ok());
+  experiment.model.name = network->name;
+  experiment.model.layers = network->layers;
+  experiment.data.source = path;
+  experiment.gossip.rule = Rule::noloco;
+  experiment.gossip.payload = Payload::int8;
+  experiment.gossip.fragments = 2;
+  experiment.gossip.every = Pace{.steps = 4};
+  experiment.optimizer.name = "adamw";
+  experiment.optimizer.clip_norm = 1;
+  experiment.training.batch_size = 4;
+  experiment.end.epochs.reset();
+  experiment.end.steps = 40;
 }
 
 Left run_whole(const training::Experiment& experiment, const std::string& path) {
@@ -139,6 +161,9 @@ TEST_CASE("a resumed simulation has the same results with payloads, optimizers, 
     back.kind = training::Fault::Kind::join;
     back.peer = *training::PeerSet::parse("4");
     experiment.faults.push_back(back);
+  }
+  SECTION("a text, with dropout, AdamW and outer steps") {
+    learn_text(experiment, scratch.path() + "/rhyme.txt");
   }
   const Left whole = run_whole(experiment, scratch.path() + "/whole");
   int pieces = 0;

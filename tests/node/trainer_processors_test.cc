@@ -24,13 +24,32 @@ struct Seat {
   std::set<int> processors;
 };
 
+std::set<int> listed_threads() {
+  std::set<int> ids;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
+    ids.insert(std::stoi(entry.path().filename()));
+  return ids;
+}
+
+// The ids of all threads of this process. The kernel's list leaves out threads if another one ends while it
+// is read, so it is read until two readings agree.
+std::set<int> threads() {
+  std::set<int> ids = listed_threads();
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    auto again = listed_threads();
+    if (again == ids) return ids;
+    ids = std::move(again);
+  }
+  FAIL("the threads of this process change all the time");
+  return ids;
+}
+
 // The data of all threads of this process, by id.
 std::map<int, Seat> seats() {
   std::map<int, Seat> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
-    const int thread = std::stoi(entry.path().filename());
+  for (const int thread : threads()) {
     std::string text;
-    std::getline(std::ifstream(entry.path() / "stat"), text);
+    std::getline(std::ifstream("/proc/self/task/" + std::to_string(thread) + "/stat"), text);
     // The niceness is the seventeenth word after the name, which is in parentheses and may contain anything.
     std::istringstream words(text.substr(text.rfind(')') + 1));
     std::string word;

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "training/exchange/choco.h"
+#include "training/exchange/lock_step.h"
+#include "training/exchange/noloco.h"
 #include "training/exchange/pairwise.h"
 #include "training/exchange/pairwise_top_k.h"
 #include "training/exchange/parameter_server.h"
 #include "training/exchange/push_sum.h"
-#include "training/exchange/rounds.h"
 
 namespace starling::training {
 

@@ -160,8 +160,8 @@ class Mixer {
   virtual void adopt() {}
   // Whether lend() may write to the replica.
   virtual bool lending_writes() const { return false; }
-  // The core begins a round. A rule in lock-step gives partners the replica as it is now; a rule with outer
-  // steps makes one. REQUIRES: round is greater than the last.
+  // The core begins a round: a rule in lock-step gives partners the replica as it is now. REQUIRES: round is
+  // greater than the last.
   virtual void begin_round(std::uint64_t /*round*/) {}
 
   // The replica learns no more: from now on outer steps only average, without momentum, which would go on in
@@ -170,8 +170,8 @@ class Mixer {
 
   // Initiator. Snapshots these cells and encodes them into `room`, which must stay unchanged until
   // complete(), give_up() or take_back(). MixFault::own_replica if they hold values that may not travel; then
-  // nothing is lent. REQUIRES: the cells exist and are not lent (d-psgd, noloco and push-sum lend them to
-  // several at once); room.size() >= room(cells), aligned to 64 bytes.
+  // nothing is lent. REQUIRES: the cells exist and are not lent (d-psgd and push-sum lend them to several
+  // at once); room.size() >= room(cells), aligned to 64 bytes.
   MixResult<Parcel> lend(const Session& session, Cells cells, MutableBytes room);
   // The reply to what lend() returned. The loan is over in any case; an Error mixed nothing.
   MixResult<Mixed> complete(const Session& session, const Parcel& sent, const Parcel& reply);

@@ -44,12 +44,15 @@ void encode_near(std::span<const float> values, float reach, std::uint64_t seed,
   }
 }
 
-void decode_near(Bytes in, std::span<const float> near, std::span<float> out) {
-  STARLING_CHECK(in.size() == encoded_bytes(Payload::int8, out.size()) && near.size() == out.size());
-  const std::size_t blocks = kernels::int8_blocks(out.size());
+void decode_near(Bytes in, std::size_t floats, std::size_t begin, std::span<const float> near,
+                 std::span<float> out) {
+  STARLING_CHECK(in.size() == encoded_bytes(Payload::int8, floats) && near.size() == out.size());
+  STARLING_CHECK(begin <= floats && out.size() <= floats - begin);
+  const std::size_t blocks = kernels::int8_blocks(floats);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const auto step = load<float>(in.data() + i / kInt8Block * sizeof(float));
-    const double byte = load<std::int8_t>(in.data() + blocks * sizeof(float) + i);
+    const std::size_t at = begin + i;
+    const auto step = load<float>(in.data() + at / kInt8Block * sizeof(float));
+    const double byte = load<std::int8_t>(in.data() + blocks * sizeof(float) + at);
     if (!(step < 0)) {  // whole, or NaN
       out[i] = step * static_cast<float>(byte);
       continue;

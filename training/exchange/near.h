@@ -23,9 +23,10 @@ inline constexpr float kUnknownReach = -1;
 // Encodes values for receivers whose values differ by less than `reach`, if it is known. A block travels
 // whole also if that is not coarser. REQUIRES: as encode() with Payload::int8.
 void encode_near(std::span<const float> values, float reach, std::uint64_t seed, MutableBytes out);
-// Decodes all values of `in`, for the receiver's values `near`. Whatever the bytes are, it reads nothing
-// else; the values may be anything, NaN included. REQUIRES: as decode() with Payload::int8; all spans have
-// the same length.
-void decode_near(Bytes in, std::span<const float> near, std::span<float> out);
+// Decodes the values from `begin` on, for the receiver's values `near` of the same places. Whatever the bytes
+// are, it reads nothing else; the values may be anything, NaN included. REQUIRES: as decode() with
+// Payload::int8; near.size() == out.size().
+void decode_near(Bytes in, std::size_t floats, std::size_t begin, std::span<const float> near,
+                 std::span<float> out);
 
 }  // namespace starling::training

@@ -14,11 +14,13 @@ class Pairwise : public TwoWay {
   Pairwise(models::Arena& arena, const MixOptions& options, bool bounded = true)
       : TwoWay(arena, options, bounded) {}
 
+ protected:
+  bool own_are_arenas(Cells cells) const override { return !loans_.any_in(cells); }
+
  private:
   MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer,
                               MutableBytes room) override;
   bool own_values(Cells cells, std::span<float> out) override;
-  bool own_are_arenas(Cells cells) const override { return !loans_.any_in(cells); }
   float weight(const Session& /*session*/, Cells cells) const override {
     return loans_.any_in(cells) ? 0.25F : 0.5F;
   }

@@ -12,8 +12,8 @@ TwoWay::TwoWay(models::Arena& arena, const MixOptions& options, bool bounded)
 }
 
 void TwoWay::lent_values(std::size_t cell, std::span<float> out) const {
-  const Parcel& sent = loans_.of(cell)->sent;
-  decode(payload_, sent.values, sent.floats, grid_.offset(cell) - sent.offset, out);
+  const Loan& loan = *loans_.of(cell);
+  decode_values(loan.sent.values, loan.cells, {cell, 1}, out);
 }
 
 bool TwoWay::encode_own(Cells cells, std::uint64_t seed, MutableBytes bytes) {
@@ -35,7 +35,7 @@ MixResult<Parcel> TwoWay::own_parcel(const Session& session, Cells cells, Mutabl
   } else {
     own_.resize(n);
     if (!encode_own(cells, rounding_seed(seed_, session, offset, reply), bytes)) return own_diverged(offset);
-    decode_values(cells, bytes, own_);
+    decode_values(bytes, cells, cells, own_);
     if (!all_acceptable(own_)) return own_diverged(offset);  // rounded up, beyond the bound
   }
   return Parcel{.offset = offset, .floats = n, .payload = payload_, .sequence = sequence_, .values = bytes};
@@ -56,7 +56,7 @@ std::span<const float> TwoWay::view(const Parcel& parcel, const Floats& scratch)
 std::span<const float> TwoWay::decoded(Cells cells, const Parcel& parcel, Floats& scratch) const {
   if (payload_ != Payload::f32) {
     scratch.resize(parcel.floats);
-    decode_values(cells, parcel.values, scratch);
+    decode_values(parcel.values, cells, cells, scratch);
   }
   return view(parcel, scratch);
 }

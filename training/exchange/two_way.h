@@ -26,8 +26,9 @@ class TwoWay : public RuleMixer<> {
                              MutableBytes out) const {
     encode(payload_, values, seed, out);
   }
-  virtual void decode_values(Cells /*cells*/, Bytes in, std::span<float> out) const {
-    decode(payload_, in, out.size(), 0, out);
+  // Decodes those of `cells` from a parcel that covers `sent`.
+  virtual void decode_values(Bytes in, Cells sent, Cells cells, std::span<float> out) const {
+    decode(payload_, in, grid_.floats(sent), grid_.offset(cells.first) - grid_.offset(sent.first), out);
   }
   // The weight to answer these cells with: what both sides mix.
   virtual float weight(const Session& session, Cells cells) const = 0;

@@ -12,10 +12,7 @@ bool exchanges(const Experiment& experiment) { return rule_of(experiment).exchan
 bool has_neighbors(const Experiment& experiment) {
   return exchanges(experiment) && !rule_of(experiment).has_servers();
 }
-bool chooses_partners(const Experiment& experiment) {
-  const Meeting meeting = rule_of(experiment).meeting;
-  return meeting == Meeting::whenever || meeting == Meeting::outer_rounds;
-}
+bool chooses_partners(const Experiment& experiment) { return rule_of(experiment).has_partners(); }
 bool has_outer_steps(const Experiment& experiment) { return rule_of(experiment).has_outer_steps(); }
 bool is_paced(const Experiment& experiment) { return rule_of(experiment).is_paced(); }
 bool uses_adamw(const Experiment& experiment) { return experiment.optimizer.name == "adamw"; }

@@ -75,17 +75,17 @@ std::size_t total_memory(const Experiment& experiment, const models::Plan& plan,
       .total();
 }
 
-// The total for the experiment's batch, from those for batches of `half` and of twice as many.
+// The total for the experiment's batch, from those for batches of `first` and of `apart` more.
 std::size_t extrapolate(const Experiment& experiment, const models::Plan& plan,
-                        const kernels::Backend& backend, std::uint32_t half) {
+                        const kernels::Backend& backend, std::uint32_t first, std::uint32_t apart) {
   const auto total = [&](std::uint32_t batch) {
     Experiment smaller = experiment;
     smaller.training.batch_size = batch;
     return static_cast<double>(total_memory(smaller, plan, backend));
   };
-  const double at_half = total(half), a_sample = (total(2 * half) - at_half) / half;
-  return static_cast<std::size_t>(at_half +
-                                  a_sample * (static_cast<double>(experiment.training.batch_size) - half));
+  const double at_first = total(first), a_sample = (total(first + apart) - at_first) / apart;
+  return static_cast<std::size_t>(at_first +
+                                  a_sample * (static_cast<double>(experiment.training.batch_size) - first));
 }
 
 }  // namespace
@@ -142,11 +142,12 @@ std::size_t least_training_memory(const Experiment& experiment, const models::Pl
 
 std::size_t host_training_memory(const Experiment& experiment, const models::Plan& plan,
                                  const kernels::Backend& backend) {
-  constexpr std::uint32_t kHalf = 64, kGroup = 16;  // back ends store images in groups of up to 16
-  if (experiment.training.batch_size <= 2 * kHalf) return total_memory(experiment, plan, backend);
-  Experiment whole = experiment;
-  whole.training.batch_size = (whole.training.batch_size + kGroup - 1) / kGroup * kGroup;
-  return extrapolate(whole, plan, backend, kHalf);
+  // Back ends store images in groups of 8 or 16. Batches that differ by a multiple of that leave as many
+  // places empty.
+  constexpr std::uint32_t kApart = 32;
+  const std::uint32_t batch = experiment.training.batch_size;
+  if (batch <= 4 * kApart) return total_memory(experiment, plan, backend);
+  return extrapolate(experiment, plan, backend, kApart + batch % kApart, kApart);
 }
 
 std::size_t device_memory(const Experiment& experiment, const models::Plan& plan,
@@ -155,7 +156,7 @@ std::size_t device_memory(const Experiment& experiment, const models::Plan& plan
   for (std::uint32_t half = std::max(1U, experiment.training.batch_size / 4);;
        half = std::max(1U, half / 4)) {
     try {
-      return extrapolate(experiment, plan, backend, half);
+      return extrapolate(experiment, plan, backend, half, half);
     } catch (const kernels::OutOfDeviceMemory&) {
       if (half == 1) throw;
     }
