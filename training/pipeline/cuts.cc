@@ -21,7 +21,8 @@ bool contains_set(const LayerSet& large, const LayerSet& small) {
 // Every layer with all that it needs, directly or through others.
 std::vector<LayerSet> needs_of(const PipelineProfile& profile) {
   const std::size_t n = profile.layers.size();
-  std::vector<LayerSet> needs(n, LayerSet((n + 63) / 64, 0));
+  std::vector<LayerSet> needs;
+  for (std::size_t i = 0; i < n; ++i) needs.emplace_back((n + 63) / 64, 0);
   std::vector<std::size_t> missing(n, 0);
   for (const auto& readers : profile.readers)
     for (const std::size_t reader : readers) ++missing[reader];

@@ -68,7 +68,7 @@ class LevelPlans {
   struct Choice {
     double value = kImpossible;
     int stages = 0;
-    int replicas = 0;  // of the last stage
+    int replicas = 0;            // of the last stage
     std::ptrdiff_t before = -1;  // the set behind which the last stage begins; -1: it is the only one
   };
 

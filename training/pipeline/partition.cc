@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -21,6 +22,11 @@ std::string joined_numbers(const std::vector<T>& numbers, const char* separator)
   std::string text;
   for (const T number : numbers) text += (text.empty() ? "" : separator) + std::to_string(number);
   return text;
+}
+
+std::string whole_bytes(double bytes) {
+  constexpr double kExact = 1e15;
+  return bytes < kExact ? std::to_string(static_cast<std::uint64_t>(bytes)) : format_number(bytes);
 }
 
 Status check_levels(const PlanRequest& request) {
@@ -47,9 +53,8 @@ Status check_given_cuts(const PipelineCuts& cuts, const PlanRequest& request) {
   const auto& given = request.cuts;
   if (given.empty()) return Done{};
   if (given.size() + 1 != request.replicas.size()) {
-    return Error{std::to_string(request.replicas.size()) + " stages have " +
-                 std::to_string(request.replicas.size() - std::min<std::size_t>(request.replicas.size(), 1)) +
-                 " cuts, and " + std::to_string(given.size()) + " are given."};
+    return Error{"the cuts are one less than the stages, but " + std::to_string(given.size()) + " cuts and " +
+                 std::to_string(request.replicas.size()) + " stages are given."};
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (given[i] < 1 || given[i] >= cuts.size()) {
@@ -113,9 +118,9 @@ class PipelinePlanner {
   Result<PipelinePlan> plan() {
     const double seconds = solve(false);
     if (seconds == kImpossible) {
-      return Error{"no plan fits into " + format_number(*request_.memory) +
+      return Error{"no plan fits into " + whole_bytes(*request_.memory) +
                    " bytes of memory for each device: the least that one needs here is " +
-                   format_number(std::ceil(solve(true))) + " bytes."};
+                   whole_bytes(std::ceil(solve(true))) + " bytes."};
     }
     PipelinePlan plan;
     plan.seconds = seconds;
