@@ -1,5 +1,6 @@
 #include "training/pipeline/partition.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -199,7 +200,7 @@ TEST_CASE("the error of an impossible plan says what is possible") {
   REQUIRE(why_not(profile, machines(0)) == "level 1 has 0 devices or groups of them, and needs 1 to 4096.");
   PlanRequest request{.levels = {{2, 1e9}, {2, 0}}};
   REQUIRE(why_not(profile, request) ==
-          "level 2 has a bandwidth of 0 bytes per second, and needs a finite one of more than 0.");
+          "level 2 has a bandwidth of 0 bytes per second, and needs one from 1 to 1e+15.");
   request.levels[1].bandwidth = 1e9;
   request.replicas = {1, 1};
   REQUIRE(why_not(profile, request) == "the replicas 1-1 can be given only for devices on one level.");
@@ -213,6 +214,11 @@ TEST_CASE("the error of an impossible plan says what is possible") {
   request = machines(4);
   request.memory = 0;
   REQUIRE(why_not(profile, request) == "the memory of a device is 0 bytes, and must be positive.");
+  request.memory = std::nullopt;
+  request.levels.assign(9, {1, 1e9});
+  REQUIRE(why_not(profile, request) == "devices can be on at most 8 levels, and 9 are given.");
+  request.levels.assign(2, {2000, 1e9});
+  REQUIRE(why_not(profile, request) == "a plan is for at most 1000000 devices, and there are 4000000.");
   request = machines(4096);
   request.may_idle = true;
   REQUIRE(why_not(chain_profile(std::vector<ProfiledLayer>(20, timed(1, 1, 1))), request) ==

@@ -14,7 +14,10 @@
 namespace starling::training {
 namespace {
 
-constexpr int kMostGroups = 4096;   // of one level
+constexpr int kMostGroups = 4096;  // of one level
+constexpr std::size_t kMostLevels = 8;
+constexpr double kMostDevices = 1e6;
+constexpr double kLeastBandwidth = 1, kMostBandwidth = 1e15;  // bytes per second
 constexpr double kMostWork = 4e10;  // combinations that the dynamic program tries: about half a minute
 
 template <class T>
@@ -24,13 +27,18 @@ std::string joined_numbers(const std::vector<T>& numbers, const char* separator)
   return text;
 }
 
-std::string whole_bytes(double bytes) {
+std::string whole_number(double value) {
   constexpr double kExact = 1e15;
-  return bytes < kExact ? std::to_string(static_cast<std::uint64_t>(bytes)) : format_number(bytes);
+  return value < kExact ? std::to_string(static_cast<std::uint64_t>(value)) : format_number(value);
 }
 
 Status check_levels(const PlanRequest& request) {
   if (request.levels.empty()) return Error{"a plan needs at least one device, and none is given."};
+  if (request.levels.size() > kMostLevels) {
+    return Error{"devices can be on at most " + std::to_string(kMostLevels) + " levels, and " +
+                 std::to_string(request.levels.size()) + " are given."};
+  }
+  double devices = 1;
   for (std::size_t i = 0; i < request.levels.size(); ++i) {
     const auto& [count, bandwidth] = request.levels[i];
     const std::string level = "level " + std::to_string(i + 1);
@@ -38,10 +46,15 @@ Status check_levels(const PlanRequest& request) {
       return Error{level + " has " + std::to_string(count) + " devices or groups of them, and needs 1 to " +
                    std::to_string(kMostGroups) + "."};
     }
-    if (!std::isfinite(bandwidth) || bandwidth <= 0) {
+    if (!(bandwidth >= kLeastBandwidth && bandwidth <= kMostBandwidth)) {
       return Error{level + " has a bandwidth of " + format_number(bandwidth) +
-                   " bytes per second, and needs a finite one of more than 0."};
+                   " bytes per second, and needs one from 1 to 1e+15."};
     }
+    devices *= count;
+  }
+  if (devices > kMostDevices) {
+    return Error{"a plan is for at most " + whole_number(kMostDevices) + " devices, and there are " +
+                 whole_number(devices) + "."};
   }
   if (request.memory && !(*request.memory > 0))
     return Error{"the memory of a device is " + format_number(*request.memory) +
@@ -83,7 +96,7 @@ Status check_given_replicas(const PipelineCuts& cuts, const PlanRequest& request
     if (stage < 1) return Error{"every stage of " + shape + " needs at least one replica."};
     if (stage > left) {
       const double needed = std::accumulate(replicas.begin(), replicas.end(), 0.0);
-      return Error{"the stages " + shape + " need " + format_number(needed) + " devices, and there are " +
+      return Error{"the stages " + shape + " need " + whole_number(needed) + " devices, and there are " +
                    std::to_string(count) + "."};
     }
     left -= stage;
@@ -118,9 +131,9 @@ class PipelinePlanner {
   Result<PipelinePlan> plan() {
     const double seconds = solve(false);
     if (seconds == kImpossible) {
-      return Error{"no plan fits into " + whole_bytes(*request_.memory) +
+      return Error{"no plan fits into " + whole_number(*request_.memory) +
                    " bytes of memory for each device: the least that one needs here is " +
-                   whole_bytes(std::ceil(solve(true))) + " bytes."};
+                   whole_number(std::ceil(solve(true))) + " bytes."};
     }
     PipelinePlan plan;
     plan.seconds = seconds;

@@ -1,7 +1,6 @@
 #include "training/pipeline/profile.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,7 +27,7 @@ std::string quoted_text(std::string_view text) {
   return "'" + std::string(text.substr(0, end)) + "...'";
 }
 
-// The finite number of at least 0 that follows "NAME=".
+// The number that follows "NAME=", or the sum of a list; nullopt if one is not from 0 to kMostOfLayer.
 std::optional<double> amount_of(std::string_view field, std::string_view name) {
   if (!field.starts_with(name) || field.substr(name.size(), 1) != "=") return std::nullopt;
   field.remove_prefix(name.size() + 1);
@@ -38,10 +37,10 @@ std::optional<double> amount_of(std::string_view field, std::string_view name) {
   for (std::string_view part : split(field, list ? ';' : '\n')) {
     if (part.starts_with(' ')) part.remove_prefix(1);
     const auto value = parse_number<double>(part);
-    if (!value || *value < 0) return std::nullopt;
+    if (!value || *value < 0 || *value > kMostOfLayer) return std::nullopt;
     sum += *value;
   }
-  if (!std::isfinite(sum)) return std::nullopt;
+  if (sum > kMostOfLayer) return std::nullopt;
   return sum;
 }
 
@@ -111,7 +110,7 @@ class ProfileReader {
       const auto amount = amount_of(part, expected[i].first);
       if (!amount) {
         return at_line(quoted_text(part) + " is not '" + std::string(expected[i].first) +
-                       "=' with a finite number of at least 0.");
+                       "=' with a number from 0 to 1e+15.");
       }
       *expected[i].second = *amount;
     }
@@ -215,9 +214,9 @@ Status check_profile(const PipelineProfile& profile) {
   for (std::size_t i = 0; i < n; ++i) {
     const ProfiledLayer& layer = profile.layers[i];
     for (const double amount : {layer.forward, layer.backward, layer.activations, layer.parameters}) {
-      if (!std::isfinite(amount) || amount < 0) {
+      if (!(amount >= 0 && amount <= kMostOfLayer)) {
         return Error{"the layer " + quoted_text(layer.name) + " has the amount " + format_number(amount) +
-                     ", and times and bytes are finite and at least 0."};
+                     ", and times and bytes are from 0 to 1e+15."};
       }
     }
     for (const std::size_t reader : profile.readers[i]) {

@@ -25,12 +25,13 @@ struct PipelineProfile {
 };
 
 inline constexpr std::size_t kMostProfiledLayers = 4096;
+inline constexpr double kMostOfLayer = 1e15;  // seconds, or bytes
 
 // Each layer reads the output of the one before it.
 PipelineProfile chain_profile(std::vector<ProfiledLayer> layers);
 
-// An Error if there is no layer or there are too many, an amount is negative or not finite, a reader does not
-// exist, or the graph has a cycle.
+// An Error if there is no layer or there are too many, an amount is not from 0 to kMostOfLayer, a reader does
+// not exist, or the graph has a cycle.
 Status check_profile(const PipelineProfile& profile);
 
 // Reads the text form of PipeDream's profiles: a line for each layer,
