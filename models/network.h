@@ -13,36 +13,15 @@
 #include "base/result.h"
 #include "kernels/backend.h"
 #include "models/arena.h"
+#include "models/section.h"
 #include "models/spec.h"
 
 namespace starling::models {
-
-enum class Purpose { train, evaluate };  // evaluate builds no backward pass
 
 struct NetworkOptions {
   std::uint64_t seed = 0;  // of dropout's draws
   // Keep few activations and compute the others again in the backward pass (gradient checkpointing).
   bool recompute = false;
-};
-
-// Bytes that a network holds for one layer of its plan.
-struct LayerMemory {
-  // The layer that counts this layer's output: itself, or the last layer of its operation, or a layer whose
-  // memory it reuses at another time.
-  int counted_at = 0;
-  std::size_t activations_bytes = 0;
-  std::size_t workspace_bytes = 0;  // of its operation; counted at the operation's last layer
-};
-
-// Bytes that a network holds.
-struct NetworkMemory {
-  std::size_t activations_bytes = 0;  // kept from the forward to the backward pass
-  std::size_t gradients_bytes = 0;    // of activations, shared by layers
-  std::size_t workspace_bytes = 0;    // the operations' own, and the scratch
-  std::size_t scratch_bytes = 0;      // the part of the workspace that operations share
-  // One per layer of the plan. Their sums are the activations, and the workspace without the scratch.
-  std::vector<LayerMemory> layers;
-  std::size_t total() const { return activations_bytes + gradients_bytes + workspace_bytes; }
 };
 
 class Network {

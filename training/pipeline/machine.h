@@ -1,0 +1,100 @@
+// One replica of a stage as a pure machine: what it computes next, with which version of the weights, and to
+// whom the result goes. It follows the tasks of its schedule in order, and a task begins when what it reads
+// has arrived. Threads with devices and the simulator drive the same machine.
+//
+// Versions count the updates of a replica. A backward pass has to use the weights of its forward pass
+// (weight stashing: PipeDream, section 3.3), so old versions are kept until the last backward pass that needs
+// them. With vertical sync every stage uses the version that the first stage used for the micro-batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/result.h"
+#include "training/pipeline/schedule.h"
+
+namespace starling::training {
+
+struct StageMessage {
+  enum class Kind : std::uint8_t {
+    activations,  // of a micro-batch, to the next stage
+    gradient,     // of these, to the stage before
+    share,        // of an update, to the other replicas of the stage: the gradient of this one's parameters
+  } kind = Kind::activations;
+  std::uint64_t number = 0;   // of the micro-batch, or of the update
+  std::uint64_t version = 0;  // of the first stage's weights; activations only
+  std::size_t stage = 0;      // the receiver
+  std::uint32_t replica = 0;  // the receiver
+  std::uint32_t from = 0;     // the sender's replica
+  friend bool operator==(const StageMessage&, const StageMessage&) = default;
+};
+
+struct StageWork {
+  StageTask task;
+  std::uint64_t version = 0;  // of the weights that it reads
+  friend bool operator==(const StageWork&, const StageWork&) = default;
+};
+
+struct StageOptions {
+  bool stash = true;           // false: a backward pass uses the newest weights
+  bool vertical_sync = false;  // REQUIRES: stash
+};
+
+class StageMachine {
+ public:
+  // REQUIRES: check_shape() succeeds; the stage and the replica exist.
+  StageMachine(const PipelineShape& shape, std::size_t stage, std::uint32_t replica,
+               StageOptions options = {});
+
+  // Something for this replica has arrived. Error, and no change, if it is none of its, or came before.
+  Status arrived(const StageMessage& message);
+
+  // The work that can begin now; nullopt while some is under way, while its inputs have not arrived, and at
+  // the end.
+  std::optional<StageWork> ready() const;
+  // Begins ready(). REQUIRES: there is one.
+  StageWork begin();
+  // The work under way is complete. Returns what is to be sent, in order.
+  std::vector<StageMessage> finish();
+
+  bool is_over() const { return position_ == tasks_.size(); }
+  bool is_busy() const { return under_way_.has_value(); }
+  // The task under way or else the next one. REQUIRES: !is_over().
+  const StageTask& task() const { return tasks_[position_]; }
+  std::size_t position() const { return position_; }
+
+  std::uint64_t version() const { return version_; }  // the newest
+  // Micro-batches whose activations are kept, and versions of the weights that are, the newest included.
+  std::size_t in_flight() const { return used_.size(); }
+  std::size_t versions() const;
+
+ private:
+  bool is_first() const { return stage_ == 0; }
+  bool is_last() const { return stage_ + 1 == shape_.stages(); }
+  // What the task reads has arrived.
+  bool is_fed(const StageTask& task) const;
+  std::uint64_t version_for(const StageTask& task) const;
+  // The version of the first stage's weights for the micro-batch of a forward pass.
+  std::uint64_t stamp_of(const StageWork& forward) const;
+  StageMessage to(std::size_t stage, StageMessage::Kind kind, std::uint64_t number) const;
+
+  PipelineShape shape_;
+  std::size_t stage_;
+  std::uint32_t replica_;
+  StageOptions options_;
+  std::vector<StageTask> tasks_;
+  std::size_t position_ = 0;
+  std::optional<StageWork> under_way_;
+  std::uint64_t version_ = 0;
+  std::map<std::uint64_t, std::uint64_t> used_;         // the version by micro-batch in flight
+  std::map<std::uint64_t, std::uint64_t> activations_;  // arrived: the first stage's version by micro-batch
+  std::uint64_t latest_stamp_ = 0;                      // the latest of those versions
+  std::set<std::uint64_t> gradients_;                   // arrived
+  std::map<std::uint64_t, std::set<std::uint32_t>> shares_;  // arrived: replicas by update
+};
+
+}  // namespace starling::training
