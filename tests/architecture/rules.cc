@@ -35,7 +35,7 @@ const std::vector<Row>& program_rows() {
       {"training/records", "models, base"},
       {"training/experiment", "training/records, models, rules, base"},
       {"training/exchange", "models, kernels, rules, base"},
-      {"training/pipeline", "base"},
+      {"training/pipeline", "models, kernels, base"},
       {"training/replica", "training/experiment, training/exchange, datasets, and below"},
       {"transport", "wire, base"},
       {"node/exchange", "transport, training/exchange, training/records, gossip, and below"},

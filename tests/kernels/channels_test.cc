@@ -8,6 +8,7 @@
 #include "kernels/cpu/backend.h"
 #include "kernels/cpu/channels/layout.h"
 #include "kernels/cpu/format.h"
+#include "kernels/cpu/onednn/version.h"
 #include "tests/catch.h"
 #include "tests/kernels/near.h"
 #include "tests/kernels/run.h"
@@ -265,6 +266,7 @@ TEST_CASE("an operation's values and gradients do not depend on the input's form
         INFO("round " << round << ", spec " << i << ", format " << format++ << ", " << channels
                       << " channels, " << shape.height << "x" << shape.width);
         const Activation input = activation(shape, it);
+        if (i == 4 && is_bf16(input) && !cpu::has_bf16()) continue;  // oneDNN has no GELU for it then
         const double tolerance = is_bf16(input) ? 0.03 : 1e-4;
         if (i != 4) CHECK(layout_of(input).has_value());
         const Outcome actual = outcome(*on, input);

@@ -1,0 +1,76 @@
+// A network in stages, each on a thread of its own: it computes the loss and the gradient of a batch like
+// models::Network, in micro-batches that pass through the stages by a schedule with a flush (schedule.h). Its
+// user does not notice the stages.
+//
+// The gradient is the mean of those of the micro-batches, summed in the order of their backward passes. It is
+// that of the whole network for the same micro-batches, bit by bit where operations are not fused across
+// stages. Batch normalization uses the statistics of a micro-batch; running statistics change once for the
+// batch, by those of all its samples, as in GPipe (Huang et al., 2019, section 2.2) and torchgpipe. Dropout
+// draws by the number of the micro-batch, in recomputation the same.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/backend.h"
+#include "models/section.h"
+#include "training/pipeline/schedule.h"
+
+namespace starling::training {
+
+// Which forward passes a stage repeats before the backward pass instead of keeping their activations.
+enum class Recomputation : std::uint8_t {
+  never,
+  except_last,  // not if the activations are still there: nothing came after the forward pass
+  always,
+};
+// Their names, in this order.
+inline constexpr std::array<std::string_view, 3> kRecomputations = {"never", "except-last", "always"};
+
+struct StagedOptions {
+  std::vector<int> cuts;  // the first layer of each stage but the first, ascending
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  std::uint32_t micro_batches = 1;
+  Recomputation recomputation = Recomputation::never;
+  std::uint64_t seed = 0;  // of dropout's draws
+};
+
+// Bytes that a stage holds, without parameters and their gradients.
+struct StageMemory {
+  std::size_t sections = 0;   // activations, gradients of activations and workspaces, of all places
+  std::size_t crossings = 0;  // activations that it sent and gradients that it gets, until they are read
+  std::size_t total() const { return sections + crossings; }
+};
+
+// Whether a plan can be divided so. The Error says what is possible.
+Status check_stages(const models::Plan& plan, int batch, const StagedOptions& options);
+
+class StagedNetwork {
+ public:
+  // `plan` and `backend` outlive the network. REQUIRES: check_stages() succeeds; the back end computes on the
+  // host.
+  StagedNetwork(const models::Plan& plan, const kernels::Backend& backend, int batch,
+                const StagedOptions& options);
+  ~StagedNetwork();
+
+  std::size_t stages() const;
+  int predictions() const;  // of a batch: one for each sample, or for each token of a text
+
+  // As models::Network::train().
+  double train(const float* parameters, const float* inputs, const std::int32_t* labels, float* gradient);
+  // Continues dropout's draws as after this number of batches.
+  void set_draws(std::uint64_t batches);
+
+  StageMemory memory(std::size_t stage) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace starling::training

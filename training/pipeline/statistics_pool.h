@@ -1,0 +1,31 @@
+// The running statistics of a batch normalization after a batch of several micro-batches. Each of these wrote
+// the change by its own statistics: momentum (mean_i - running), and the same for the unbiased variance. The
+// pool makes of them the change by the statistics of all their values together.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "models/spec.h"
+
+namespace starling::training {
+
+class StatisticsPool {
+ public:
+  // Of a batch normalization of the plan, for micro-batches of `samples`.
+  StatisticsPool(const models::Plan& plan, const models::LayerInfo& layer, int samples);
+
+  void clear();
+  // Adds what a micro-batch wrote into `gradient`, an arena.
+  void add(const float* gradient);
+  // Writes the change to its places in `gradient`. REQUIRES: add() was called `micro_batches` > 1 times.
+  void write(const float* parameters, std::size_t micro_batches, float* gradient) const;
+
+ private:
+  std::size_t mean_, variance_, channels_;  // places in the arena
+  double values_;                           // of a channel in a micro-batch
+  double momentum_;
+  std::vector<double> means_, squares_, variances_;  // sums of the changes, and of those of means squared
+};
+
+}  // namespace starling::training
