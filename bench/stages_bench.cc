@@ -1,0 +1,177 @@
+// A network in stages on threads beside the whole network on one thread: samples per second of loss and
+// gradient on noise, and their ratio.
+//
+//   stages_bench [--stages K] [--micro-batches M] [--batch N] [--rounds N] [--schedule 1f1b|gpipe]
+//                [--recompute never|except-last|always] [MODEL...]
+//
+// Without models: resnet18 and `linear`, a network of eight linear layers of 1,024 features. Cuts divide the
+// operations as equally as possible. In each round both are timed; the ratio is the median of the rounds'.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "kernels/backends.h"
+#include "kernels/buffer.h"
+#include "models/network.h"
+#include "training/pipeline/staged_network.h"
+
+namespace {
+
+using namespace starling;
+using Clock = std::chrono::steady_clock;
+
+struct Settings {
+  int stages = 2, batch = 64, rounds = 5;
+  training::StagedOptions staged{{}, training::PipelineSchedule::one_f_one_b, 8};
+};
+
+Result<models::Plan> plan_of(const std::string& name) {
+  if (name != "linear") return models::make_model(name, {3, 32, 32}, 10);
+  models::Spec spec{"linear", {1024, 1, 1}, {}};
+  for (int k = 0; k < 7; ++k) {
+    spec.layers.emplace_back(models::Linear{1024});
+    spec.layers.emplace_back(models::Relu{});
+  }
+  spec.layers.emplace_back(models::Linear{1024});
+  return models::make_plan(std::move(spec));
+}
+
+// Cuts such that the part before the k-th has about k of `stages` parts of all operations.
+std::vector<int> balanced_cuts(const models::Plan& plan, int stages) {
+  double all = 0;
+  for (const models::LayerInfo& layer : plan.layers) all += layer.flops_forward;
+  std::vector<int> cuts;
+  double before = 0;
+  for (int i = 1; i < static_cast<int>(plan.layers.size()); ++i) {
+    const double here = plan.layers[static_cast<std::size_t>(i) - 1].flops_forward;
+    const double target = all * static_cast<double>(cuts.size() + 1) / stages;
+    const double next = plan.layers[static_cast<std::size_t>(i)].flops_forward;
+    before += here;
+    const bool is_nearest = before + next > target && target - before <= before + next - target;
+    if (is_nearest && static_cast<int>(cuts.size()) + 1 < stages) cuts.push_back(i);
+  }
+  return cuts;
+}
+
+struct Samples {
+  std::vector<float> inputs;
+  std::vector<std::int32_t> labels;
+};
+Samples noise_for(const models::Plan& plan, int batch) {
+  Random random(1);
+  Samples it;
+  it.inputs.resize(static_cast<std::size_t>(batch * plan.spec.input.size()));
+  for (float& x : it.inputs) x = static_cast<float>(random.uniform(-1, 1));
+  for (int i = 0; i < batch; ++i)
+    it.labels.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(plan.classes))));
+  return it;
+}
+
+// Samples per second over at least half a second.
+template <class Train>
+double rate_of(int batch, const Train& train) {
+  train();
+  const auto begin = Clock::now();
+  double seconds = 0;
+  int batches = 0;
+  while (seconds < 0.5) {
+    train();
+    ++batches;
+    seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  return batch * batches / seconds;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[(values.size() - 1) / 2];
+}
+
+int measure(const std::string& name, Settings settings) {
+  const auto fail = [&](const Error& error) {
+    std::fprintf(stderr, "stages_bench: %s: %s\n", name.c_str(), error.message.c_str());
+    return 2;
+  };
+  const auto plan = plan_of(name);
+  if (!plan) return fail(plan.error());
+  auto backend = kernels::make_backend("cpu");
+  if (!backend) return fail(backend.error());
+  settings.staged.cuts = balanced_cuts(*plan, settings.stages);
+  if (const Status fine = training::check_stages(*plan, settings.batch, settings.staged); !fine)
+    return fail(fine.error());
+  kernels::Buffer parameters(plan->layout.arena_size()), gradient(parameters.size());
+  models::initialize(*plan, Random(1), parameters.values());
+  const Samples batch = noise_for(*plan, settings.batch);
+  models::Network whole(*plan, **backend, settings.batch, models::Purpose::train);
+  training::StagedNetwork staged(*plan, **backend, settings.batch, settings.staged);
+  std::vector<double> alone, together, ratios;
+  for (int round = 0; round < settings.rounds; ++round) {
+    alone.push_back(rate_of(settings.batch, [&] {
+      whole.train(parameters.data(), batch.inputs.data(), batch.labels.data(), gradient.data());
+    }));
+    together.push_back(rate_of(settings.batch, [&] {
+      staged.train(parameters.data(), batch.inputs.data(), batch.labels.data(), gradient.data());
+    }));
+    ratios.push_back(together.back() / alone.back());
+  }
+  std::printf("%s whole %.1f stages %.1f ratio %.3f", name.c_str(), median(alone), median(together),
+              median(ratios));
+  for (std::size_t s = 0; s < staged.stages(); ++s)
+    std::printf(" bytes_of_%zu %zu", s, staged.memory(s).total());
+  std::printf(" bytes_of_whole %zu cuts", whole.memory().total());
+  for (const int cut : settings.staged.cuts)
+    std::printf(" %s", plan->layers[static_cast<std::size_t>(cut)].name.c_str());
+  std::printf("\n");
+  std::fflush(stdout);
+  return 0;
+}
+
+// Reads a flag; false if the flag or its value is invalid.
+bool set(Settings& settings, std::string_view flag, const std::string& value) {
+  const auto number = [&](auto& to) {
+    const auto read = parse_number<int>(value);
+    if (read && *read > 0) to = static_cast<std::remove_reference_t<decltype(to)>>(*read);
+    return read && *read > 0;
+  };
+  if (flag == "--stages") return number(settings.stages);
+  if (flag == "--batch") return number(settings.batch);
+  if (flag == "--rounds") return number(settings.rounds);
+  if (flag == "--micro-batches") return number(settings.staged.micro_batches);
+  if (flag == "--schedule") {
+    settings.staged.schedule =
+        value == "gpipe" ? training::PipelineSchedule::gpipe : training::PipelineSchedule::one_f_one_b;
+    return value == "gpipe" || value == "1f1b";
+  }
+  const auto found = std::ranges::find(training::kRecomputations, value);
+  if (flag != "--recompute" || found == training::kRecomputations.end()) return false;
+  settings.staged.recomputation =
+      static_cast<training::Recomputation>(found - training::kRecomputations.begin());
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  std::vector<std::string> names;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (!flag.starts_with("--")) {
+      names.emplace_back(flag);
+    } else if (i + 1 == argc || !set(settings, flag, argv[i + 1])) {
+      std::fprintf(stderr, "stages_bench: unknown argument %s\n", argv[i]);
+      return 2;
+    } else {
+      ++i;
+    }
+  }
+  if (names.empty()) names = {"resnet18", "linear"};
+  for (const std::string& name : names)
+    if (const int code = measure(name, settings); code != 0) return code;
+  return 0;
+}
