@@ -191,9 +191,9 @@ Status check_combination(const Arguments& arguments) {
 }
 
 // All but what is to be planned.
-Result<training::PlanRequest> read_request(const Arguments& arguments,
-                                           const std::optional<DeviceNames>& devices,
-                                           std::optional<int> batch) {
+Result<training::PlanRequest> read_plan_request(const Arguments& arguments,
+                                                const std::optional<DeviceNames>& devices,
+                                                std::optional<int> batch) {
   using training::StageCost;
   training::PlanRequest request{.levels = {},
                                 .cost = arguments.has("--as-published") ? StageCost::added_without_transfers
@@ -284,7 +284,7 @@ int plan_stages(const Arguments& arguments) {
     if (Status read = read_number(arguments, "--batch-size", 1, kBatchMax, *batch); !read)
       return refuse(arguments, read.error());
   }
-  auto request = read_request(arguments, devices, batch);
+  auto request = read_plan_request(arguments, devices, batch);
   if (!request) return refuse(arguments, request.error());
 
   PlanReport report;

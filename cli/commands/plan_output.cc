@@ -67,8 +67,8 @@ std::string head_text(const PlanReport& report) {
   }
   if (!report.device.empty()) {
     text += fmt::format(
-        "measured on {}: forward and backward take {} for a micro-batch; layers by themselves {}, which is "
-        "scaled\nto the former\n",
+        "measured on {}: a micro-batch takes {} forward and backward; layers by themselves take {},\n"
+        "so their times are scaled\n",
         report.device, ms(report.whole), ms(report.by_layers));
   }
   return text;
@@ -91,9 +91,9 @@ std::string stages_table(const PlanReport& report) {
                     ms_or_dash(stage.transfer), bytes_or_dash(stage.parameters), format_bytes(stage.memory)});
   }
   return aligned(rows, 2) +
-         "of a micro-batch: computing by one replica, bytes from the stage before (as many go back), their "
-         "transfer\nof an update: synchronization of the replicas; of a device: parameters, and memory with "
-         "activations\n";
+         "for a micro-batch: computing by a replica, bytes from the stage before (as many go back), "
+         "transfer\n"
+         "for an update: synchronization of replicas; of a device: parameters, memory with activations\n";
 }
 
 std::string times_table(const PlanReport& report) {
@@ -104,7 +104,7 @@ std::string times_table(const PlanReport& report) {
     rows.push_back(
         {what, ms(seconds), times_as_fast(it.one_device, seconds), times_as_fast(it.data_parallel, seconds)});
   };
-  add("slowest stage or transfer", it.bound);
+  add("slowest stage or transfer", it.planned);
   add(fmt::format("with the schedule {}", schedule_name(report)), it.scheduled);
   add("data parallelism", it.data_parallel);
   add("one device", it.one_device);
@@ -197,13 +197,13 @@ std::string plan_json(const PlanReport& report) {
                             {"schedule", schedule_name(report)},
                             {"micro_batches", it.shape.micro_batches},
                             {"stages", stages_json(report)},
-                            {"bound_seconds", it.bound},
+                            {"planned_seconds", it.planned},
                             {"scheduled_seconds", it.scheduled},
                             {"bubble", it.bubble},
                             {"one_device_seconds", it.one_device},
                             {"data_parallel_seconds", it.data_parallel},
-                            {"bound_over_one_device", ratio(it.one_device, it.bound)},
-                            {"bound_over_data_parallel", ratio(it.data_parallel, it.bound)},
+                            {"planned_over_one_device", ratio(it.one_device, it.planned)},
+                            {"planned_over_data_parallel", ratio(it.data_parallel, it.planned)},
                             {"scheduled_over_one_device", ratio(it.one_device, it.scheduled)},
                             {"scheduled_over_data_parallel", ratio(it.data_parallel, it.scheduled)},
                             {"timeline", timeline_json(report)}});

@@ -53,8 +53,8 @@ TEST_CASE("plan divides a profile, and predicts what the stages take") {
   // One mini-batch is computed and none waits; in the first stage one waits for its backward pass.
   CHECK(near(second.at("memory_bytes"), 500e3));
   CHECK(near(it.at("stages").at(0).at("memory_bytes"), 1000e3));
-  CHECK(near(it.at("bound_seconds"), 6e-3));
-  CHECK(near(it.at("bound_over_one_device"), 2));
+  CHECK(near(it.at("planned_seconds"), 6e-3));
+  CHECK(near(it.at("planned_over_one_device"), 2));
   // The transfer of 1 ms each way makes the first stage wait: its two mini-batches in flight need 14 ms.
   CHECK(near(it.at("scheduled_seconds"), 7e-3));
   CHECK(near(it.at("bubble"), 1 - 6.0 / 7));
@@ -69,7 +69,7 @@ TEST_CASE("the bubble of equal stages without transfers is that of the formula")
                                           "8", "--bandwidth", "1000000Gbit/s", "--json"}));
     CHECK(std::abs(it.at("bubble").get<double>() - 3.0 / 11) < 1e-5);
     CHECK(std::abs(it.at("scheduled_seconds").get<double>() - 33e-3) < 1e-6);
-    CHECK(near(it.at("bound_seconds"), 24e-3));
+    CHECK(near(it.at("planned_seconds"), 24e-3));
     const bool gpipe = std::string(schedule) == "gpipe";
     CHECK(it.at("stages").at(0).at("micro_batches_in_flight") == (gpipe ? 8 : 4));
     // With a flush a device keeps its parameters once.
@@ -91,13 +91,13 @@ TEST_CASE("replicas synchronize once for each update, and share its micro-batche
   const json it = run_json(words);
   CHECK(it.at("micro_batches") == 9);
   CHECK(near(it.at("stages").at(0).at("synchronization_seconds"), 32e-3 / 3));
-  CHECK(near(it.at("bound_seconds"), 36e-3));
+  CHECK(near(it.at("planned_seconds"), 36e-3));
   CHECK(near(it.at("scheduled_seconds"), 36e-3 + 8e-3 / 3));
   CHECK(near(it.at("data_parallel_seconds"), 36e-3));
   CHECK(near(it.at("one_device_seconds"), 108e-3));
   words.push_back("--no-overlap");
   const json sum = run_json(words);
-  CHECK(near(sum.at("bound_seconds"), 36e-3 + 32e-3 / 3));
+  CHECK(near(sum.at("planned_seconds"), 36e-3 + 32e-3 / 3));
   CHECK(near(sum.at("scheduled_seconds"), 36e-3 + 32e-3 / 3));
   words.pop_back();
   std::erase(words, "--json");
@@ -121,11 +121,11 @@ TEST_CASE("racks, memory, and the published way to cost a plan") {
   CHECK(less.at("stages").at(0).at("layers").size() == 1);
   // 1 kbit/s makes transfers last for hours, unless they are free.
   const Words slow = {"--replicas", "1-1", "--bandwidth", "1kbit/s", "--json"};
-  CHECK(run_json(plan_of(profile, slow)).at("bound_seconds") > 1000);
+  CHECK(run_json(plan_of(profile, slow)).at("planned_seconds") > 1000);
   Words published = slow;
   published.push_back("--as-published");
   const json free = run_json(plan_of(profile, published));
-  CHECK(near(free.at("bound_seconds"), 6e-3));
+  CHECK(near(free.at("planned_seconds"), 6e-3));
   CHECK(near(free.at("scheduled_seconds"), 6e-3));
   CHECK(free.at("computing_and_synchronization") == "sum without transfers");
 }

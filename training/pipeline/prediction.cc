@@ -113,7 +113,7 @@ Result<PipelinePrediction> predict_pipeline(const PipelineProfile& profile, cons
   }
   prediction.plan = *std::move(plan);
   const double micro_batches = changed.schedule.micro_batches;
-  prediction.bound = prediction.plan.seconds * micro_batches;
+  prediction.planned = prediction.plan.seconds * micro_batches;
   prediction.one_device = prediction.plan.one_device * micro_batches;
   prediction.data_parallel = prediction.plan.data_parallel * micro_batches;
   run_schedule(prediction, times_of(prediction.plan, profile, changed, prediction.shape));

@@ -16,7 +16,7 @@ struct PipelinePrediction {
   PipelinePlan plan;         // its times are for one micro-batch
   PipelineShape shape;       // as the plan says; `batches` is that of the trace
   PipelineTrace trace;       // from the beginning of a run
-  double bound = 0;          // seconds, if the slowest stage or transfer never waits
+  double planned = 0;        // seconds, as the planner counts them: the slowest stage or transfer
   double scheduled = 0;      // seconds, by the schedule
   double bubble = 0;         // by the schedule: the part of the time in which devices are idle
   double one_device = 0;     // seconds of all layers on one device
@@ -27,9 +27,10 @@ struct PipelinePrediction {
 // micro-batches equally, there are as many more as that needs (shape.micro_batches). With a flush, bubble and
 // time are those of one mini-batch, else those between mini-batches that are far from the beginning.
 //
-// A transfer takes its link's bandwidth in each direction. The replicas of a stage average a gradient before
-// each update. Where computation and synchronization overlap, only what is left of this after the last
-// backward pass takes time, or without a flush after all passes of the update.
+// Each direction of each pair of replicas is a link of its own, whereas the planner lets all transfers of a
+// device share its bandwidth, so the schedule may take less time than planned. The replicas of a stage
+// average a gradient before each update. Where computation and synchronization overlap, only what is left of
+// this after the last backward pass takes time, or without a flush after all passes of the update.
 Result<PipelinePrediction> predict_pipeline(const PipelineProfile& profile, const PlanRequest& request);
 
 }  // namespace starling::training
