@@ -104,6 +104,8 @@ Result<PipelinePrediction> predict_pipeline(const PipelineProfile& profile, cons
   changed.schedule.micro_batches = static_cast<int>(prediction.shape.micro_batches);
   if (changed.schedule.micro_batches != request.schedule.micro_batches && request.levels.size() == 1) {
     // The same stages, with the times of this number of micro-batches.
+    changed.replicas.clear();
+    changed.cuts.clear();
     for (const PipelineStage& stage : plan->stages) {
       changed.replicas.push_back(stage.replicas);
       if (stage.begin > 0) changed.cuts.push_back(stage.begin);
