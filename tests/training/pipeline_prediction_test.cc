@@ -29,7 +29,7 @@ TEST_CASE("a gradient is averaged once for each update") {
   CHECK(about(seconds({}), 10e-3));
   // Each replica has four micro-batches for an update: 40 ms, longer than 20.
   CHECK(about(seconds({PipelineSchedule::pipedream, 4}), 5e-3));
-  // The replicas share them: 20 ms for two each; with two in all one each, so 20 for two of them.
+  // The replicas share them: two of 10 ms each for an update of 20 ms, or one of 10 ms.
   CHECK(about(seconds({PipelineSchedule::one_f_one_b, 4}), 5e-3));
   CHECK(about(seconds({PipelineSchedule::gpipe, 2}), 10e-3));
 }
