@@ -1,7 +1,7 @@
 // starling plan: how a network is divided among several devices, and what that takes.
 #include <algorithm>
 #include <cstddef>
-#include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -15,6 +15,7 @@
 #include "cli/commands/plan_output.h"
 #include "cli/commands/subject.h"
 #include "kernels/backends.h"
+#include "kernels/memory.h"
 #include "training/experiment/quantities.h"
 #include "training/experiment/setting_kinds.h"
 #include "training/pipeline/prediction.h"
@@ -263,11 +264,15 @@ Result<training::PipelineProfile> measure(const Arguments& arguments, const Devi
   if (!network) return network.error();
   const auto backend = find_device(devices, report.device);
   if (!backend) return backend.error();
-  const auto measured = training::measure_profile(*network, **backend, *report.samples);
   report.name = network->spec.name;
-  report.whole = measured.whole;
-  report.by_layers = measured.by_layers;
-  return measured.profile;
+  try {
+    auto measured = training::measure_profile(*network, **backend, *report.samples);
+    report.whole = measured.whole;
+    report.by_layers = measured.by_layers;
+    return std::move(measured.profile);
+  } catch (const kernels::DeviceError& error) {
+    return Error{"--devices: " + report.device + ": " + error.what()};
+  }
 }
 
 int plan_stages(const Arguments& arguments) {
