@@ -18,7 +18,7 @@
 #include "kernels/backends.h"
 #include "kernels/buffer.h"
 #include "models/network.h"
-#include "training/pipeline/staged_network.h"
+#include "training/pipeline/stages/staged_network.h"
 
 namespace {
 

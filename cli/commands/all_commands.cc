@@ -92,6 +92,7 @@ std::vector<Command> all_commands() {
   add({topology_compare_command(), topology_set_command()});
   add(rule_commands());
   add(model_commands());
+  add({plan_command()});
   add(data_commands());
   add(tokenizer_commands());
   add(saved_model_commands());

@@ -19,8 +19,9 @@ Command hunt_command();
 std::vector<Command> topology_commands();  // topology list, show
 Command topology_compare_command();
 Command topology_set_command();
-std::vector<Command> rule_commands();       // rule list, show
-std::vector<Command> model_commands();      // model list, show
+std::vector<Command> rule_commands();   // rule list, show
+std::vector<Command> model_commands();  // model list, show
+Command plan_command();
 std::vector<Command> data_commands();       // data list, info, fetch
 std::vector<Command> tokenizer_commands();  // tokenizer train, show
 Command generate_command();

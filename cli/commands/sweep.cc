@@ -43,7 +43,7 @@ MaterialsKey materials_key(const training::Experiment& e) {
 }
 
 // Makes what a run would make before its first step.
-Status check_materials(const training::Experiment& experiment) {
+Status check_one_experiment(const training::Experiment& experiment) {
   const auto materials = gather_materials(experiment);
   if (!materials) return materials.error();
   const auto shard = datasets::partition(materials->data.train, experiment.data.partition,
@@ -70,7 +70,7 @@ Status prepare(training::Sweep& sweep) {
       sound = check_experiment(experiment);
     }
     if (sound && (!experiment.own.empty() || seen.insert(materials_key(experiment)).second))
-      sound = check_materials(experiment);
+      sound = check_one_experiment(experiment);
     if (!sound) return Error{point.name + ": " + sound.error().message};
     if (const std::string text = training::warning_of_precision(experiment, true);
         !text.empty() && warned.insert(text).second)

@@ -134,8 +134,7 @@ std::string help_text(const std::vector<Command>& commands, const std::string& g
   if (group.empty()) {
     text =
         "starling: trains one neural network on many peers by gossip: no master, no barrier\n"
-        "usage: starling COMMAND [FLAG...]\n"
-        "       starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n";
+        "usage: starling COMMAND [FLAG...], such as starling swarm --peers 4 --model lenet --data glyphs\n";
   }
   return text + table(rows, width) + "\n" + wrapped(common, 0) + "\n";
 }

@@ -35,7 +35,9 @@ const std::vector<Row>& program_rows() {
       {"training/records", "models, base"},
       {"training/experiment", "training/records, models, rules, base"},
       {"training/exchange", "models, kernels, rules, base"},
-      {"training/pipeline", "models, kernels, base"},
+      {"training/pipeline", "base"},
+      {"training/pipeline/profiling", "training/pipeline, models, kernels, base"},
+      {"training/pipeline/stages", "training/pipeline, models, kernels, base"},
       {"training/replica", "training/experiment, training/exchange, datasets, and below"},
       {"transport", "wire, base"},
       {"node/exchange", "transport, training/exchange, training/records, gossip, and below"},
@@ -62,7 +64,7 @@ const std::vector<Row>& program_rows() {
       {"cli/shell", "training/experiment, datasets, gossip, and below"},
       {"cli/commands",
        "cli/shell, node, node/all_reduce, lab/hunt, lab/measure, lab/simulate, lab/swarm, "
-       "lab/report, lab/plot, kernels/cpu/onednn/version.h, and below"},
+       "lab/report, lab/plot, training/pipeline/profiling, kernels/cpu/onednn/version.h, and below"},
       {"cli", "everything"},
   };
   return kRows;

@@ -1,6 +1,6 @@
 // A network in stages on threads: its loss, gradient and running statistics are those of the whole network
 // for the same micro-batches.
-#include "training/pipeline/staged_network.h"
+#include "training/pipeline/stages/staged_network.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 #include "models/network.h"
 #include "tests/catch.h"
 #include "tests/models/plans.h"
-#include "training/pipeline/stage_links.h"
-#include "training/pipeline/stage_threads.h"
+#include "training/pipeline/stages/stage_links.h"
+#include "training/pipeline/stages/stage_threads.h"
 
 namespace starling::training {
 namespace {

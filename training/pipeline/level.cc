@@ -16,6 +16,11 @@ double synchronization_seconds(double parameters, int replicas, double bandwidth
   return 4 * (replicas - 1) * parameters / (replicas * bandwidth * links);
 }
 
+double updates_per_batch(const PlannedSchedule& schedule, int replicas) {
+  const bool shared = pipeline_traits(schedule.schedule).flushes;
+  return static_cast<double>(shared ? replicas : 1) / schedule.micro_batches;
+}
+
 double stage_seconds(double computation, double synchronization, int replicas, StageCost cost) {
   const double both =
       cost == StageCost::overlapped ? std::max(computation, synchronization) : computation + synchronization;
@@ -27,6 +32,15 @@ double transfer_seconds(double bytes, int replicas, double bandwidth) {
 }
 
 int waiting_batches(int later, int replicas) { return (later + replicas - 1) / replicas; }
+
+double kept_bytes(const PlannedSchedule& schedule, int later, int replicas, bool counts_current,
+                  double activations, double parameters) {
+  const PipelineTraits& rule = pipeline_traits(schedule.schedule);
+  const int held = waiting_batches(later, replicas) + (counts_current ? 1 : 0);
+  if (!rule.flushes) return held * (activations + parameters);
+  const int own = (schedule.micro_batches + replicas - 1) / replicas;
+  return (rule.alternates ? std::min(held, own) : own) * activations + parameters;
+}
 
 LevelPlans::LevelPlans(const LevelProblem& problem, std::size_t begin) : problem_(problem), begin_(begin) {
   const std::size_t sets = problem.cuts.size();
@@ -68,13 +82,14 @@ double LevelPlans::stage_value(CutRange range, int replicas, int used) const {
                        : problem_.least_memory ? 0
                                                : amount(cuts.seconds);
   if (problem_.memory || problem_.least_memory) {
-    const int held = waiting_batches(problem_.count - used, replicas) + (problem_.counts_current ? 1 : 0);
-    const double bytes = held * (amount(cuts.activations) + parameters);
+    const double bytes = kept_bytes(problem_.schedule, problem_.count - used, replicas,
+                                    problem_.counts_current, amount(cuts.activations), parameters);
     if (problem_.least_memory) return std::max(value, bytes);
     if (bytes > *problem_.memory) return kImpossible;
   }
   const double synchronization =
-      synchronization_seconds(parameters, replicas, problem_.bandwidth, problem_.devices);
+      synchronization_seconds(parameters, replicas, problem_.bandwidth, problem_.devices) *
+      updates_per_batch(problem_.schedule, replicas);
   return stage_seconds(value, synchronization, replicas, problem_.cost);
 }
 

@@ -18,12 +18,18 @@ inline constexpr double kImpossible = std::numeric_limits<double>::infinity();
 // Seconds for which a stage with `parameters` bytes averages the gradients of its replicas, each of which
 // sends and receives over `links` links.
 double synchronization_seconds(double parameters, int replicas, double bandwidth, int links);
-// Seconds for each mini-batch of a stage that takes `computation` seconds on one group.
+// Updates for each mini-batch that one of `replicas` groups computes.
+double updates_per_batch(const PlannedSchedule& schedule, int replicas);
+// Seconds for each mini-batch of a stage that takes `computation` seconds on one group, and synchronizes for
+// so many.
 double stage_seconds(double computation, double synchronization, int replicas, StageCost cost);
 // Seconds for each mini-batch in which `replicas` groups send `bytes` forward and as many back, or receive.
 double transfer_seconds(double bytes, int replicas, double bandwidth);
 // The mini-batches that wait in a stage of `replicas` groups while it computes, if `later` groups follow it.
 int waiting_batches(int later, int replicas);
+// Bytes that a device of a stage keeps: activations of mini-batches, and their versions of the parameters.
+double kept_bytes(const PlannedSchedule& schedule, int later, int replicas, bool counts_current,
+                  double activations, double parameters);
 
 // Sets begin .. end - 1 of the cuts: the layers of set end - 1 that are not in set begin - 1.
 struct CutRange {
@@ -47,6 +53,7 @@ struct LevelProblem {
   // If not empty: the replicas of each stage, and its cuts unless they are empty.
   std::vector<int> replicas = {};
   std::vector<std::size_t> cut_before = {};
+  PlannedSchedule schedule = {};
 };
 
 struct LevelStage {

@@ -59,6 +59,7 @@ Status check_levels(const PlanRequest& request) {
   if (request.memory && !(*request.memory > 0))
     return Error{"the memory of a device is " + format_number(*request.memory) +
                  " bytes, and must be positive."};
+  if (request.schedule.micro_batches < 1) return Error{"an update needs at least one micro-batch."};
   return Done{};
 }
 
@@ -161,7 +162,8 @@ class PipelinePlanner {
                         .least_memory = least_memory_,
                         .within = level > 0 ? &values_[level - 1] : nullptr,
                         .replicas = request_.replicas,
-                        .cut_before = request_.cuts};
+                        .cut_before = request_.cuts,
+                        .schedule = request_.schedule};
   }
 
   // The best value for every `end`, and for one end also its stages.
@@ -220,8 +222,8 @@ class PipelinePlanner {
       if (before > 0) {
         PipelineStage& stage = plan.stages[first];
         stage.received = cuts_.crossing[stage.begin - 1];
-        stage.transfer = transfer_seconds(stage.received, std::min(before, part.replicas),
-                                          request_.levels[levels - 1].bandwidth);
+        stage.bandwidth = request_.levels[levels - 1].bandwidth;
+        stage.transfer = transfer_seconds(stage.received, std::min(before, part.replicas), stage.bandwidth);
       }
       before = part.replicas;
     }
@@ -247,18 +249,21 @@ class PipelinePlanner {
         const double seconds = synchronization_seconds(stage->parameters, replicas,
                                                        request_.levels[level].bandwidth, stage->replicas);
         stage->synchronization += seconds;
-        stage->time = stage_seconds(stage->time, seconds, replicas, request_.cost);
+        stage->time = stage_seconds(stage->time, seconds * updates_per_batch(request_.schedule, replicas),
+                                    replicas, request_.cost);
         stage->replicas *= replicas;
       }
       stage->waiting = waiting_batches(plan.devices, stage->replicas);
-      stage->memory = (stage->waiting + 1) * (stage->activations + stage->parameters);
+      stage->memory = kept_bytes(request_.schedule, plan.devices, stage->replicas, true, stage->activations,
+                                 stage->parameters);
       plan.devices += stage->replicas;
     }
     int devices = 1;
     plan.one_device = plan.data_parallel = cuts_.seconds.back();
     for (const auto& [count, bandwidth] : request_.levels) {
       const double seconds = synchronization_seconds(cuts_.parameters.back(), count, bandwidth, devices);
-      plan.data_parallel = stage_seconds(plan.data_parallel, seconds, count, request_.cost);
+      plan.data_parallel = stage_seconds(
+          plan.data_parallel, seconds * updates_per_batch(request_.schedule, count), count, request_.cost);
       devices *= count;
     }
     plan.idle = devices - plan.devices;

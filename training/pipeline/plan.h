@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "training/pipeline/schedule.h"
+
 namespace starling::training {
 
 // How the time of a stage with several replicas follows from its computation and from the synchronization of
@@ -22,6 +24,13 @@ struct DeviceLevel {
   double bandwidth = 1e9;
 };
 
+// How the stages will be run. What a plan calls a mini-batch is then a micro-batch of the schedule.
+struct PlannedSchedule {
+  PipelineSchedule schedule = PipelineSchedule::pipedream;
+  // Of an update: with a flush the replicas of a stage share them, else each replica has so many.
+  int micro_batches = 1;
+};
+
 struct PlanRequest {
   std::vector<DeviceLevel> levels;  // the innermost first: machines of a rack, racks
   StageCost cost = StageCost::overlapped;
@@ -35,6 +44,8 @@ struct PlanRequest {
   // With `replicas`: the cuts before the second and later stages (PipelineStage::begin). Empty: the planner
   // chooses.
   std::vector<std::size_t> cuts = {};
+  // The same as PipeDream's planner: an update after each mini-batch, without a flush.
+  PlannedSchedule schedule = {};
 };
 
 struct PipelineStage {
@@ -48,10 +59,11 @@ struct PipelineStage {
   double time = 0;             // seconds for each mini-batch, from both, with all replicas
   double received = 0;         // bytes of activations from the stage before, for a mini-batch
   double transfer = 0;         // seconds of transfers between it and the stage before, for each mini-batch
+  double bandwidth = 0;        // bytes per second between it and the stage before
   double activations = 0;      // bytes of a mini-batch
   double parameters = 0;       // bytes
   int waiting = 0;    // mini-batches that wait for their backward pass while the stage computes another one
-  double memory = 0;  // bytes of the parameters and activations of `waiting` + 1 mini-batches
+  double memory = 0;  // bytes of activations and parameters, with those of the mini-batch that it computes
 };
 
 struct PipelinePlan {

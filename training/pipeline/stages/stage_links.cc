@@ -1,4 +1,4 @@
-#include "training/pipeline/stage_links.h"
+#include "training/pipeline/stages/stage_links.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "training/pipeline/statistics_pool.h"
+#include "training/pipeline/stages/statistics_pool.h"
 
 #include <algorithm>
 #include <variant>

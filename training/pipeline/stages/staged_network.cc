@@ -1,4 +1,4 @@
-#include "training/pipeline/staged_network.h"
+#include "training/pipeline/stages/staged_network.h"
 
 #include <algorithm>
 #include <optional>
@@ -11,9 +11,9 @@
 #include "kernels/buffer.h"
 #include "models/lowering.h"
 #include "training/pipeline/machine.h"
-#include "training/pipeline/stage_links.h"
-#include "training/pipeline/stage_threads.h"
-#include "training/pipeline/statistics_pool.h"
+#include "training/pipeline/stages/stage_links.h"
+#include "training/pipeline/stages/stage_threads.h"
+#include "training/pipeline/stages/statistics_pool.h"
 
 namespace starling::training {
 namespace {

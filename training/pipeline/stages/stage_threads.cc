@@ -1,4 +1,4 @@
-#include "training/pipeline/stage_threads.h"
+#include "training/pipeline/stages/stage_threads.h"
 
 #include <utility>
 
