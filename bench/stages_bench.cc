@@ -1,11 +1,12 @@
-// A network in stages on threads beside the whole network on one thread: samples per second of loss and
-// gradient on noise, and their ratio.
+// A network in stages on threads beside the whole network on one thread, with the batch as a whole and in
+// micro-batches: samples per second of loss and gradient on noise, and the ratio of the stages to the better
+// of the two.
 //
 //   stages_bench [--stages K] [--micro-batches M] [--batch N] [--rounds N] [--schedule 1f1b|gpipe]
 //                [--recompute never|except-last|always] [MODEL...]
 //
-// Without models: resnet18 and `linear`, a network of eight linear layers of 1,024 features. Cuts divide the
-// operations as equally as possible. In each round both are timed; the ratio is the median of the rounds'.
+// Without models: resnet18 and `linear`, a network of eight linear layers of 1,024 features. Cuts are
+// those of the planner. In each round all are timed; the ratio is the median of the rounds'.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -18,6 +19,8 @@
 #include "kernels/backends.h"
 #include "kernels/buffer.h"
 #include "models/network.h"
+#include "training/pipeline/partition.h"
+#include "training/pipeline/profiling/measured_profile.h"
 #include "training/pipeline/stages/staged_network.h"
 
 namespace {
@@ -41,20 +44,19 @@ Result<models::Plan> plan_of(const std::string& name) {
   return models::make_plan(std::move(spec));
 }
 
-// Cuts such that the part before the k-th has about k of `stages` parts of all operations.
-std::vector<int> balanced_cuts(const models::Plan& plan, int stages) {
-  double all = 0;
-  for (const models::LayerInfo& layer : plan.layers) all += layer.flops_forward;
+// The planner's cuts, from times measured here, with free transfers: the stages share memory.
+Result<std::vector<int>> planned_cuts(const models::Plan& plan, const kernels::Backend& on,
+                                      const Settings& settings) {
+  const int micro = settings.batch / static_cast<int>(settings.staged.micro_batches);
+  const auto measured = training::measure_profile(plan, on, std::max(1, micro));
+  training::PlanRequest request;
+  request.levels = {{.count = settings.stages, .bandwidth = 1e12}};
+  request.replicas.assign(static_cast<std::size_t>(settings.stages), 1);
+  const auto planned = training::plan_pipeline(measured.profile, request);
+  if (!planned) return planned.error();
   std::vector<int> cuts;
-  double before = 0;
-  for (int i = 1; i < static_cast<int>(plan.layers.size()); ++i) {
-    const double here = plan.layers[static_cast<std::size_t>(i) - 1].flops_forward;
-    const double target = all * static_cast<double>(cuts.size() + 1) / stages;
-    const double next = plan.layers[static_cast<std::size_t>(i)].flops_forward;
-    before += here;
-    const bool is_nearest = before + next > target && target - before <= before + next - target;
-    if (is_nearest && static_cast<int>(cuts.size()) + 1 < stages) cuts.push_back(i);
-  }
+  for (std::size_t s = 1; s < planned->stages.size(); ++s)
+    cuts.push_back(static_cast<int>(planned->stages[s].layers.front()));
   return cuts;
 }
 
@@ -101,7 +103,9 @@ int measure(const std::string& name, Settings settings) {
   if (!plan) return fail(plan.error());
   auto backend = kernels::make_backend("cpu");
   if (!backend) return fail(backend.error());
-  settings.staged.cuts = balanced_cuts(*plan, settings.stages);
+  auto cuts = planned_cuts(*plan, **backend, settings);
+  if (!cuts) return fail(cuts.error());
+  settings.staged.cuts = *cuts;
   if (const Status fine = training::check_stages(*plan, settings.batch, settings.staged); !fine)
     return fail(fine.error());
   kernels::Buffer parameters(plan->layout.arena_size()), gradient(parameters.size());
@@ -109,18 +113,24 @@ int measure(const std::string& name, Settings settings) {
   const Samples batch = noise_for(*plan, settings.batch);
   models::Network whole(*plan, **backend, settings.batch, models::Purpose::train);
   training::StagedNetwork staged(*plan, **backend, settings.batch, settings.staged);
-  std::vector<double> alone, together, ratios;
+  training::StagedOptions one_stage = settings.staged;
+  one_stage.cuts.clear();
+  training::StagedNetwork in_pieces(*plan, **backend, settings.batch, one_stage);
+  std::vector<double> alone, pieces, together, ratios;
   for (int round = 0; round < settings.rounds; ++round) {
     alone.push_back(rate_of(settings.batch, [&] {
       whole.train(parameters.data(), batch.inputs.data(), batch.labels.data(), gradient.data());
     }));
+    pieces.push_back(rate_of(settings.batch, [&] {
+      in_pieces.train(parameters.data(), batch.inputs.data(), batch.labels.data(), gradient.data());
+    }));
     together.push_back(rate_of(settings.batch, [&] {
       staged.train(parameters.data(), batch.inputs.data(), batch.labels.data(), gradient.data());
     }));
-    ratios.push_back(together.back() / alone.back());
+    ratios.push_back(together.back() / std::max(alone.back(), pieces.back()));
   }
-  std::printf("%s whole %.1f stages %.1f ratio %.3f", name.c_str(), median(alone), median(together),
-              median(ratios));
+  std::printf("%s whole %.1f micro_batches %.1f stages %.1f ratio %.3f", name.c_str(), median(alone),
+              median(pieces), median(together), median(ratios));
   for (std::size_t s = 0; s < staged.stages(); ++s)
     std::printf(" bytes_of_%zu %zu", s, staged.memory(s).total());
   std::printf(" bytes_of_whole %zu cuts", whole.memory().total());
