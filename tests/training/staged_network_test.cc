@@ -152,7 +152,8 @@ void check_equal(const std::string& on, const Plan& plan, const StagedOptions& o
 
 }  // namespace
 
-TEST_CASE("stages have the gradient of the whole for the same micro-batches, bit by bit in reference") {
+TEST_CASE("stages have the gradient of the whole for the same micro-batches, bit by bit in reference",
+          "[figures]") {
   Random random(11);
   for (const Plan& plan : plans_for_stages()) {
     for (std::size_t stages = 1; stages <= 4; ++stages) {
@@ -175,7 +176,8 @@ TEST_CASE("stages have the gradient of the whole for the same micro-batches, bit
   }
 }
 
-TEST_CASE("stages on the processor have the gradient of the whole to 1e-6, also of a larger network") {
+TEST_CASE("stages on the processor have the gradient of the whole to 1e-6, also of a larger network",
+          "[arena]") {
   Random random(12);
   std::vector<Plan> plans = plans_for_stages();
   plans.push_back(zoo("resnet8", {3, 32, 32}));
@@ -216,7 +218,7 @@ TEST_CASE("running statistics change once for a batch, by the statistics of all 
   }
 }
 
-TEST_CASE("a part that fails ends the round of all threads, and the next round computes again") {
+TEST_CASE("a part that fails ends the round of all threads, and the next round computes again", "[arena]") {
   StageInboxes inboxes(3);
   int failing = 2;
   std::vector<int> rounds(3);
