@@ -38,7 +38,7 @@ Whenever::Whenever(RunState& run, Ending& ending, Exchanges& exchanges)
 
 // The terms of an exchange that its initiator begins in this turn, which decides the fragment on both sides.
 Terms Whenever::terms_of(PeerId partner, std::uint64_t turn) const {
-  Terms terms = terms_with(partner, turn);
+  Terms terms = terms_with(partner, fragments_ > 1 ? turn : 0);
   terms.part = {static_cast<std::uint32_t>(turn % fragments_), fragments_};
   return terms;
 }

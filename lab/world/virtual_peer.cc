@@ -282,10 +282,7 @@ void VirtualPeer::act(const gossip::ResumeTraining& resume) {
   training_.resume();
 }
 
-void VirtualPeer::act(const gossip::BeginRound& round) {
-  replica_.will_change();
-  replica_.mixer->begin_round(round.round);
-}
+void VirtualPeer::act(const gossip::BeginRound& round) { replica_.mixer->begin_round(round.round); }
 
 void VirtualPeer::act(const gossip::TrainingEnded&) {
   replica_.learner->over();  // frees memory

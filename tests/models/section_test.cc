@@ -19,7 +19,7 @@ class InSections {
  public:
   // `cuts`: the first layers of all sections but the first.
   InSections(const Plan& plan, const kernels::Backend& on, int batch, const std::vector<int>& cuts)
-      : batch_(batch), queue_(on.make_queue()) {
+      : queue_(on.make_queue()) {
     const Lowered lowered = lower(plan, 0);
     std::vector<Border> borders{batch_border(plan, lowered, on, batch)};
     for (std::size_t s = 0; s <= cuts.size(); ++s) {
@@ -62,7 +62,6 @@ class InSections {
   }
 
  private:
-  int batch_;
   std::unique_ptr<kernels::Queue> queue_;
   std::vector<Section> sections_;
   std::vector<std::vector<const float*>> inputs_;
