@@ -403,6 +403,12 @@ class Planner {
 
 }  // namespace
 
+std::optional<RunningStatistics> running_statistics(const LayerInfo& layer) {
+  const auto* norm = std::get_if<BatchNorm>(&layer.layer.kind);
+  if (norm == nullptr) return std::nullopt;
+  return RunningStatistics{layer.tensors[2], layer.tensors[3], norm->momentum};  // after scale and shift
+}
+
 Result<Plan> make_plan(Spec spec) {
   const std::string where = "model \"" + spec.name + "\": ";
   const Shape input = spec.input;

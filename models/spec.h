@@ -152,6 +152,15 @@ struct LayerInfo {
 
   static constexpr int kInput = -1, kNone = -2;
 };
+// The running statistics of a normalization: the tensors of its mean and variance, and the weight of a
+// batch's statistics in them.
+struct RunningStatistics {
+  std::size_t mean, variance;  // of the layout
+  double momentum;
+};
+// Those of a layer; nullopt if it keeps none.
+std::optional<RunningStatistics> running_statistics(const LayerInfo& layer);
+
 struct Plan {
   Spec spec;
   // In layer order "<name>.weight" [out, in / groups, k, k] or [out, in] and "<name>.bias" [out], for

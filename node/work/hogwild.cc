@@ -144,6 +144,7 @@ models::Arena& HogwildTrainer::arena_of(std::size_t worker) {
 
 // A worker also trains if it cannot be pinned or lowered in priority.
 void HogwildTrainer::settle(std::size_t worker) const {
+  name_thread("worker " + std::to_string(worker));
   if (const Status lowered = lower_priority(); !lowered) spdlog::debug("{}", lowered.error().message);
   if (processors_.empty()) return;
   if (const Status pinned = pin_to(processors_[worker].number()); !pinned)

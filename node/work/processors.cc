@@ -1,5 +1,6 @@
 #include "node/work/processors.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -109,5 +110,7 @@ Status lower_priority() {
     return Done{};
   return Error{std::string("a worker's priority cannot be lowered: ") + std::strerror(errno)};
 }
+
+void name_thread(const std::string& name) { ::pthread_setname_np(::pthread_self(), name.c_str()); }
 
 }  // namespace starling::node

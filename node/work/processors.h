@@ -61,9 +61,11 @@ class StartsBatchThreads {
   int before_;  // the calling thread's policy
 };
 
-// Both change the calling thread.
+// These change the calling thread.
 Status pin_to(int processor);
 Status lower_priority();
+// The name in the lists of ps, top and debuggers, at most 15 characters.
+void name_thread(const std::string& name);
 // Added to the thread's nice value. Competing for a processor, such a thread gets a third of what another
 // thread gets: little enough to let short work pass, and enough that another busy program does not stop the
 // training.

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <set>
 #include <sstream>
 
@@ -24,54 +23,43 @@ struct Seat {
   std::set<int> processors;
 };
 
-std::set<int> listed_threads() {
+// The data of a thread of this process.
+Seat seat_of(int thread) {
+  std::string text;
+  std::getline(std::ifstream("/proc/self/task/" + std::to_string(thread) + "/stat"), text);
+  // The niceness is the seventeenth word after the name, which is in parentheses and may contain anything.
+  std::istringstream words(text.substr(text.rfind(')') + 1));
+  std::string word;
+  for (int i = 0; i < 17; ++i) words >> word;
+  Seat seat{.niceness = std::stoi(word), .processors = {}};
+  cpu_set_t set;
+  REQUIRE(::sched_getaffinity(thread, sizeof set, &set) == 0);
+  for (int p = 0; p < CPU_SETSIZE; ++p) {
+    if (CPU_ISSET(p, &set)) seat.processors.insert(p);
+  }
+  return seat;
+}
+
+// The threads of this process that have a worker's name.
+std::set<int> listed_workers() {
   std::set<int> ids;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task"))
-    ids.insert(std::stoi(entry.path().filename()));
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(entry.path() / "comm"), name);
+    if (name.starts_with("worker ")) ids.insert(std::stoi(entry.path().filename()));
+  }
   return ids;
 }
 
-// The ids of all threads of this process. The kernel's list leaves out threads if another one ends while it
-// is read, so it is read until two readings agree.
-std::set<int> threads() {
-  std::set<int> ids = listed_threads();
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    auto again = listed_threads();
-    if (again == ids) return ids;
-    ids = std::move(again);
-  }
-  FAIL("the threads of this process change all the time");
-  return ids;
-}
-
-// The data of all threads of this process, by id.
-std::map<int, Seat> seats() {
-  std::map<int, Seat> found;
-  for (const int thread : threads()) {
-    std::string text;
-    std::getline(std::ifstream("/proc/self/task/" + std::to_string(thread) + "/stat"), text);
-    // The niceness is the seventeenth word after the name, which is in parentheses and may contain anything.
-    std::istringstream words(text.substr(text.rfind(')') + 1));
-    std::string word;
-    for (int i = 0; i < 17; ++i) words >> word;
-    Seat seat{.niceness = std::stoi(word), .processors = {}};
-    cpu_set_t set;
-    REQUIRE(::sched_getaffinity(thread, sizeof set, &set) == 0);
-    for (int p = 0; p < CPU_SETSIZE; ++p) {
-      if (CPU_ISSET(p, &set)) seat.processors.insert(p);
-    }
-    found[thread] = seat;
-  }
-  return found;
-}
-
-// The threads in `now` that are not in `before`: the workers', once each has begun its step of an hour.
-std::vector<Seat> new_seats(const std::map<int, Seat>& before, const std::map<int, Seat>& now) {
-  std::vector<Seat> fresh;
-  for (const auto& [thread, seat] : now) {
-    if (!before.contains(thread)) fresh.push_back(seat);
-  }
-  return fresh;
+// The workers that run, once `count` have begun a step of an hour. The kernel's list leaves out threads if
+// another one ends while it is read, so it is read until all are in it.
+std::vector<Seat> worker_seats(std::size_t count) {
+  std::set<int> workers;
+  for (int attempt = 0; attempt < 1000 && workers.size() < count; ++attempt) workers = listed_workers();
+  REQUIRE(workers.size() == count);
+  std::vector<Seat> seats;
+  for (const int thread : workers) seats.push_back(seat_of(thread));
+  return seats;
 }
 
 // A name unique to this process, so that other running peers have taken no processors.
@@ -80,17 +68,14 @@ std::string own_machine() { return "starling-test-" + std::to_string(::getpid())
 }  // namespace
 
 TEST_CASE("several workers get a processor each, and run at a lower priority than the starting thread") {
-  const auto before = seats();
-  const Seat mine = before.at(::gettid());
+  const Seat mine = seat_of(::gettid());
   TrainerBench bench(2);
   bench.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
   REQUIRE(bench.await_begun(2));
-  const auto now = seats();
-  const auto workers = new_seats(before, now);
-  REQUIRE(workers.size() == 2);
+  const auto workers = worker_seats(2);
   for (const Seat& worker : workers) CHECK(worker.niceness == std::min(mine.niceness + kWorkerNiceness, 19));
-  CHECK(now.at(::gettid()).niceness == mine.niceness);
-  CHECK(now.at(::gettid()).processors == mine.processors);
+  CHECK(seat_of(::gettid()).niceness == mine.niceness);
+  CHECK(seat_of(::gettid()).processors == mine.processors);
   if (mine.processors.size() < 2) return;
   for (const Seat& worker : workers) {
     CHECK(worker.processors.size() == 1);
@@ -100,16 +85,14 @@ TEST_CASE("several workers get a processor each, and run at a lower priority tha
 }
 
 TEST_CASE("a single worker, more workers than processors, and a second peer are not pinned") {
-  const auto before = seats();
-  const Seat mine = before.at(::gettid());
+  const Seat mine = seat_of(::gettid());
   const auto all = static_cast<std::uint32_t>(mine.processors.size());
   const auto check_free = [&](std::uint32_t workers, std::uint32_t others = 0) {
     TrainerBench bench(workers);
     bench.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
     REQUIRE(bench.await_begun(workers));
-    const auto fresh = new_seats(before, seats());
-    REQUIRE(fresh.size() == workers + others);
-    CHECK(std::count_if(fresh.begin(), fresh.end(),
+    const auto running = worker_seats(workers + others);
+    CHECK(std::count_if(running.begin(), running.end(),
                         [&](const Seat& seat) { return seat.processors == mine.processors; }) >= workers);
   };
   check_free(1);

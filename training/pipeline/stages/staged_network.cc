@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "base/check.h"
 #include "kernels/buffer.h"
@@ -164,8 +163,7 @@ struct StagedNetwork::Impl {
       for (int layer = bounds[s]; layer < bounds[s + 1]; ++layer) {
         const models::LayerInfo& info = plan.layers[static_cast<std::size_t>(layer)];
         for (const std::size_t tensor : info.tensors) give_tensor(s, tensor, *owner[tensor], seen);
-        if (std::holds_alternative<models::BatchNorm>(info.layer.kind))
-          stage.statistics.emplace_back(plan, info, micro);
+        if (models::running_statistics(info)) stage.statistics.emplace_back(plan, info, micro);
       }
       stage.gradient = stage.own_gradient.size() > 0 ? stage.own_gradient.data() : micro_gradient.data();
     }

@@ -1,20 +1,20 @@
 #include "training/pipeline/stages/statistics_pool.h"
 
 #include <algorithm>
-#include <variant>
 
 #include "base/check.h"
 
 namespace starling::training {
 
 StatisticsPool::StatisticsPool(const models::Plan& plan, const models::LayerInfo& layer, int samples)
-    : values_(static_cast<double>(samples) * layer.input.height * layer.input.width),
-      momentum_(std::get<models::BatchNorm>(layer.layer.kind).momentum) {
+    : values_(static_cast<double>(samples) * layer.input.height * layer.input.width) {
+  const auto statistics = models::running_statistics(layer);
+  STARLING_CHECK(statistics.has_value());
   const auto& tensors = plan.layout.tensors();
-  STARLING_CHECK(layer.tensors.size() == 4);  // scale, shift, mean, variance
-  mean_ = tensors[layer.tensors[2]].offset;
-  variance_ = tensors[layer.tensors[3]].offset;
-  channels_ = tensors[layer.tensors[2]].size;
+  mean_ = tensors[statistics->mean].offset;
+  variance_ = tensors[statistics->variance].offset;
+  channels_ = tensors[statistics->mean].size;
+  momentum_ = statistics->momentum;
   clear();
 }
 

@@ -12,7 +12,7 @@ namespace starling::training {
 
 class StatisticsPool {
  public:
-  // Of a batch normalization of the plan, for micro-batches of `samples`.
+  // For micro-batches of `samples`. REQUIRES: the layer, of the plan, keeps running statistics.
   StatisticsPool(const models::Plan& plan, const models::LayerInfo& layer, int samples);
 
   void clear();
