@@ -254,7 +254,10 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   for (float& x : scenario.first_parameters) x = static_cast<float>(random.normal());
   scenario.check = bounds_of(world);
   scenario.check.calm = is_calm(world.incidents) && world.network.tail_chance == 0;
-  const Duration exchange = world.peer.exchange_timeout + std::chrono::seconds(5);
+  // In lock-step a peer may wait for one that waits: either may use a connection that the other end has
+  // closed without notice, which only the timeout of the exchange tells.
+  const int waits = traits(world.rules->rule).meeting == Meeting::lock_step ? 2 : 1;
+  const Duration exchange = waits * world.peer.exchange_timeout + std::chrono::seconds(5);
   scenario.end = kFaultsEnd + std::max(scenario.check.recovery, exchange) + std::chrono::seconds(1);
   return scenario;
 }

@@ -71,6 +71,9 @@ class Story final : public Checkers {
     if (const auto* ended = std::get_if<gossip::ExchangeEnded>(&event)) {
       tell(machine,
            fmt::format("learns that its exchange {} {}", ended->exchange, outcome_name(ended->outcome)));
+    } else if (const auto* offered = std::get_if<gossip::ExchangeOffered>(&event)) {
+      tell(machine, fmt::format("receives the offer of exchange {} of {} in round {}", offered->exchange,
+                                name(offered->from), offered->round));
     } else if (const auto* lost = std::get_if<gossip::StateLost>(&event)) {
       tell(machine, "cannot continue to copy parameters: " + lost->why);
     } else if (const auto* unreachable = std::get_if<gossip::Unreachable>(&event)) {
@@ -91,6 +94,11 @@ class Story final : public Checkers {
            fmt::format("{} {}", notice_name(notice->what), notice->peer ? name(notice->peer) : notice->text));
     } else if (const auto* begin = std::get_if<gossip::BeginExchange>(&action)) {
       tell(machine, fmt::format("begins exchange {} with {}", begin->exchange, name(begin->partner.id)));
+    } else if (const auto* round = std::get_if<gossip::BeginRound>(&action)) {
+      tell(machine, fmt::format("begins round {}", round->round));
+    } else if (const auto* answer = std::get_if<gossip::AnswerOffer>(&action)) {
+      tell(machine, fmt::format("{} exchange {} of {}", answer->accept ? "accepts" : "rejects",
+                                answer->exchange, name(answer->from)));
     } else if (const auto* abort = std::get_if<gossip::AbortExchange>(&action)) {
       tell(machine, fmt::format("gives up exchange {}", abort->exchange));
     } else if (const auto* fetch = std::get_if<gossip::FetchState>(&action)) {
