@@ -204,9 +204,13 @@ CheckSetting bounds_of(const WorldOptions& world) {
   check.recovery = from_seconds(1.02 * (1.25 * to_seconds(membership.retry.max) + detection) + 1);
   // A connection with a machine that has moved is missed after a write. The machine asks for its address at
   // intervals, and peers that cannot be dialed cannot reach it before it knows.
-  if (std::ranges::any_of(world.incidents,
-                          [](const Incident& it) { return std::holds_alternative<Move>(it); }))
-    check.recovery += world.network.write_limit + world.network.dial_limit + kAddressFound;
+  const auto any = [&](const auto& is) { return std::ranges::any_of(world.incidents, is); };
+  const bool moves = any([](const Incident& it) { return std::holds_alternative<Move>(it); });
+  if (moves) check.recovery += world.network.write_limit + world.network.dial_limit + kAddressFound;
+  // So is a connection whose other end is closed, if only this end can dial.
+  const bool half_opens = any([](const Incident& it) { return std::holds_alternative<HalfOpen>(it); });
+  const bool routers = any([](const Incident& it) { return std::holds_alternative<Router>(it); });
+  if (!moves && half_opens && routers) check.recovery += world.network.write_limit;
   return check;
 }
 
