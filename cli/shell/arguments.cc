@@ -187,18 +187,24 @@ std::optional<std::string> asked_help(int argc, const char* const* argv,
   return help_text(commands, path);
 }
 
+// The command that these words begin with; null if there is none.
+const Command* command_of(const std::vector<std::string>& words, const std::vector<Command>& commands) {
+  if (words.size() > 1)
+    if (const Command* longer = find_command(commands, words[0] + " " + words[1])) return longer;
+  return words.empty() ? nullptr : find_command(commands, words[0]);
+}
+
 // The words of the command line, with the values of flags that stand alone.
 std::vector<std::string> completed(int argc, const char* const* argv, const std::vector<Command>& commands) {
   std::vector<std::string> words(argv + 1, argv + argc);
+  const Command* const command = command_of(words, commands);
+  if (command == nullptr) return words;
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
-    for (const Command& command : commands) {
-      const auto flag = std::ranges::find(command.flags, words[i], &Flag::name);
-      if (flag == command.flags.end() || flag->alone.empty()) continue;
-      const bool has_value =
-          i + 1 < words.size() && std::ranges::find(flag->values, words[i + 1]) != flag->values.end();
-      if (!has_value) words[i] += "=" + flag->alone;
-      break;
-    }
+    const auto flag = std::ranges::find(command->flags, words[i], &Flag::name);
+    if (flag == command->flags.end() || flag->alone.empty()) continue;
+    const bool has_value =
+        i + 1 < words.size() && std::ranges::find(flag->values, words[i + 1]) != flag->values.end();
+    if (!has_value) words[i] += "=" + flag->alone;
   }
   return words;
 }

@@ -156,4 +156,39 @@ TEST_CASE("check rejects settings that contradict all-reduce, and accepts those 
           "the fault poison of peer 2: all-reduce has no exchanges of two peers");
 }
 
+TEST_CASE("check rejects devices that cannot hold one replica together") {
+  Experiment sound;
+  sound.training.devices = {"cpu:0", "cpu:1", "cpu:2"};
+  sound.training.split = Split::stages;
+  REQUIRE(check(sound).ok());
+  const auto why = [&](const auto& change) {
+    Experiment e = sound;
+    change(e);
+    const Status status = check(e);
+    return status.ok() ? "" : status.error().message;
+  };
+  CHECK(why([](Experiment& e) { e.training.workers = 2; }) ==
+        "training.workers: devices that hold one replica together (training.split) are one worker; set it to "
+        "1");
+  CHECK(contains(why([](Experiment& e) {
+                   e.training.devices = {"cuda:0", "cuda:1"};
+                 }),
+                 "training.split: this version divides a replica among groups of processors"));
+  CHECK(why([](Experiment& e) { e.pipeline.cuts = {3}; }) ==
+        "pipeline.cuts: 1 cuts make 2 stages, but training.devices has 3 devices");
+  CHECK(why([](Experiment& e) { e.pipeline.cuts = {3, 5}; }).empty());
+  CHECK(why([](Experiment& e) { e.pipeline.micro_batches = 5; }) ==
+        "pipeline.micro_batches: a batch of 64 samples cannot be divided into 5 micro-batches of equal size");
+  const auto stream = [](Experiment& e) { e.pipeline.schedule = PipelineSchedule::pipedream; };
+  CHECK(why([&](Experiment& e) { stream(e), e.pipeline.micro_batches = 5; }).empty());
+  CHECK(contains(why([&](Experiment& e) { stream(e), e.optimizer.clip_norm = 1; }),
+                 "training.clip_norm: the schedule pipedream updates each stage by itself"));
+  CHECK(contains(why([&](Experiment& e) { stream(e), e.optimizer.quasi_global_momentum = true; }),
+                 "training.quasi_global_momentum: the schedule pipedream"));
+  CHECK(why([](Experiment& e) { e.training.recompute = Recomputation::except_last; }).empty());
+  CHECK(why([](Experiment& e) {
+          e.training.devices.clear(), e.training.recompute = Recomputation::except_last;
+        }) == "training.recompute: except-last needs stages; set training.devices and training.split");
+}
+
 }  // namespace starling::training

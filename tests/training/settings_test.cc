@@ -56,7 +56,59 @@ TEST_CASE("every setting has one key, flag, variable and help text, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 61);
+  REQUIRE(flags.size() == 66);
+}
+
+TEST_CASE("devices are different ones of a kind, and cuts ascend") {
+  Experiment e;
+  const auto refused = [&e](const char* key, const char* value) {
+    const Status status = set_value(e, key, value, "here");
+    return status.ok() ? "" : status.error().message;
+  };
+  CHECK(refused("training.devices", "cpu:0,cpu:3").empty());
+  CHECK(e.training.devices == std::vector<std::string>{"cpu:0", "cpu:3"});
+  for (const char* wrong : {"cpu:0,cuda:1", "cpu:0,cpu:0", "cpu", "cpu:,cpu:1", "cpu:0,", "cpu:1234,cpu:1"}) {
+    INFO(wrong);
+    CHECK(
+        refused("training.devices", wrong) ==
+        "here: training.devices: '" + std::string(wrong) +
+            "' does not name different devices of one kind; expected cuda:0,cuda:1, ... or cpu:0,cpu:1, ...");
+  }
+  CHECK(refused("pipeline.cuts", "1,3,4").empty());
+  CHECK(e.pipeline.cuts == std::vector<int>{1, 3, 4});
+  for (const char* wrong : {"0", "3,3", "2,1", "1,x", "1,,2", "-1", "99999999999"})
+    CHECK(refused("pipeline.cuts", wrong).find("' does not list cuts; expected numbers of layers") !=
+          std::string::npos);
+}
+
+TEST_CASE("recomputation was a switch, and still reads as one") {
+  Experiment e;
+  for (const auto& [text, value] :
+       {std::pair("true", Recomputation::always), std::pair("false", Recomputation::never),
+        std::pair("except-last", Recomputation::except_last), std::pair("never", Recomputation::never),
+        std::pair("always", Recomputation::always)}) {
+    REQUIRE(set_value(e, "training.recompute", text, "here"));
+    CHECK(e.training.recompute == value);
+  }
+  CHECK(set_value(e, "training.recompute", "sometimes", "here").error().message ==
+        "here: training.recompute: 'sometimes' is not available; this version has never, except-last or "
+        "always");
+}
+
+TEST_CASE("micro-batches divide a batch, at most four for each stage") {
+  Experiment e;
+  e.training.batch_size = 60;
+  CHECK(resolved_micro_batches(e, 2) == 6);
+  CHECK(resolved_micro_batches(e, 4) == 15);
+  e.training.batch_size = 7;
+  CHECK(resolved_micro_batches(e, 2) == 7);
+  CHECK(resolved_micro_batches(e, 1) == 1);
+  e.pipeline.schedule = PipelineSchedule::layer_wise;
+  CHECK(resolved_micro_batches(e, 2) == 1);
+  e.pipeline.schedule = PipelineSchedule::pipedream;
+  CHECK(resolved_micro_batches(e, 2) == 1);
+  e.pipeline.micro_batches = 3;
+  CHECK(resolved_micro_batches(e, 2) == 3);
 }
 
 TEST_CASE("a network card's rate is a bandwidth, or unlimited, and reads back") {

@@ -1,0 +1,107 @@
+// Peers whose devices hold one replica together.
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/catch.h"
+#include "tests/cli/json.h"
+
+namespace starling::cli_tests {
+namespace {
+
+using nlohmann::json;
+
+Words swarm_of(const TemporaryFolder& folder, const Words& more) {
+  Words words = {"swarm",        "--peers", "2",       "--model", "lenet", "--data",           "glyphs",
+                 "--batch-size", "32",      "--steps", "150",     "--out", folder.file("run"), "--force",
+                 "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+json result_of(const Words& words) {
+  const Outcome outcome = run(words);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  return json::parse(outcome.out);
+}
+
+std::string log_of(const TemporaryFolder& folder) {
+  std::ifstream file(folder.file("run/p0.log"));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("peers in stages learn and exchange like others, with every schedule") {
+  const TemporaryFolder folder;
+  for (const char* schedule : {"1f1b", "gpipe", "layer-wise", "pipedream"}) {
+    INFO(schedule);
+    const json result = result_of(swarm_of(
+        folder, {"--devices", "cpu:0,cpu:1", "--split", "stages", "--cuts", "6", "--pipeline", schedule}));
+    CHECK(result.at("accuracy").get<double>() > 0.8);
+    CHECK(result.at("exchanges").at("completed").get<double>() > 0);
+    const std::string log = log_of(folder);
+    INFO(log);
+    CHECK(has(log, std::string("on cpu:0,cpu:1 (2 stages: conv1 to pool2, fc1 to fc2; ") + schedule));
+  }
+}
+
+TEST_CASE("groups of processors may also have a replica each, and auto decides") {
+  const TemporaryFolder folder;
+  for (const char* split : {"data", "auto"}) {
+    INFO(split);
+    const json result = result_of(swarm_of(folder, {"--devices", "cpu:0,cpu:1", "--split", split}));
+    CHECK(result.at("accuracy").get<double>() > 0.8);
+    const std::string log = log_of(folder);
+    INFO(log);
+    const bool data = has(log, "on cpu:0,cpu:1 (data)");
+    CHECK((data || (split == std::string("auto") && has(log, "on cpu:0,cpu:1 (2 stages: "))));
+  }
+}
+
+TEST_CASE("a split that is impossible is refused in one sentence, before any peer starts") {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const Words& more) {
+    const Outcome outcome = run(swarm_of(folder, more));
+    CHECK(outcome.exit_code == 2);
+    return outcome.err;
+  };
+  const Words two = {"--devices", "cpu:0,cpu:1", "--split", "stages"};
+  const auto with = [&two](Words more) {
+    more.insert(more.begin(), two.begin(), two.end());
+    return more;
+  };
+  CHECK(refusal(with({"--cuts", "30"})) ==
+        "starling swarm: training.split: a stage cannot begin with layer 30: cuts are ascending, from 1 to "
+        "8\n");
+  CHECK(has(refusal(with({"--cuts", "3,5"})), "2 cuts make 3 stages, but training.devices has 2 devices"));
+  CHECK(has(refusal(with({"--micro-batches", "5"})), "a batch of 32 samples cannot be divided into 5"));
+  CHECK(has(refusal(with({"--workers", "2"})), "are one worker; set it to 1"));
+  CHECK(has(refusal(with({"--pipeline", "pipedream", "--clip-norm", "1"})),
+            "training.clip_norm: the schedule"));
+  CHECK(has(refusal({"--devices", "cpu:0,gpu:1"}), "does not name different devices of one kind"));
+  CHECK(has(refusal({"--recompute", "except-last"}), "except-last needs stages"));
+}
+
+TEST_CASE("--recompute alone means always") {
+  const auto value = [](const Words& words) {
+    Words all = {"peer", "--print-config"};
+    all.insert(all.end(), words.begin(), words.end());
+    const std::string config = run(all).out;
+    const auto at = config.find("recompute = \"");
+    if (at == std::string::npos) return std::string();
+    const auto begin = at + std::string("recompute = \"").size();
+    return config.substr(begin, config.find('"', begin) - begin);
+  };
+  CHECK(value({"--recompute"}) == "always");
+  CHECK(value({"--recompute", "--workers", "2"}) == "always");
+  CHECK(value({"--recompute", "always", "--workers", "2"}) == "always");
+  CHECK(value({"--recompute=never"}) == value({}));
+  CHECK(value({"--recompute", "never"}) == value({}));
+  CHECK(has(run({"peer", "--recompute", "sometimes"}).err, "unexpected argument 'sometimes'"));
+}
+
+}  // namespace starling::cli_tests
