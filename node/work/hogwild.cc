@@ -262,29 +262,6 @@ std::uint64_t HogwildTrainer::count(std::size_t number, double loss) {
   return made;
 }
 
-// Counts a batch that came out of the stages; nullopt if there is none, or its era has ended.
-std::optional<std::uint64_t> HogwildTrainer::count_landed(std::size_t number, std::optional<double> loss,
-                                                          std::uint64_t era) {
-  if (!loss) return std::nullopt;
-  if (era == gate_.era()) return count(number, *loss);
-  budget_.give_back();
-  return std::nullopt;
-}
-
-// Waits until all batches have come out of the stages, and counts them.
-void HogwildTrainer::land_all(std::size_t number, std::uint64_t era) {
-  while (const auto loss = workers_[number]->land())
-    if (count_landed(number, loss, era)) stepped_();
-}
-
-// Returns the era of a step that may begin at once; nullopt if none may, or a capture waits.
-std::optional<std::uint64_t> HogwildTrainer::try_step(std::size_t worker) {
-  const std::uint64_t era = gate_.era();
-  if (gate_.is_stopped() || captures_.awaits(worker) || !gate_.is_open() || !budget_.take())
-    return std::nullopt;
-  return era;
-}
-
 // Waits for the end of a pause and for a step in the budget, and answers captures meanwhile. Returns the
 // step's era; nullopt: the trainer has stopped.
 std::optional<std::uint64_t> HogwildTrainer::await_step(std::size_t worker) {
@@ -328,56 +305,92 @@ void HogwildTrainer::average() {
   if (!spread.finite) non_finite_ = true;
 }
 
-// Without a flush several batches are under way, and their updates land on the threads of stages at any time.
-// So the arena counts as changing until all have come out: before a pause, a capture and the end.
-void HogwildTrainer::work_streaming(std::size_t number) {
-  training::Worker& worker = *workers_[number];
-  const auto start = Clock::now();
-  std::uint64_t renewals = 0;
-  std::optional<Counted> applying;
-  std::uint64_t era = gate_.era();
-  for (;;) {
-    std::optional<std::uint64_t> begins = worker.must_land() ? std::nullopt : try_step(number);
-    if (!begins) {
-      land_all(number, era);
-      applying.reset();
-      begins = await_step(number);
-      if (!begins) return;
+// The steps of a worker without a flush. Several batches are under way, and their updates land on the threads
+// of stages at any time. So the arena counts as changing until all have come out: before a pause, a capture
+// and the end.
+class HogwildTrainer::Stream {
+ public:
+  Stream(HogwildTrainer& trainer, std::size_t number)
+      : trainer_(trainer), number_(number), worker_(*trainer.workers_[number]) {}
+
+  void run() {
+    while (await_step()) {
+      const auto step_start = Clock::now();
+      const std::uint64_t begun = trainer_.steps_begun_.fetch_add(1, std::memory_order_relaxed);
+      const auto steps = count(worker_.feed(trainer_.arena_, trainer_.rate_factor()));
+      const Nanoseconds took = std::max<Nanoseconds>(Clock::now() - step_start, trainer_.options_.pace);
+      const Nanoseconds due = slowed(took, trainer_.options_.slowdowns, step_start - start_, begun);
+      trainer_.gate_.wait_until(step_start + std::chrono::duration_cast<Clock::duration>(due), [&] {
+        return !trainer_.gate_.is_open() || trainer_.captures_.awaits(number_);
+      });
+      if (!steps || !trainer_.waits_after(*steps)) continue;
+      land_all();
+      trainer_.await_handled(number_, *steps);
     }
-    era = *begins;
-    if (!applying) {
-      applying.emplace(applying_);
-      // A pause may have begun in between, and waits for nothing of this thread any more.
-      if (gate_.is_stopped() || !gate_.is_open() || era != gate_.era()) {
-        budget_.give_back();
-        continue;
-      }
-    }
-    if (renewals_ != renewals) {
-      land_all(number, era);
-      renewals = renewals_;
-      worker.renew();
-    }
-    const auto step_start = Clock::now();
-    const std::uint64_t begun = steps_begun_.fetch_add(1, std::memory_order_relaxed);
-    const auto steps = count_landed(number, worker.feed(arena_, rate_factor()), era);
-    if (steps) stepped_();
-    const Nanoseconds took = std::max<Nanoseconds>(Clock::now() - step_start, options_.pace);
-    const Nanoseconds due = slowed(took, options_.slowdowns, step_start - start, begun);
-    gate_.wait_until(step_start + std::chrono::duration_cast<Clock::duration>(due),
-                     [&] { return !gate_.is_open() || captures_.awaits(number); });
-    if (!steps || !waits_after(*steps)) continue;
-    land_all(number, era);
-    applying.reset();
-    await_handled(number, *steps);
   }
-}
+
+ private:
+  // False if the trainer has stopped; then nothing is under way.
+  bool await_step() {
+    for (;;) {
+      std::optional<std::uint64_t> begins = worker_.must_land() ? std::nullopt : try_step();
+      if (!begins) {
+        land_all();
+        begins = trainer_.await_step(number_);
+      }
+      if (!begins) return false;
+      era_ = *begins;
+      if (!applying_) applying_.emplace(trainer_.applying_);
+      // A pause that began in between did not wait for this thread.
+      if (trainer_.gate_.is_open() && !trainer_.gate_.is_stopped() && era_ == trainer_.gate_.era()) break;
+      trainer_.budget_.give_back();
+    }
+    if (trainer_.renewals_ != renewals_) {  // during a pause, before which all have come out
+      renewals_ = trainer_.renewals_;
+      worker_.renew();
+    }
+    return true;
+  }
+
+  // The era of a step that may begin at once; nullopt if none may, or a capture waits.
+  std::optional<std::uint64_t> try_step() {
+    const std::uint64_t era = trainer_.gate_.era();
+    const bool may = !trainer_.gate_.is_stopped() && !trainer_.captures_.awaits(number_) &&
+                     trainer_.gate_.is_open() && trainer_.budget_.take();
+    return may ? std::optional(era) : std::nullopt;
+  }
+
+  // Waits until all batches have come out of the stages.
+  void land_all() {
+    while (const auto loss = worker_.land()) count(loss);
+    applying_.reset();
+  }
+
+  // Counts a batch that has come out, unless its era has ended. Returns the number of steps if it did.
+  std::optional<std::uint64_t> count(std::optional<double> loss) {
+    if (!loss) return std::nullopt;
+    if (era_ != trainer_.gate_.era()) {
+      trainer_.budget_.give_back();
+      return std::nullopt;
+    }
+    const std::uint64_t steps = trainer_.count(number_, *loss);
+    trainer_.stepped_();
+    return steps;
+  }
+
+  HogwildTrainer& trainer_;
+  const std::size_t number_;
+  training::Worker& worker_;
+  const Clock::time_point start_ = Clock::now();
+  std::optional<Counted> applying_;
+  std::uint64_t era_ = 0, renewals_ = 0;
+};
 
 // A slowed or paced step lands at its end, on parameters that others have changed since it began, as on a
 // slow machine.
 void HogwildTrainer::work(std::size_t number) {
   training::Worker& worker = *workers_[number];
-  if (worker.streams()) return work_streaming(number);
+  if (worker.streams()) return Stream(*this, number).run();
   const models::Arena& arena = arena_of(number);
   const auto start = Clock::now();
   std::uint64_t renewals = 0;

@@ -64,29 +64,30 @@ class Places {
   TemporaryFolder folder_;
 };
 
+const std::map<std::string, Values> kByName = {
+    {"--name", {"one", "two", "three"}},
+    {"--swarm", {"red", "green", "blue"}},
+    {"--model", {"one", "two", "three"}},  // used with model.layers
+    {"--data", {"glyphs", "mnist", "cifar10"}},
+    {"--partition", {"whole", "by-label", "iid"}},
+    {"--windows", {"contiguous", "random", "contiguous"}},
+    {"--optimizer", {"adamw", "sgd", "adamw"}},
+    {"--schedule", {"cosine", "step", "constant"}},
+    {"--split", {"stages", "layers", "auto"}},
+    {"--recompute", {"always", "never", "always"}},
+    {"--pipeline", {"gpipe", "layer-wise", "pipedream"}},
+    {"--precision", {"bf16", "tf32", "f32"}},
+    {"--rule", {"choco", "d-psgd", "none"}},
+    {"--topology", {"ring", "complete", "star"}},
+    {"--payload", {"bf16", "int8", "top-k"}},
+    {"--weights", {"work", "age", "equal"}},
+    {"--log-format", {"json", "text", "json"}},
+    {"--log-level", {"warning", "debug", "trace"}},
+    {"--checkpoint-every", {"1m", "2m", "100 steps"}},
+};
+
 // Three values that the option accepts and prints unchanged. Nothing for an unknown option.
 std::optional<Values> values_of(const json& flag, const Places& places) {
-  static const std::map<std::string, Values> kByName = {
-      {"--name", {"one", "two", "three"}},
-      {"--swarm", {"red", "green", "blue"}},
-      {"--model", {"one", "two", "three"}},  // used with model.layers
-      {"--data", {"glyphs", "mnist", "cifar10"}},
-      {"--partition", {"whole", "by-label", "iid"}},
-      {"--windows", {"contiguous", "random", "contiguous"}},
-      {"--optimizer", {"adamw", "sgd", "adamw"}},
-      {"--schedule", {"cosine", "step", "constant"}},
-      {"--split", {"stages", "layers", "auto"}},
-      {"--recompute", {"always", "never", "always"}},
-      {"--pipeline", {"gpipe", "layer-wise", "pipedream"}},
-      {"--precision", {"bf16", "tf32", "f32"}},
-      {"--rule", {"choco", "d-psgd", "none"}},
-      {"--topology", {"ring", "complete", "star"}},
-      {"--payload", {"bf16", "int8", "top-k"}},
-      {"--weights", {"work", "age", "equal"}},
-      {"--log-format", {"json", "text", "json"}},
-      {"--log-level", {"warning", "debug", "trace"}},
-      {"--checkpoint-every", {"1m", "2m", "100 steps"}},
-  };
   static const std::map<std::string, Values> kByPlaceholder = {
       {"N", {"11", "12", "13"}},
       {"S", {"21", "22", "23"}},
