@@ -38,6 +38,7 @@ const std::vector<Row>& program_rows() {
       {"training/pipeline", "base"},
       {"training/pipeline/profiling", "training/pipeline, models, kernels, base"},
       {"training/pipeline/stages", "training/pipeline, models, kernels, base"},
+      {"training/pipeline/slices", "training/pipeline/stages/stage_threads.h, models, kernels, base"},
       {"training/replica", "training/experiment, training/exchange, datasets, and below"},
       {"transport", "wire, base"},
       {"node/exchange", "transport, training/exchange, training/records, gossip, and below"},
