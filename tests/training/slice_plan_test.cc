@@ -85,10 +85,10 @@ TEST_CASE("sums stay in the slices of what they add") {
 
 TEST_CASE("layers that need all channels are computed by part 0") {
   using namespace models;
-  const Plan plan = plan_of_layers({Linear{6}, Relu{}, Dropout{0.5}, LayerNorm{}, Linear{2}}, {5, 1, 1});
-  CHECK(runs_of(plan, 3) == Texts{"fc1 to relu1: 0-2 2-4 4-6, gathered; gathered batch: 0-5 0-5 0-5",
-                                  "dropout1 to ln1: 0-6 none none, gathered; gathered relu1: 0-6 none none",
-                                  "fc2 to fc2: none 0-1 1-2, gathered; gathered ln1: none 0-6 0-6"});
+  const Plan plan = plan_of_layers({Linear{6}, Dropout{0.5}, LayerNorm{}, Relu{}, Linear{2}}, {5, 1, 1});
+  CHECK(runs_of(plan, 3) == Texts{"fc1 to dropout1: 0-2 2-4 4-6, gathered; gathered batch: 0-5 0-5 0-5",
+                                  "ln1 to relu1: 0-6 none none, gathered; gathered dropout1: 0-6 none none",
+                                  "fc2 to fc2: none 0-1 1-2, gathered; gathered relu1: none 0-6 0-6"});
 }
 
 TEST_CASE("grouped convolutions are divided by groups, and depthwise ones stay in their slices") {

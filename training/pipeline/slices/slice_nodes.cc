@@ -34,9 +34,17 @@ class NodeSlicer {
     for (std::size_t* const tensor : {&it.scale, &it.shift, &it.mean, &it.variance}) *tensor += first_;
   }
   void operator()(kernels::AttentionSpec& it) const {
-    const int queries = it.heads / it.groups;
-    it.heads = count_ / (info_.output.channels / it.heads);
+    const int queries = it.heads / it.groups, size = info_.output.channels / it.heads;
+    STARLING_CHECK(is_one_range_);
+    it.all_heads = it.heads;
+    it.first_head = static_cast<int>(first_) / size;
+    it.heads = count_ / size;
     it.groups = it.heads / queries;
+  }
+  void operator()(kernels::DropoutSpec& it) const {
+    STARLING_CHECK(is_one_range_);
+    it.all_channels = info_.output.channels;
+    it.first_channel = static_cast<int>(first_);
   }
   // Others compute the same of fewer channels, or are not divided.
   template <class T>
@@ -73,7 +81,8 @@ models::Lowered lower_slice(const models::Plan& plan, const models::Lowered& low
     models::Node node = lowered.nodes[layer];
     node.from = key(node.from);
     if (node.operation) {
-      std::visit(NodeSlicer(plan, plan.layers[layer], its.channels[part]), *node.operation);
+      if (count_of(its.channels[part]) < plan.layers[layer].output.channels)
+        std::visit(NodeSlicer(plan, plan.layers[layer], its.channels[part]), *node.operation);
     } else {
       node.other = key(node.other);
     }

@@ -18,7 +18,7 @@ constexpr bool kIsOneOf = (std::is_same_v<T, Others> || ...);
 
 // Layers that compute each channel of the output from the same channel of the input.
 template <class T>
-constexpr bool kKeepsChannels = kIsOneOf<T, models::Relu, models::Gelu, models::BatchNorm,
+constexpr bool kKeepsChannels = kIsOneOf<T, models::Relu, models::Gelu, models::BatchNorm, models::Dropout,
                                          models::AveragePool, models::MaxPool, models::GlobalAveragePool>;
 
 int key_groups(const models::Attention& it) { return it.groups == 0 ? it.heads : it.groups; }
@@ -29,7 +29,7 @@ int slices_of(const LayerInfo& info) {
       [&]<class T>(const T& it) {
         if constexpr (std::is_same_v<T, models::Convolution>) return it.groups > 1 ? it.groups : it.channels;
         if constexpr (std::is_same_v<T, models::Linear>) return it.features;
-        if constexpr (std::is_same_v<T, models::Attention>) return it.dropout > 0 ? 1 : key_groups(it);
+        if constexpr (std::is_same_v<T, models::Attention>) return key_groups(it);
         if constexpr (std::is_same_v<T, models::Swiglu>) return info.output.channels;
         return 1;
       },
@@ -91,9 +91,7 @@ class Slicer {
             return as(info.from, info);
           } else if constexpr (std::is_same_v<T, models::Swiglu>) {
             return is_divided(info.from) ? divide(it, info) : whole(info);
-          } else if constexpr (std::is_same_v<T, models::Attention>) {
-            return it.dropout > 0 ? whole(info) : divide(it, info);
-          } else if constexpr (kIsOneOf<T, models::Convolution, models::Linear>) {
+          } else if constexpr (kIsOneOf<T, models::Convolution, models::Linear, models::Attention>) {
             return divide(it, info);
           } else {
             return whole(info);

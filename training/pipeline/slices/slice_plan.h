@@ -3,9 +3,8 @@
 //
 // Convolutions are divided by output channels, or by whole groups; linear layers by units; attention by whole
 // groups of keys and values with the heads that read them; SwiGLU by its outputs. Layers that compute each
-// channel from the same channel (ReLU, GELU, batch norm, pools), and sums, stay in the slices of what they
-// read. All other layers (embedding, position, layer, group and RMS norm, dropout, attention with dropout)
-// are computed by part 0.
+// channel from the same channel (ReLU, GELU, batch norm, pools, dropout), and sums, stay in the slices of
+// what they read. All other layers (embedding, position, layer, group and RMS norm) are computed by part 0.
 #pragma once
 
 #include <cstddef>
