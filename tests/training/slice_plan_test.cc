@@ -1,13 +1,18 @@
 // How layers are divided among parts, and which values are gathered.
 #include "training/pipeline/slices/slice_plan.h"
 
+#include <array>
+#include <atomic>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "models/spec.h"
 #include "tests/catch.h"
+#include "training/pipeline/slices/slice_barrier.h"
 #include "training/pipeline/slices/slice_copy.h"
+#include "training/pipeline/stages/stage_threads.h"
 
 namespace starling::training {
 namespace {
@@ -132,6 +137,62 @@ TEST_CASE("slices have pieces in common, which are copied and added") {
   back.add(to.data(), sum.data());
   CHECK(sum == std::vector<float>{1, 2, 1, 4, 5, 1, 1, 12, 1, 14, 15, 1});
   CHECK(SliceCopy({{2, 4}}, {{2, 4}}, 3, 5).floats() == 30);
+}
+
+TEST_CASE("attention and SwiGLU take the channels of their heads and gates from a gathered value") {
+  using namespace models;
+  Spec text{"text", {1, 1, 1, 6}, {}};
+  text.layers = {Embedding{8, 6, 9}, Linear{32}, Attention{.heads = 4, .groups = 2},
+                 Linear{20},         Swiglu{},   Linear{9}};
+  CHECK(runs_of(std::move(make_plan(std::move(text))).value(), 2) ==
+        Texts{"embedding1 to embedding1: 0-8 none, gathered; gathered batch: 0-1 none",
+              "fc1 to fc1: 0-16 16-32, gathered; gathered embedding1: 0-8 0-8",
+              "attention1 to attention1: 0-8 8-16, gathered; gathered fc1: 0-8+16-20+24-28 8-16+20-24+28-32",
+              "fc2 to fc2: 0-10 10-20, gathered; gathered attention1: 0-16 0-16",
+              "swiglu1 to swiglu1: 0-5 5-10, gathered; gathered fc2: 0-5+10-15 5-10+15-20",
+              "fc3 to fc3: 0-4 4-9, gathered; gathered swiglu1: 0-10 0-10"});
+}
+
+TEST_CASE("parts that wait at a barrier see what all did before", "[arena]") {
+  SliceBarrier barrier(3);
+  std::array<std::atomic<int>, 3> done{};
+  std::atomic<int> late = 0;
+  StageThreads threads(
+      3,
+      [&](std::size_t part) {
+        for (int round = 1; round <= 2000; ++round) {
+          done[part] = round;
+          if (!barrier.wait()) return;
+          for (const auto& it : done) late += it < round;
+        }
+      },
+      [&] { barrier.stop(); });
+  threads.run();
+  CHECK(late == 0);
+  for (const auto& it : done) CHECK(it == 2000);
+}
+
+TEST_CASE("a part that fails ends the waits of the others, and the next batch computes again", "[arena]") {
+  SliceBarrier barrier(3);
+  int failing = 0;
+  std::array<int, 3> whole{};
+  StageThreads threads(
+      3,
+      [&](std::size_t part) {
+        if (static_cast<int>(part) == failing) throw std::runtime_error("part " + std::to_string(part));
+        if (barrier.wait() && barrier.wait()) ++whole[part];
+      },
+      [&] { barrier.stop(); });
+  for (int batch = 0; batch < 20; ++batch) {
+    failing = batch % 2 == 0 ? batch % 3 : -1;
+    barrier.reset();
+    if (failing < 0) {
+      threads.run();
+    } else {
+      REQUIRE_THROWS_WITH(threads.run(), "part " + std::to_string(failing));
+    }
+  }
+  for (const int count : whole) CHECK(count == 10);
 }
 
 }  // namespace starling::training
