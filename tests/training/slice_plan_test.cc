@@ -88,12 +88,16 @@ TEST_CASE("sums stay in the slices of what they add") {
               "fc1 to fc1: 0-1 1-3, gathered; gathered pool1: 0-6 0-6"});
 }
 
-TEST_CASE("layers that need all channels are computed by part 0") {
+TEST_CASE("norms of whole samples are repeated, and embeddings are computed by part 0") {
   using namespace models;
   const Plan plan = plan_of_layers({Linear{6}, Dropout{0.5}, LayerNorm{}, Relu{}, Linear{2}}, {5, 1, 1});
   CHECK(runs_of(plan, 3) == Texts{"fc1 to dropout1: 0-2 2-4 4-6, gathered; gathered batch: 0-5 0-5 0-5",
-                                  "ln1 to relu1: 0-6 none none, gathered; gathered dropout1: 0-6 none none",
-                                  "fc2 to fc2: none 0-1 1-2, gathered; gathered relu1: none 0-6 0-6"});
+                                  "ln1 to ln1: 0-6 0-6 0-6; gathered dropout1: 0-6 0-6 0-6",
+                                  "relu1 to fc2: none 0-1 1-2, gathered; own ln1: 0-6 0-6 0-6"});
+  const SlicePlan slices = slice_layers(plan, 3);
+  CHECK(slices.layers[2].is_repeated());
+  CHECK_FALSE(slices.layers[1].is_repeated());
+  CHECK_FALSE(slice_layers(plan, 1).layers[2].is_repeated());
 }
 
 TEST_CASE("grouped convolutions are divided by groups, and depthwise ones stay in their slices") {
@@ -139,18 +143,24 @@ TEST_CASE("slices have pieces in common, which are copied and added") {
   CHECK(SliceCopy({{2, 4}}, {{2, 4}}, 3, 5).floats() == 30);
 }
 
-TEST_CASE("attention and SwiGLU take the channels of their heads and gates from a gathered value") {
+TEST_CASE("linear layers have the units that attention and SwiGLU need, if all parts have some") {
   using namespace models;
   Spec text{"text", {1, 1, 1, 6}, {}};
   text.layers = {Embedding{8, 6, 9}, Linear{32}, Attention{.heads = 4, .groups = 2},
                  Linear{20},         Swiglu{},   Linear{9}};
-  CHECK(runs_of(std::move(make_plan(std::move(text))).value(), 2) ==
-        Texts{"embedding1 to embedding1: 0-8 none, gathered; gathered batch: 0-1 none",
-              "fc1 to fc1: 0-16 16-32, gathered; gathered embedding1: 0-8 0-8",
-              "attention1 to attention1: 0-8 8-16, gathered; gathered fc1: 0-8+16-20+24-28 8-16+20-24+28-32",
-              "fc2 to fc2: 0-10 10-20, gathered; gathered attention1: 0-16 0-16",
-              "swiglu1 to swiglu1: 0-5 5-10, gathered; gathered fc2: 0-5+10-15 5-10+15-20",
-              "fc3 to fc3: 0-4 4-9, gathered; gathered swiglu1: 0-10 0-10"});
+  const Plan plan = std::move(make_plan(std::move(text))).value();
+  CHECK(runs_of(plan, 2) == Texts{"embedding1 to embedding1: 0-8 none, gathered; gathered batch: 0-1 none",
+                                  "fc1 to attention1: 0-8 8-16, gathered; gathered embedding1: 0-8 0-8",
+                                  "fc2 to swiglu1: 0-5 5-10, gathered; gathered attention1: 0-16 0-16",
+                                  "fc3 to fc3: 0-4 4-9, gathered; gathered swiglu1: 0-10 0-10"});
+  const std::vector<LayerSlices> layers = slice_layers(plan, 2).layers;
+  CHECK(text_of(layers[1].channels) == "0-8+16-20+24-28 8-16+20-24+28-32");
+  CHECK(text_of(layers[3].channels) == "0-5+10-15 5-10+15-20");
+  // Only two of three parts compute attention, but all compute what it reads.
+  CHECK(runs_of(plan, 3)[1] == "fc1 to fc1: 0-10 10-21 21-32, gathered; gathered embedding1: 0-8 0-8 0-8");
+  CHECK(runs_of(plan, 3)[2] ==
+        "attention1 to attention1: none 0-8 8-16, gathered; gathered fc1: none "
+        "0-8+16-20+24-28 8-16+20-24+28-32");
 }
 
 TEST_CASE("parts that wait at a barrier see what all did before", "[arena]") {

@@ -13,38 +13,48 @@ using kernels::kNone;
 // Changes a layer's operation to one that computes only these channels of its output.
 class NodeSlicer {
  public:
-  NodeSlicer(const models::Plan& plan, const models::LayerInfo& info, const Channels& channels)
+  // `own`: the parameters are copied to the part's vector, which grows.
+  NodeSlicer(const models::Plan& plan, const models::LayerInfo& info, const Channels& channels, bool own,
+             SliceNodes& made)
       : plan_(plan),
         info_(info),
-        first_(static_cast<std::size_t>(channels.front().begin)),
+        channels_(channels),
+        first_(channels.front().begin),
         count_(count_of(channels)),
-        is_one_range_(channels.size() == 1) {}
+        own_(own),
+        made_(made) {}
 
   void operator()(kernels::ConvolutionSpec& it) const {
     if (it.groups > 1) it.groups = count_ / (it.channels / it.groups);
     it.channels = count_;
-    move_rows(it);
+    place_rows(it);
   }
   void operator()(kernels::LinearSpec& it) const {
     it.features = count_;
-    move_rows(it);
+    place_rows(it);
   }
   void operator()(kernels::BatchNormSpec& it) const {
-    STARLING_CHECK(is_one_range_);
-    for (std::size_t* const tensor : {&it.scale, &it.shift, &it.mean, &it.variance}) *tensor += first_;
+    for (std::size_t* const tensor : {&it.scale, &it.shift, &it.mean, &it.variance}) place(*tensor, 1);
   }
+  void operator()(kernels::GroupNormSpec& it) const {
+    place(it.scale, 1);
+    place(it.shift, 1);
+  }
+  void operator()(kernels::RmsNormSpec& it) const { place(it.scale, 1); }
   void operator()(kernels::AttentionSpec& it) const {
+    if (count_ == info_.output.channels) return;
+    STARLING_CHECK(channels_.size() == 1);
     const int queries = it.heads / it.groups, size = info_.output.channels / it.heads;
-    STARLING_CHECK(is_one_range_);
     it.all_heads = it.heads;
-    it.first_head = static_cast<int>(first_) / size;
+    it.first_head = first_ / size;
     it.heads = count_ / size;
     it.groups = it.heads / queries;
   }
   void operator()(kernels::DropoutSpec& it) const {
-    STARLING_CHECK(is_one_range_);
+    if (count_ == info_.output.channels) return;
+    STARLING_CHECK(channels_.size() == 1);
     it.all_channels = info_.output.channels;
-    it.first_channel = static_cast<int>(first_);
+    it.first_channel = first_;
   }
   // Others compute the same of fewer channels, or are not divided.
   template <class T>
@@ -53,25 +63,54 @@ class NodeSlicer {
  private:
   // A weight has one row for each channel of the output.
   template <class T>
-  void move_rows(T& it) const {
-    STARLING_CHECK(is_one_range_);
+  void place_rows(T& it) const {
     const std::size_t weights = plan_.layout.tensors()[info_.tensors[0]].size;
-    it.weight += first_ * (weights / static_cast<std::size_t>(info_.output.channels));
-    if (it.bias != kNone) it.bias += first_;
+    place(it.weight, weights / static_cast<std::size_t>(info_.output.channels));
+    place(it.bias, 1);
+  }
+
+  // Moves a tensor's offset to where the part has its rows, of `row` floats each.
+  void place(std::size_t& tensor, std::size_t row) const {
+    if (tensor == kNone) return;
+    const auto at = [&](int channel) { return tensor + static_cast<std::size_t>(channel) * row; };
+    if (!own_) {
+      STARLING_CHECK(channels_.size() == 1);
+      tensor = at(first_);
+      return;
+    }
+    const std::size_t begin = made_.own_floats;
+    for (const ChannelRange& range : channels_) {
+      const std::size_t floats = static_cast<std::size_t>(range.end - range.begin) * row;
+      made_.own.push_back({at(range.begin), made_.own_floats, floats});
+      made_.own_floats += floats;
+    }
+    made_.own_floats = (made_.own_floats + 15) / 16 * 16;
+    tensor = begin;
   }
 
   const models::Plan& plan_;
   const models::LayerInfo& info_;
-  std::size_t first_;
-  int count_;
-  bool is_one_range_;
+  const Channels& channels_;
+  int first_, count_;
+  bool own_;
+  SliceNodes& made_;
 };
+
+// Whether the part's rows of some layer's parameters are not side by side in the arena, or are others' too.
+bool needs_own(const models::Plan& plan, const SlicePlan& slices, const SliceRun& run, std::size_t part) {
+  for (auto i = static_cast<std::size_t>(run.begin); i < static_cast<std::size_t>(run.end); ++i) {
+    const LayerSlices& its = slices.layers[i];
+    if (!plan.layers[i].tensors.empty() && (its.is_repeated() || its.channels[part].size() > 1)) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
-models::Lowered lower_slice(const models::Plan& plan, const models::Lowered& lowered, const SlicePlan& slices,
-                            const SliceRun& run, std::size_t part) {
-  models::Lowered made{lowered.input_height, lowered.input_width, {}};
+SliceNodes lower_slice(const models::Plan& plan, const models::Lowered& lowered, const SlicePlan& slices,
+                       const SliceRun& run, std::size_t part) {
+  SliceNodes made{{lowered.input_height, lowered.input_width, {}}};
+  const bool own = needs_own(plan, slices, run, part);
   for (int i = run.begin; i < run.end; ++i) {
     const auto layer = static_cast<std::size_t>(i);
     const LayerSlices& its = slices.layers[layer];
@@ -81,12 +120,11 @@ models::Lowered lower_slice(const models::Plan& plan, const models::Lowered& low
     models::Node node = lowered.nodes[layer];
     node.from = key(node.from);
     if (node.operation) {
-      if (count_of(its.channels[part]) < plan.layers[layer].output.channels)
-        std::visit(NodeSlicer(plan, plan.layers[layer], its.channels[part]), *node.operation);
+      std::visit(NodeSlicer(plan, plan.layers[layer], its.channels[part], own, made), *node.operation);
     } else {
       node.other = key(node.other);
     }
-    made.nodes.push_back(node);
+    made.lowered.nodes.push_back(node);
   }
   return made;
 }

@@ -65,9 +65,9 @@ class Slicer {
   Slicer(const models::Plan& plan, std::size_t parts) : plan_(plan), parts_(parts) {}
 
   SlicePlan make() {
-    for (const LayerInfo& info : plan_.layers) made_.layers.push_back(slices_for(info));
-    find_last_readers();
+    find_readers();
     const auto layers = static_cast<int>(plan_.layers.size());
+    for (int i = 0; i < layers; ++i) made_.layers.push_back(slices_for(i));
     for (int begin = 0; begin < layers; begin = made_.runs.back().end) add_run(begin);
     return std::move(made_);
   }
@@ -81,17 +81,24 @@ class Slicer {
 
   // ---- layers ----
 
-  LayerSlices slices_for(const LayerInfo& info) const {
+  LayerSlices slices_for(int i) const {
+    const LayerInfo& info = layer(i);
     if (info.other != LayerInfo::kNone) {
       return as(is_divided(info.from) || !is_divided(info.other) ? info.from : info.other, info);
     }
     return std::visit(
         [&]<class T>(const T& it) {
-          if constexpr (kKeepsChannels<T>) {
+          if constexpr (std::is_same_v<T, models::BatchNorm>) {
+            return is_divided(info.from) ? as(info.from, info) : whole(info);
+          } else if constexpr (kKeepsChannels<T>) {
             return as(info.from, info);
+          } else if constexpr (kIsOneOf<T, models::LayerNorm, models::GroupNorm, models::RmsNorm>) {
+            return repeated(info);
+          } else if constexpr (std::is_same_v<T, models::Linear>) {
+            return divide(it, i);
           } else if constexpr (std::is_same_v<T, models::Swiglu>) {
             return is_divided(info.from) ? divide(it, info) : whole(info);
-          } else if constexpr (kIsOneOf<T, models::Convolution, models::Linear, models::Attention>) {
+          } else if constexpr (kIsOneOf<T, models::Convolution, models::Attention>) {
             return divide(it, info);
           } else {
             return whole(info);
@@ -106,6 +113,12 @@ class Slicer {
     it.channels[0] = range(0, info.output.channels);
     it.needs[0] = range(0, info.input.channels);
     return it;
+  }
+
+  // By every part.
+  LayerSlices repeated(const LayerInfo& info) const {
+    return {std::vector<Channels>(parts_, range(0, info.output.channels)),
+            std::vector<Channels>(parts_, range(0, info.input.channels))};
   }
 
   // In the slices of an earlier layer.
@@ -132,11 +145,27 @@ class Slicer {
       needs = it.groups > 1 ? range(begin * in, end * in) : range(0, in);
     });
   }
-  LayerSlices divide(const models::Linear&, const LayerInfo& info) const {
-    return divide_by(info, [&](int begin, int end, Channels& channels, Channels& needs) {
+  LayerSlices divide(const models::Linear&, int i) const {
+    const LayerInfo& info = layer(i);
+    LayerSlices it = divide_by(info, [&](int begin, int end, Channels& channels, Channels& needs) {
       append(channels, begin, end);
       append(needs, 0, info.input.channels);
     });
+    if (const std::vector<Channels> wanted = wanted_by_reader(i); !wanted.empty()) {
+      it.channels = wanted;
+      it.needs.assign(parts_, range(0, info.input.channels));
+    }
+    return it;
+  }
+  // What the parts need of a layer that only attention or SwiGLU reads, if all parts have some of that.
+  std::vector<Channels> wanted_by_reader(int i) const {
+    const auto next = static_cast<std::size_t>(i) + 1;
+    if (next == plan_.layers.size() || readers_[next - 1] != 1 || plan_.layers[next].from != i) return {};
+    const LayerInfo& reader = plan_.layers[next];
+    if (static_cast<std::size_t>(slices_of(reader)) < parts_) return {};
+    if (const auto* it = std::get_if<models::Attention>(&reader.layer.kind)) return divide(*it, reader).needs;
+    if (const auto* it = std::get_if<models::Swiglu>(&reader.layer.kind)) return divide(*it, reader).needs;
+    return {};
   }
   // An input has the queries of all heads, then all keys, then all values.
   LayerSlices divide(const models::Attention& it, const LayerInfo& info) const {
@@ -164,17 +193,32 @@ class Slicer {
     return {layer(i).from, layer(i).other};
   }
 
-  void find_last_readers() {
+  void find_readers() {
     last_readers_.assign(plan_.layers.size(), -1);
-    for (int i = 0; i < static_cast<int>(plan_.layers.size()); ++i)
-      for (const int source : sources(i))
-        if (source >= 0) last_readers_[static_cast<std::size_t>(source)] = i;
+    readers_.assign(plan_.layers.size(), 0);
+    for (int i = 0; i < static_cast<int>(plan_.layers.size()); ++i) {
+      for (const int source : sources(i)) {
+        if (source < 0) continue;
+        last_readers_[static_cast<std::size_t>(source)] = i;
+        ++readers_[static_cast<std::size_t>(source)];
+      }
+    }
   }
 
   // Whether each part has computed itself what layer i needs of an earlier one.
-  bool has(int source, int i) const { return source >= 0 && slices(source).channels == slices(i).needs; }
+  bool has(int source, int i) const {
+    if (source < 0) return false;
+    const auto &channels = slices(source).channels, &needs = slices(i).needs;
+    return std::ranges::equal(channels, needs, [](const Channels& its, const Channels& needed) {
+      return needed.empty() || its == needed;
+    });
+  }
+
+  // Repeated layers with parameters are runs of their own.
+  bool stays_alone(int i) const { return slices(i).is_repeated() && !layer(i).tensors.empty(); }
 
   bool joins(int begin, int i) const {
+    if (stays_alone(begin) || stays_alone(i)) return false;
     return std::ranges::all_of(sources(i), [&](int source) { return source < begin || has(source, i); });
   }
   // Whether no layer outside [begin, end) reads one inside, but the last.
@@ -208,7 +252,7 @@ class Slicer {
   const models::Plan& plan_;
   std::size_t parts_;
   SlicePlan made_;
-  std::vector<int> last_readers_;  // of each layer
+  std::vector<int> readers_, last_readers_;  // of each layer: how many, and which
 };
 
 }  // namespace

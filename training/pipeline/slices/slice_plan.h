@@ -4,7 +4,9 @@
 // Convolutions are divided by output channels, or by whole groups; linear layers by units; attention by whole
 // groups of keys and values with the heads that read them; SwiGLU by its outputs. Layers that compute each
 // channel from the same channel (ReLU, GELU, batch norm, pools, dropout), and sums, stay in the slices of
-// what they read. All other layers (embedding, position, layer, group and RMS norm) are computed by part 0.
+// what they read. A linear layer that only attention or SwiGLU reads has the units that each part needs
+// there. Layer, group and RMS norms are repeated: every part computes all of them, which takes no longer than
+// if the others waited for one. Embeddings and positions are computed by part 0.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +28,9 @@ int count_of(const Channels& channels);
 struct LayerSlices {
   std::vector<Channels> channels;  // of the layer's output
   std::vector<Channels> needs;     // of its input; of a sum, of both
+
+  // Whether all parts compute all channels. Each has a partial gradient of them then.
+  bool is_repeated() const { return channels.size() > 1 && channels[0] == channels[1]; }
 };
 
 // What a run reads of an earlier one.

@@ -44,6 +44,8 @@ struct SliceState {
   kernels::Buffer converted;  // the output, and its gradient, in plain format if theirs is another
   std::vector<PartialGradient> partial;
   std::vector<const float*> direct;  // gradients from the part's own later runs, in the output's format
+  std::vector<OwnParameters> own;    // if the section does not use the caller's
+  kernels::Buffer own_parameters, own_gradient;
 };
 
 struct RunState {
@@ -54,6 +56,7 @@ struct RunState {
   const float* gathered = nullptr;   // where it is
   bool trained = false;              // depends on parameters
   bool exchanges_gradients = false;  // others need what its backward pass computes
+  bool repeated = false;
 };
 
 Channels all_of(int channels) { return {{0, channels}}; }
@@ -92,6 +95,7 @@ struct SlicedNetwork::Impl {
   std::unique_ptr<kernels::Loss> loss;
   kernels::Staged<kernels::LossValue> loss_value;
   kernels::Buffer loss_gradient;  // of the gathered logits
+  bool repeats = false;           // some run
   SliceTraffic traffic;
   SliceBarrier barrier;
 
@@ -137,6 +141,8 @@ struct SlicedNetwork::Impl {
   void build_run(const SliceRun& run) {
     RunState& it = runs.emplace_back(RunState{run, {}, {}, {}});
     it.parts.resize(part_count);
+    it.repeated = slices.layers[static_cast<std::size_t>(run.end) - 1].is_repeated();
+    repeats |= it.repeated;
     for (std::size_t p = 0; p < part_count; ++p)
       if (!channels_of(run)[p].empty()) build_section(it, p);
     const int channels = plan.layers[static_cast<std::size_t>(run.end) - 1].output.channels;
@@ -151,7 +157,7 @@ struct SlicedNetwork::Impl {
     }
     for (std::size_t p = 0; p < part_count; ++p) {
       SliceState& part = it.parts[p];
-      if (!part.section || it.full.size() == 0) continue;
+      if (!part.section || it.full.size() == 0 || (it.repeated && p > 0)) continue;
       part.gather = SliceCopy(channels_of(run)[p], all_of(channels), rows(it.shape), plane_of(it.shape));
       if (!part.plain) part.converted = kernels::Buffer(part.gather.floats(), backend.memory());
     }
@@ -164,10 +170,13 @@ struct SlicedNetwork::Impl {
     std::vector<models::Border> borders;
     for (std::size_t k = 0; k < it.run.inputs.size(); ++k)
       borders.push_back(it.run.inputs[k].layer < 0 ? batch_input(it, p, k) : earlier_output(it, p, k));
+    SliceNodes nodes = lower_slice(plan, lowered, slices, it.run, p);
+    part.own = std::move(nodes.own);
+    part.own_parameters = kernels::Buffer(nodes.own_floats, backend.memory());
+    part.own_gradient = kernels::Buffer(nodes.own_floats, backend.memory());
     models::Plan layers{{}, {}, {}, plan.classes};
     layers.layers.assign(plan.layers.begin() + it.run.begin, plan.layers.begin() + it.run.end);
-    part.section = std::make_unique<models::Section>(layers, lower_slice(plan, lowered, slices, it.run, p),
-                                                     backend, *queues[p],
+    part.section = std::make_unique<models::Section>(layers, nodes.lowered, backend, *queues[p],
                                                      models::SectionOptions{.batch = batch,
                                                                             .purpose = models::Purpose::train,
                                                                             .recompute = false,
@@ -251,9 +260,9 @@ struct SlicedNetwork::Impl {
       }
     }
   }
-  // A gradient of these channels is at `from`.
+  // A gradient of these channels is at `from`. What is repeated is gathered from part 0.
   void connect_partial(RunState& source, const Channels& needs, const float* from) {
-    for (std::size_t p = 0; p < part_count; ++p) {
+    for (std::size_t p = 0; p < (source.repeated ? 1 : part_count); ++p) {
       const SliceCopy copy(needs, channels_of(source.run)[p], rows(source.shape), plane_of(source.shape));
       if (source.parts[p].section && copy.floats() > 0) source.parts[p].partial.push_back({from, copy});
     }
@@ -293,7 +302,9 @@ struct SlicedNetwork::Impl {
         part.inputs[k] = from;
       }
     }
-    part.section->forward(parameters, part.inputs);
+    for (const OwnParameters& own : part.own)
+      std::copy_n(parameters + own.arena, own.count, part.own_parameters.data() + own.own);
+    part.section->forward(part.own.empty() ? parameters : part.own_parameters.data(), part.inputs);
     if (part.gather.floats() == 0) return;
     const float* y = part.section->output(0, part.inputs);
     if (!part.plain) {
@@ -307,13 +318,33 @@ struct SlicedNetwork::Impl {
     SliceState& part = it.parts[p];
     if (!part.section || !it.trained) return;
     add_gradients(part, p);
-    part.section->backward(parameters, part.inputs, gradient);
+    if (part.own.empty()) return part.section->backward(parameters, part.inputs, gradient);
+    part.section->backward(part.own_parameters.data(), part.inputs, part.own_gradient.data());
+    if (it.repeated) return;
+    for (const OwnParameters& own : part.own)
+      std::copy_n(part.own_gradient.data() + own.own, own.count, gradient + own.arena);
+  }
+
+  // The gradient of repeated layers' parameters is the sum of those of all parts.
+  void sum_repeated() {
+    for (const RunState& it : runs) {
+      if (!it.repeated) continue;
+      for (const SliceState& part : it.parts) {
+        for (const OwnParameters& own : part.own) {
+          const float* const from = part.own_gradient.data() + own.own;
+          float* const to = gradient + own.arena;
+          const bool is_first = &part == it.parts.data();
+          for (std::size_t i = 0; i < own.count; ++i) to[i] = is_first ? from[i] : to[i] + from[i];
+        }
+      }
+    }
   }
 
   // Sums the gradients of a part's output.
   void add_gradients(SliceState& part, std::size_t p) {
     const kernels::Activation& activation = part.section->outputs()[0].activation;
     float* const sum = part.section->output_gradient(0);
+    if (part.partial.empty() && part.direct.empty()) std::fill_n(sum, activation.floats, 0.0F);
     if (!part.partial.empty()) {
       float* const plain = part.plain ? sum : part.converted.data();
       const bool begins_complete = part.partial[0].copy.is_complete();
@@ -347,6 +378,8 @@ struct SlicedNetwork::Impl {
       backward(runs[r], p);
       if (runs[r].exchanges_gradients && !barrier.wait()) return;
     }
+    if (!repeats || !barrier.wait()) return;
+    if (p == 0) sum_repeated();
   }
 
   double train(const float* x, const float* batch_inputs, const std::int32_t* batch_labels, float* out) {
@@ -384,7 +417,7 @@ SliceMemory SlicedNetwork::memory(std::size_t part) const {
   for (const RunState& run : impl_->runs) {
     const SliceState& it = run.parts[part];
     if (it.section) memory.sections += it.section->memory().total();
-    memory.slices += it.converted.bytes();
+    memory.slices += it.converted.bytes() + it.own_parameters.bytes() + it.own_gradient.bytes();
     for (const TakenChannels& taken : it.taken) memory.slices += taken.channels.bytes();
     if (part == 0) memory.shared += run.full.bytes();
   }
