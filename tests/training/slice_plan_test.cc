@@ -98,6 +98,7 @@ TEST_CASE("norms of whole samples are repeated, and embeddings are computed by p
   CHECK(slices.layers[2].is_repeated());
   CHECK_FALSE(slices.layers[1].is_repeated());
   CHECK_FALSE(slice_layers(plan, 1).layers[2].is_repeated());
+  CHECK_FALSE(slice_layers(plan, 6).layers[4].is_repeated());  // parts 0 and 1 have no unit
 }
 
 TEST_CASE("grouped convolutions are divided by groups, and depthwise ones stay in their slices") {

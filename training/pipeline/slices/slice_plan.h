@@ -30,7 +30,9 @@ struct LayerSlices {
   std::vector<Channels> needs;     // of its input; of a sum, of both
 
   // Whether all parts compute all channels. Each has a partial gradient of them then.
-  bool is_repeated() const { return channels.size() > 1 && channels[0] == channels[1]; }
+  bool is_repeated() const {
+    return channels.size() > 1 && !channels[0].empty() && channels[0] == channels[1];
+  }
 };
 
 // What a run reads of an earlier one.
