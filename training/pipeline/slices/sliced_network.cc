@@ -41,7 +41,8 @@ struct SliceState {
   std::vector<TakenChannels> taken;          // by input
   SliceCopy gather;                          // to the gathered output
   bool plain = false;                        // the format of the output
-  kernels::Buffer converted;  // the output, and its gradient, in plain format if theirs is another
+  std::unique_ptr<kernels::Operation> exit;  // to plain, and back, if the output has another format
+  kernels::Buffer converted;                 // plain, the output, later its gradient
   std::vector<PartialGradient> partial;
   std::vector<const float*> direct;  // gradients from the part's own later runs, in the output's format
   std::vector<OwnParameters> own;    // if the section does not use the caller's
@@ -159,7 +160,7 @@ struct SlicedNetwork::Impl {
       SliceState& part = it.parts[p];
       if (!part.section || it.full.size() == 0 || (it.repeated && p > 0)) continue;
       part.gather = SliceCopy(channels_of(run)[p], all_of(channels), rows(it.shape), plane_of(it.shape));
-      if (!part.plain) part.converted = kernels::Buffer(part.gather.floats(), backend.memory());
+      convert(part, p);
     }
   }
 
@@ -240,12 +241,8 @@ struct SlicedNetwork::Impl {
           if (input.layer + 1 == source.run.end) connect_input(source, runs[r], k);
         }
       }
-      for (SliceState& part : source.parts) {
-        if (!part.section || part.plain || part.partial.empty()) continue;
-        if (part.converted.size() == 0)
-          part.converted =
-              kernels::Buffer(part.section->outputs()[0].activation.shape.size(), backend.memory());
-      }
+      for (std::size_t p = 0; p < part_count; ++p)
+        if (!source.parts[p].partial.empty()) convert(source.parts[p], p);
     }
   }
   void connect_input(RunState& source, RunState& reader, std::size_t k) {
@@ -266,6 +263,13 @@ struct SlicedNetwork::Impl {
       const SliceCopy copy(needs, channels_of(source.run)[p], rows(source.shape), plane_of(source.shape));
       if (source.parts[p].section && copy.floats() > 0) source.parts[p].partial.push_back({from, copy});
     }
+  }
+
+  // Prepares an output for others.
+  void convert(SliceState& part, std::size_t p) {
+    if (part.plain || part.exit) return;
+    part.exit = backend.make(*queues[p], {}, part.section->outputs()[0].activation, {});
+    part.converted = kernels::Buffer(part.exit->output().floats, backend.memory());
   }
 
   void count_traffic() {
@@ -308,7 +312,7 @@ struct SlicedNetwork::Impl {
     if (part.gather.floats() == 0) return;
     const float* y = part.section->output(0, part.inputs);
     if (!part.plain) {
-      backend.unpack(*queues[p], part.section->outputs()[0].activation, y, part.converted.data());
+      part.exit->forward(nullptr, y, part.converted.data());
       y = part.converted.data();
     }
     part.gather.copy(y, it.full.data());
@@ -356,7 +360,7 @@ struct SlicedNetwork::Impl {
           it.copy.add(it.from, plain);
         }
       }
-      if (!part.plain) backend.pack(*queues[p], activation, plain, sum);
+      if (!part.plain) part.exit->backward(nullptr, nullptr, nullptr, plain, sum, nullptr);
     }
     for (const float* const from : part.direct) {
       if (part.partial.empty() && from == part.direct[0]) {
@@ -417,6 +421,7 @@ SliceMemory SlicedNetwork::memory(std::size_t part) const {
   for (const RunState& run : impl_->runs) {
     const SliceState& it = run.parts[part];
     if (it.section) memory.sections += it.section->memory().total();
+    if (it.exit) memory.slices += it.exit->workspace_bytes();
     memory.slices += it.converted.bytes() + it.own_parameters.bytes() + it.own_gradient.bytes();
     for (const TakenChannels& taken : it.taken) memory.slices += taken.channels.bytes();
     if (part == 0) memory.shared += run.full.bytes();
