@@ -39,8 +39,9 @@ class Backend {
   // `stored`.
   virtual Activation input(const Shape& stored, int height, int width) const = 0;
 
-  // An operation for rest[0] and for as many of the following specs as the back end can fuse. REQUIRES: rest
-  // is not empty; rest[0] fits `input`, which is from this back end.
+  // An operation for rest[0] and for as many of the following specs as the back end can fuse; for no specs,
+  // on the host, one from another format to plain. REQUIRES: rest[0] fits `input`, which is from this back
+  // end.
   virtual std::unique_ptr<Operation> make(Queue& queue, std::span<const OperationSpec> rest,
                                           const Activation& input, Passes passes) const = 0;
 

@@ -89,8 +89,14 @@ struct AttentionSpec {
   float rotary_base = 0;       // if > 0, d is even
   float dropout = 0;           // in [0, 1)
   std::uint64_t seed = 0;      // of dropout
+  // On the host, if these are some of the heads of a layer: the number of the first one, and of all. Draws
+  // are those of the whole layer.
+  int first_head = 0, all_heads = 0;  // 0: these are all
 
   int head_size(const Shape& input) const { return input.channels / (heads + 2 * groups); }
+  int drawn_head(int sequence, int head) const {
+    return sequence * (all_heads > 0 ? all_heads : heads) + first_head + head;
+  }
 };
 // y = max(x, 0); the derivative at 0 is 0.
 struct ReluSpec {};
@@ -134,6 +140,18 @@ struct RmsNormSpec {
 struct DropoutSpec {
   float rate;  // in [0, 1)
   std::uint64_t seed;
+  // On the host, if these are some of the channels of a layer: the number of the first one, and of all. Draws
+  // are those of the whole layer.
+  int first_channel = 0, all_channels = 0;  // 0: these are all
+
+  // The index of the draw for a sample's first value.
+  std::uint32_t first_draw(const Shape& shape, int sample) const {
+    const std::uint32_t plane =
+        static_cast<std::uint32_t>(shape.height) * static_cast<std::uint32_t>(shape.width);
+    const auto channels = static_cast<std::uint32_t>(all_channels > 0 ? all_channels : shape.channels);
+    return (static_cast<std::uint32_t>(sample) * channels + static_cast<std::uint32_t>(first_channel)) *
+           plane;
+  }
 };
 using OperationSpec = std::variant<ConvolutionSpec, AveragePoolSpec, MaxPoolSpec, GlobalAveragePoolSpec,
                                    LinearSpec, ReluSpec, GeluSpec, BatchNormSpec, GroupNormSpec, DropoutSpec,

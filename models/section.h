@@ -58,8 +58,8 @@ Border batch_border(const Plan& plan, const Lowered& lowered, const kernels::Bac
 
 class Section {
  public:
-  // `backend` and `queue` outlive the section. REQUIRES: `inputs` are batch_border(), or the outputs of a
-  // section that ends at `begin`, on such a back end.
+  // `backend` and `queue` outlive the section. REQUIRES: `inputs` are batch_border(), or outputs of earlier
+  // sections, or plain as of Backend::input(), on such a back end.
   Section(const Plan& plan, const Lowered& lowered, const kernels::Backend& backend, kernels::Queue& queue,
           const SectionOptions& options);
   ~Section();

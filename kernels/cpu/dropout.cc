@@ -80,13 +80,18 @@ class LayoutDropout final : public Operation {
   void mask(const float* x, float* y) const {
     const DropoutDraw draw(spec_, draws_ - 1);
     const float factor = 1 / (1 - spec_.rate);
-    if (is_dense_plain(output())) return drop(x, 0, output().floats, draw, factor, y);
-    const auto sample_size = static_cast<std::uint32_t>(layout_.shape.sample_size());
+    const bool plain = is_dense_plain(output());
+    if (plain && spec_.all_channels == 0) return drop(x, 0, output().floats, draw, factor, y);
+    const std::size_t sample_size = layout_.shape.sample_size();
     for (int n = 0; n < layout_.shape.batch; ++n) {
-      for (int block = 0; block < layout_.blocks; ++block) {
-        mask_block(x + layout_.at(n, block), block, static_cast<std::uint32_t>(n) * sample_size, draw, factor,
-                   y + layout_.at(n, block));
+      const std::uint32_t first = spec_.first_draw(layout_.shape, n);
+      const std::size_t begin = static_cast<std::size_t>(n) * sample_size;
+      if (plain) {
+        drop(x + begin, first, sample_size, draw, factor, y + begin);
+        continue;
       }
+      for (int block = 0; block < layout_.blocks; ++block)
+        mask_block(x + layout_.at(n, block), block, first, draw, factor, y + layout_.at(n, block));
     }
   }
 

@@ -40,6 +40,9 @@ std::unique_ptr<Operation> make_attention(const AttentionSpec& spec, const Activ
 std::unique_ptr<Operation> make_swiglu(const Activation& input);
 std::unique_ptr<Operation> make_tanh_gelu(const Activation& input);
 
+// Only changes the format, to plain. REQUIRES: the input has another one.
+std::unique_ptr<Operation> make_exit(const Activation& input);
+
 // The sum of two branches, and its ReLU, in one pass over the stored values.
 std::unique_ptr<Sum> make_sum(const Activation& a, const Activation& b, bool relu);
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "kernels/buffer.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/tiles.h"
@@ -52,6 +53,7 @@ class DeviceAttention final : public Operation {
         memory_(stream.device()),
         draws_(stream, spec.seed, passes.backward && spec.dropout > 0) {
     counted(input);
+    STARLING_CHECK(spec.all_heads == 0);
     if (heads_.size > kMostHead) {
       throw DeviceError("an attention layer has heads of " + std::to_string(heads_.size) +
                         " values; a GPU computes at most " + std::to_string(kMostHead) +

@@ -1,4 +1,5 @@
 // Dropout, and the draws of operations that drop values (draws.h).
+#include "base/check.h"
 #include "kernels/cuda/draws.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/wide.h"
@@ -63,7 +64,9 @@ class DeviceDropout final : public Operation {
         spec_(spec),
         training_(passes.backward),
         n_(counted(input)),
-        draws_(stream, spec.seed, training_) {}
+        draws_(stream, spec.seed, training_) {
+    STARLING_CHECK(spec.all_channels == 0);
+  }
 
   void forward(const float* parameters, const float* x, float* y) override {
     draws_.next();

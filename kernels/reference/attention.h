@@ -91,11 +91,11 @@ class AttentionDropout {
       : it_(it), drops_(drops && it.dropout > 0), draw_(DropoutSpec{it.dropout, it.seed}, draws_before) {}
   double factor(int sequence, int head, int i, int j) const {
     if (!drops_) return 1;
-    const auto index =
-        ((static_cast<std::uint32_t>(sequence * it_.heads + head) * static_cast<std::uint32_t>(it_.context)) +
-         static_cast<std::uint32_t>(i)) *
-            static_cast<std::uint32_t>(it_.context) +
-        static_cast<std::uint32_t>(j);
+    const auto index = ((static_cast<std::uint32_t>(it_.drawn_head(sequence, head)) *
+                         static_cast<std::uint32_t>(it_.context)) +
+                        static_cast<std::uint32_t>(i)) *
+                           static_cast<std::uint32_t>(it_.context) +
+                       static_cast<std::uint32_t>(j);
     return draw_.keeps(index) ? 1 / (1 - static_cast<double>(it_.dropout)) : 0;
   }
 

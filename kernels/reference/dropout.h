@@ -44,9 +44,9 @@ struct DropoutDraw {
 template <class T>
 void dropout(const DropoutSpec& it, std::uint64_t draws_before, Images<const T> x, Images<T> y) {
   const DropoutDraw draw(it, draws_before);
-  std::uint32_t index = 0;
   for_each_flat(x.shape, [&](int n, int k) {
-    y.flat(n, k) = draw.keeps(index++) ? static_cast<T>(x.flat(n, k) / (1 - static_cast<T>(it.rate))) : T{0};
+    const std::uint32_t index = it.first_draw(x.shape, n) + static_cast<std::uint32_t>(k);
+    y.flat(n, k) = draw.keeps(index) ? static_cast<T>(x.flat(n, k) / (1 - static_cast<T>(it.rate))) : T{0};
   });
 }
 

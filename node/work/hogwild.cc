@@ -148,7 +148,7 @@ models::Arena& HogwildTrainer::arena_of(std::size_t worker) {
 void HogwildTrainer::settle(std::size_t worker) const {
   const std::size_t threads = workers_[worker]->threads();  // as many for each worker
   workers_[worker]->on_each_thread([&](std::size_t thread) {
-    name_thread(thread == 0 ? "worker " + std::to_string(worker) : "stage " + std::to_string(thread + 1));
+    name_thread(thread == 0 ? "worker " + std::to_string(worker) : "part " + std::to_string(thread + 1));
     if (const Status lowered = lower_priority(); !lowered) spdlog::debug("{}", lowered.error().message);
     if (processors_.empty()) return;
     if (const Status pinned = pin_to(processors_[worker * threads + thread].number()); !pinned)

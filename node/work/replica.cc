@@ -25,10 +25,10 @@ Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, d
                                        std::uint64_t own_order) {
   auto replica = std::make_unique<Replica>(std::move(data), std::move(plan), std::move(backends));
   replica->precision = experiment.training.precision;
-  const bool one_replica = training::has_stages(experiment);
+  const bool one_replica = training::has_stages(experiment) || training::has_divided_layers(experiment);
   if (experiment.training.devices.size() > 1) {
     replica->several_devices = training::joined(experiment.training.devices, ",");
-    replica->split = one_replica ? training::stages_text(experiment, replica->plan) : "data";
+    replica->split = training::split_text(experiment, replica->plan);
   }
   std::vector<const kernels::Backend*> devices;
   for (const auto& backend : replica->backends) {

@@ -31,7 +31,7 @@ struct Replica {
   std::vector<std::unique_ptr<training::Worker>> workers;   // ordered by device
   std::string precision{};                                  // of its products: "f32", "bf16", "tf32"
   std::string several_devices{};                            // "cpu:0,cpu:1"; empty with one device
-  std::string split{};  // how they share the training: "data", or stages_text(); empty with one device
+  std::string split{};           // how they share the training: split_text(); empty with one device
   std::uint64_t epoch_samples;   // 0: unknown
   std::string outside_device{};  // a trainer's outside the process; then there are no data and no network
 

@@ -36,11 +36,12 @@ const std::vector<Row>& program_rows() {
       {"training/pipeline", "base"},
       {"training/pipeline/profiling", "training/pipeline, models, kernels, base"},
       {"training/pipeline/stages", "training/pipeline, models, kernels, base"},
+      {"training/pipeline/slices", "training/pipeline/stages/stage_threads.h, models, kernels, base"},
       {"training/experiment", "training/records, training/pipeline, models, rules, base"},
       {"training/exchange", "models, kernels, rules, base"},
       {"training/replica",
        "training/experiment, training/exchange, training/pipeline/profiling, "
-       "training/pipeline/stages, datasets, and below"},
+       "training/pipeline/stages, training/pipeline/slices, datasets, and below"},
       {"transport", "wire, base"},
       {"node/exchange", "transport, training/exchange, training/records, gossip, and below"},
       {"node/work", "training/replica, and below"},

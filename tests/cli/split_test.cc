@@ -49,6 +49,14 @@ TEST_CASE("peers in stages learn and exchange like others, with every schedule")
   }
 }
 
+TEST_CASE("peers with divided layers learn and exchange like others") {
+  const TemporaryFolder folder;
+  const json result = result_of(swarm_of(folder, {"--devices", "cpu:0,cpu:1", "--split", "layers"}));
+  CHECK(result.at("accuracy").get<double>() > 0.8);
+  CHECK(result.at("exchanges").at("completed").get<double>() > 0);
+  CHECK(has(log_of(folder), "on cpu:0,cpu:1 (each layer in 2 parts)"));
+}
+
 TEST_CASE("groups of processors may also have a replica each, and auto decides") {
   const TemporaryFolder folder;
   for (const char* split : {"data", "auto"}) {

@@ -254,6 +254,18 @@ TEST_CASE("dropout draws a new mask each time, preserves the mean, and reuses th
   }
 }
 
+TEST_CASE("dropout of some channels draws as of all of them") {
+  const Shape all{3, 5, 2, 3}, some{3, 2, 2, 3};
+  DropoutSpec it{0.5F, 5};
+  Values whole(all.size()), slice(some.size());
+  dropout(it, 4, read(Values(all.size(), 1.0), all), write(whole, all));
+  it.first_channel = 2;
+  it.all_channels = 5;
+  dropout(it, 4, read(Values(some.size(), 1.0), some), write(slice, some));
+  for (std::size_t n = 0; n < 3; ++n)
+    for (std::size_t k = 0; k < 12; ++k) CHECK(slice[n * 12 + k] == whole[n * 30 + 12 + k]);
+}
+
 TEST_CASE("the softmax cross-entropy's gradient is that of the mean loss") {
   Random random(14);
   const int classes = 5, count = 4;

@@ -186,6 +186,11 @@ TEST_CASE("check rejects devices that cannot hold one replica together") {
   CHECK(contains(why([&](Experiment& e) { stream(e), e.optimizer.quasi_global_momentum = true; }),
                  "training.quasi_global_momentum: the schedule pipedream"));
   CHECK(why([](Experiment& e) { e.training.recompute = Recomputation::except_last; }).empty());
+  CHECK(contains(why([](Experiment& e) {
+                   e.training.split = Split::layers;
+                   e.training.recompute = Recomputation::always;
+                 }),
+                 "training.recompute: divided layers"));
   CHECK(why([](Experiment& e) {
           e.training.devices.clear(), e.training.recompute = Recomputation::except_last;
         }) == "training.recompute: except-last needs stages; set training.devices and training.split");

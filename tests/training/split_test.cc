@@ -2,6 +2,7 @@
 #include "training/replica/split.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -76,7 +77,7 @@ TEST_CASE("stages get cuts and micro-batches, in every run the same") {
   const auto settled = settle_split(given, bench.plan, nullptr);
   REQUIRE(settled.ok());
   CHECK(settled->pipeline.cuts == std::vector<int>{6});
-  CHECK(stages_text(*settled, bench.plan) ==
+  CHECK(split_text(*settled, bench.plan) ==
         "2 stages: conv1 to pool2, fc1 to fc2; 1f1b, 6 micro-batches of 2 samples");
   for (const Experiment& other : {Experiment{}, staged(1)})
     CHECK(*settle_split(other, bench.plan, nullptr) == other);
@@ -125,6 +126,28 @@ TEST_CASE("a worker in stages trains as one on the whole network") {
       CHECK(bench.trained(*settle_split(clipped, bench.plan, nullptr), 6) == bench.trained(whole_clipped, 6));
     }
   }
+}
+
+TEST_CASE("a worker with divided layers trains as one on the whole network, up to rounding") {
+  const SplitBench bench;
+  Experiment experiment = staged(3);
+  experiment.training.split = Split::layers;
+  Experiment whole = experiment;
+  whole.training.devices.clear();
+  const auto settled = settle_split(experiment, bench.plan, nullptr);
+  REQUIRE(settled.ok());
+  CHECK(split_text(*settled, bench.plan) == "each layer in 3 parts");
+  const auto expected = bench.trained(whole, 6), found = bench.trained(*settled, 6);
+  float apart = 0, moved = 0;
+  const auto first = first_parameters(bench.plan, 1);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    apart = std::max(apart, std::abs(expected[i] - found[i]));
+    moved = std::max(moved, std::abs(expected[i] - first[i]));
+  }
+  CHECK(apart < 1e-4F * moved);
+  experiment.training.devices.clear();
+  for (int k = 0; k < 900; ++k) experiment.training.devices.push_back("cpu:" + std::to_string(k));
+  CHECK(bench.why_not(experiment).starts_with("training.split: "));
 }
 
 TEST_CASE("an estimated profile has the bytes of skip connections at every cut that they cross") {

@@ -81,6 +81,8 @@ Status check_split(const Experiment& experiment) {
         "training.split: this version divides a replica among groups of processors, such as "
         "cpu:0,cpu:1; several GPUs have a replica each (data)"};
   }
+  if (training.split == Split::layers && training.recompute != Recomputation::never)
+    return Error{"training.recompute: divided layers (training.split) keep all activations; set it to never"};
   const std::size_t cuts = experiment.pipeline.cuts.size();
   if (stages && cuts > 0 && cuts + 1 != training.devices.size()) {
     return Error{"pipeline.cuts: " + std::to_string(cuts) + " cuts make " + std::to_string(cuts + 1) +

@@ -48,6 +48,10 @@ bool has_stages(const Experiment& experiment) {
   return experiment.training.split == Split::stages && experiment.training.devices.size() > 1;
 }
 
+bool has_divided_layers(const Experiment& experiment) {
+  return experiment.training.split == Split::layers && experiment.training.devices.size() > 1;
+}
+
 std::uint32_t resolved_micro_batches(const Experiment& experiment, std::size_t stages) {
   if (experiment.pipeline.micro_batches > 0) return experiment.pipeline.micro_batches;
   const PipelineTraits& schedule = pipeline_traits(experiment.pipeline.schedule);

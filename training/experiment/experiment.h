@@ -190,8 +190,9 @@ std::uint32_t servers_in_all(const Experiment& experiment);
 // "p3" for peers that train; "s0", "s1", ... for servers, which are numbered after them.
 std::string peer_name(const Experiment& experiment, std::uint32_t number);
 
-// Whether the devices of a peer hold one replica together.
+// Whether the devices of a peer hold one replica together: as stages, or with divided layers.
 bool has_stages(const Experiment& experiment);
+bool has_divided_layers(const Experiment& experiment);
 // The micro-batches of a batch: as set, else the most that divide it equally and are at most four for each of
 // `stages`, beyond which the bubble is small (Huang et al., "GPipe", 2019, section 2.3). Without a flush the
 // batches for an update: as set, else 1.

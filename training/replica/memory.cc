@@ -60,22 +60,23 @@ TrainingMemory memory_of_network(const Experiment& experiment, const models::Pla
   return memory;
 }
 
-// All stages together; what crosses cuts counts as activations.
-models::NetworkMemory staged_memory(const Experiment& experiment, const models::Plan& plan,
-                                    const kernels::Backend& backend) {
+// All threads together; everything counts as activations.
+models::NetworkMemory divided_memory(const Experiment& experiment, const models::Plan& plan,
+                                     const kernels::Backend& backend) {
   const auto network = make_step_network(plan, backend, static_cast<int>(experiment.training.batch_size),
                                          network_form(experiment, 0));
   models::NetworkMemory memory;
   memory.layers.resize(plan.layers.size());
   for (std::size_t i = 0; i < plan.layers.size(); ++i) memory.layers[i].counted_at = static_cast<int>(i);
-  memory.activations_bytes = network->stage_bytes();
+  memory.activations_bytes = network->divided_bytes();
   return memory;
 }
 
-// With stages, `recompute` does not count: the experiment says it.
+// `recompute` only counts for a whole network; for stages the experiment says it.
 models::NetworkMemory network_memory(const Experiment& experiment, const models::Plan& plan,
                                      const kernels::Backend& backend, bool recompute) {
-  if (has_stages(experiment)) return staged_memory(experiment, plan, backend);
+  if (has_stages(experiment) || has_divided_layers(experiment))
+    return divided_memory(experiment, plan, backend);
   return models::Network(plan, backend, static_cast<int>(experiment.training.batch_size),
                          models::Purpose::train, {.recompute = recompute})
       .memory();

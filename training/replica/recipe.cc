@@ -227,6 +227,7 @@ Status write_starting_parameters(const Experiment& experiment, const models::Pla
 
 NetworkForm network_form(const Experiment& experiment, std::uint64_t seed) {
   const TrainingSettings& training = experiment.training;
+  if (has_divided_layers(experiment)) return SlicedOptions{.parts = training.devices.size(), .seed = seed};
   if (!has_stages(experiment))
     return models::NetworkOptions{.seed = seed, .recompute = training.recompute == Recomputation::always};
   return StagedOptions{.cuts = experiment.pipeline.cuts,

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "training/pipeline/partition.h"
 #include "training/pipeline/profiling/measured_profile.h"
+#include "training/pipeline/slices/sliced_network.h"
 #include "training/pipeline/stages/staged_network.h"
 #include "training/replica/recipe.h"
 
@@ -84,9 +85,14 @@ Result<Experiment> settle_split(const Experiment& experiment, const models::Plan
   if (experiment.training.devices.size() < 2) return settled;
   const std::size_t devices = experiment.training.devices.size();
   const bool open = experiment.training.split == Split::automatic;
+  const int batch = static_cast<int>(experiment.training.batch_size);
+  if (experiment.training.split == Split::layers) {
+    const Status fits = check_slices(plan, batch, {.parts = devices, .seed = 0});
+    return fits ? Result<Experiment>(settled) : Error{"training.split: " + fits.error().message};
+  }
   if (!open && experiment.training.split != Split::stages) return settled;
   const std::uint32_t micro_batches = resolved_micro_batches(experiment, devices);
-  const int batch = static_cast<int>(experiment.training.batch_size), parts = static_cast<int>(micro_batches);
+  const int parts = static_cast<int>(micro_batches);
   const bool flushes = pipeline_traits(experiment.pipeline.schedule).flushes;
   const int micro = flushes ? std::max(1, batch / parts) : batch;
   settled.training.split = Split::stages;
@@ -117,7 +123,10 @@ Result<Experiment> settle_split(const Experiment& experiment, const models::Plan
   return settled;
 }
 
-std::string stages_text(const Experiment& experiment, const models::Plan& plan) {
+std::string split_text(const Experiment& experiment, const models::Plan& plan) {
+  if (has_divided_layers(experiment))
+    return "each layer in " + std::to_string(experiment.training.devices.size()) + " parts";
+  if (!has_stages(experiment)) return "data";
   std::vector<std::string> stages;
   int begin = 0;
   for (const int cut : experiment.pipeline.cuts) {

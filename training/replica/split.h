@@ -22,8 +22,8 @@ Result<Experiment> settle_split(const Experiment& experiment, const models::Plan
 // moving its output, at rates of a usual processor. Only ratios of its times mean anything.
 PipelineProfile estimated_profile(const models::Plan& plan, int batch);
 
-// "2 stages: conv1 to pool2, fc1 to fc2; 1f1b, 8 micro-batches of 8 samples". REQUIRES: the experiment has
-// stages and is settled.
-std::string stages_text(const Experiment& experiment, const models::Plan& plan);
+// "2 stages: conv1 to pool2, fc1 to fc2; 1f1b, 8 micro-batches of 8 samples", "each layer in 2 parts",
+// "data". REQUIRES: the experiment is settled and has several devices.
+std::string split_text(const Experiment& experiment, const models::Plan& plan);
 
 }  // namespace starling::training

@@ -5,10 +5,17 @@
 namespace starling::training {
 namespace {
 
+// The threads of a network.
 template <class Network>
-std::size_t sum_of_stages(const Network& network) {
+std::size_t count_of(const Network& network) {
+  return network.stages();
+}
+std::size_t count_of(const SlicedNetwork& network) { return network.parts(); }
+
+template <class Network>
+std::size_t sum_of(const Network& network) {
   std::size_t bytes = 0;
-  for (std::size_t s = 0; s < network.stages(); ++s) bytes += network.memory(s).total();
+  for (std::size_t k = 0; k < count_of(network); ++k) bytes += network.memory(k).total();
   return bytes;
 }
 
@@ -30,10 +37,11 @@ class WholeStep final : public StepNetwork {
   models::Network network_;
 };
 
-class StagedStep final : public StepNetwork {
+// A StagedNetwork or a SlicedNetwork.
+template <class Network, class Options>
+class DividedStep final : public StepNetwork {
  public:
-  StagedStep(const models::Plan& plan, const kernels::Backend& backend, int batch,
-             const StagedOptions& options)
+  DividedStep(const models::Plan& plan, const kernels::Backend& backend, int batch, const Options& options)
       : queue_(backend.make_queue()), network_(plan, backend, batch, options) {}
 
   kernels::Queue& queue() override { return *queue_; }
@@ -43,15 +51,15 @@ class StagedStep final : public StepNetwork {
     value->sum = network_.train(parameters, inputs, labels, gradient) * network_.predictions();
   }
   void set_draws(std::uint64_t batches) override { network_.set_draws(batches); }
-  std::size_t stage_bytes() const override { return sum_of_stages(network_); }
-  std::size_t threads() const override { return network_.stages(); }
+  std::size_t divided_bytes() const override { return sum_of(network_); }
+  std::size_t threads() const override { return count_of(network_); }
   void on_each_thread(const std::function<void(std::size_t)>& settle) override {
     network_.on_each_thread(settle);
   }
 
  private:
   std::unique_ptr<kernels::Queue> queue_;
-  StagedNetwork network_;
+  Network network_;
 };
 
 class StreamedStep final : public StepNetwork {
@@ -67,7 +75,7 @@ class StreamedStep final : public StepNetwork {
   }
   void set_draws(std::uint64_t batches) override { network_.set_draws(batches); }
   StreamedNetwork* stream() override { return &network_; }
-  std::size_t stage_bytes() const override { return sum_of_stages(network_); }
+  std::size_t divided_bytes() const override { return sum_of(network_); }
   std::size_t threads() const override { return network_.stages(); }
   void on_each_thread(const std::function<void(std::size_t)>& settle) override {
     network_.on_each_thread(settle);
@@ -87,8 +95,11 @@ struct Make {
   }
   std::unique_ptr<StepNetwork> operator()(const StagedOptions& options) const {
     if (pipeline_traits(options.schedule).flushes)
-      return std::make_unique<StagedStep>(plan, backend, batch, options);
+      return std::make_unique<DividedStep<StagedNetwork, StagedOptions>>(plan, backend, batch, options);
     return std::make_unique<StreamedStep>(plan, backend, batch, options);
+  }
+  std::unique_ptr<StepNetwork> operator()(const SlicedOptions& options) const {
+    return std::make_unique<DividedStep<SlicedNetwork, SlicedOptions>>(plan, backend, batch, options);
   }
 };
 

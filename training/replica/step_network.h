@@ -1,4 +1,5 @@
-// What a worker computes a step with: a whole network, or one in stages on threads, with or without a flush.
+// What a worker computes a step with: a whole network, or one on several threads: in stages, with or without
+// a flush, or with divided layers.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 
 #include "kernels/backend.h"
 #include "models/network.h"
+#include "training/pipeline/slices/sliced_network.h"
 #include "training/pipeline/stages/staged_network.h"
 #include "training/pipeline/stages/streamed_network.h"
 
@@ -28,8 +30,8 @@ class StepNetwork {
   // If batches follow one another without a flush: what trains instead of start_training(). Else null.
   virtual StreamedNetwork* stream() { return nullptr; }
 
-  // Bytes that all stages hold, without parameters and their gradient for the batch; 0 without stages.
-  virtual std::size_t stage_bytes() const { return 0; }
+  // Bytes that all threads hold, without parameters and their gradient for the batch; 0 for a whole network.
+  virtual std::size_t divided_bytes() const { return 0; }
 
   // Threads that compute a step together, the one that calls start_training() included.
   virtual std::size_t threads() const { return 1; }
@@ -37,10 +39,10 @@ class StepNetwork {
   virtual void on_each_thread(const std::function<void(std::size_t)>& settle) { settle(0); }
 };
 
-// How a network is made: as a whole or in stages.
-using NetworkForm = std::variant<models::NetworkOptions, StagedOptions>;
+// How a network is made: as a whole, in stages, or with divided layers.
+using NetworkForm = std::variant<models::NetworkOptions, StagedOptions, SlicedOptions>;
 
-// `plan` and `backend` outlive the network. REQUIRES: check_stages() for stages.
+// `plan` and `backend` outlive the network. REQUIRES: check_stages() or check_slices() succeeds.
 std::unique_ptr<StepNetwork> make_step_network(const models::Plan& plan, const kernels::Backend& backend,
                                                int batch, const NetworkForm& form);
 

@@ -150,7 +150,7 @@ class TiledAttention final : public Operation {
   Drop drop_of(int sequence, int head, int i, int key) const {
     const DropoutDraw draw(DropoutSpec{spec_.dropout, spec_.seed}, draws_ - 1);
     const auto row =
-        (static_cast<std::uint32_t>(sequence * spec_.heads + head) * static_cast<std::uint32_t>(context_) +
+        (static_cast<std::uint32_t>(spec_.drawn_head(sequence, head)) * static_cast<std::uint32_t>(context_) +
          static_cast<std::uint32_t>(i)) *
         static_cast<std::uint32_t>(context_);
     return {{draw.key[0], draw.key[1]},
