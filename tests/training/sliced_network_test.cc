@@ -57,6 +57,11 @@ std::vector<Plan> plans_to_slice() {
                              {Convolution{8, 3, 1, 1, 2}, Relu{}, Convolution{8, 3, 1, 1, 8}, BatchNorm{},
                               Relu{}, Convolution{12, 1, 1, 0, 4}, Gelu{}, MaxPool{2},
                               Convolution{6, 3, 1, 1, 3}, GlobalAveragePool{}, Linear{3}}}));
+  plans.push_back(sliceable({"norms",
+                             {3, 5, 5},
+                             {Convolution{6, 3, 1, 1}, LayerNorm{}, Dropout{0.2}, Convolution{6, 1, 1, 0, 3},
+                              GroupNorm{2}, BatchNorm{}, Residual{{Convolution{6, 3, 1, 1}, LayerNorm{}}},
+                              Linear{8}, RmsNorm{}, Swiglu{}, Linear{4}, LayerNorm{}}}));
   plans.push_back(text_to_slice(0));
   plans.push_back(text_to_slice(0.2));
   return plans;
