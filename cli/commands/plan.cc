@@ -13,6 +13,7 @@
 #include "cli/commands/flag_values.h"
 #include "cli/commands/named_files.h"
 #include "cli/commands/plan_output.h"
+#include "cli/commands/plan_published.h"
 #include "cli/commands/subject.h"
 #include "kernels/backends.h"
 #include "kernels/memory.h"
@@ -276,6 +277,9 @@ Result<training::PipelineProfile> measure(const Arguments& arguments, const Devi
 }
 
 int plan_stages(const Arguments& arguments) {
+  if (arguments.has("--published")) return print_published(arguments);
+  if (arguments.has("--profiles"))
+    return refuse(arguments, "--profiles has no effect without --published; --profile FILE reads one");
   if (Status sound = check_combination(arguments); !sound) return refuse(arguments, sound.error());
   std::optional<DeviceNames> devices;
   if (const auto text = arguments.get("--devices")) {
@@ -326,9 +330,15 @@ Command plan_command() {
            {"--no-overlap", "", "a stage computes and synchronizes one after the other"},
            {"--profile", "FILE", "a profile in PipeDream's text form, instead of MODEL"},
            {"--as-published", "", "as PipeDream's published planner: the same, and transfers are free"},
+           {"--published", "", "print figures that papers about pipelines published beside ours"},
+           {.name = "--profiles",
+            .placeholder = "DIR",
+            .help = "with --published: PipeDream's profiles, such as vgg16.graph.txt",
+            .environment = kProfilesVariable},
            kJsonFlag},
           plan_stages,
-          "starling plan lenet --devices 2 --bandwidth 10Gbit/s"};
+          "starling plan lenet --devices 2 --bandwidth 10Gbit/s\n"
+          "starling plan --published"};
 }
 
 }  // namespace starling::cli

@@ -37,6 +37,7 @@ const std::vector<Row>& program_rows() {
       {"training/exchange", "models, kernels, rules, base"},
       {"training/pipeline", "base"},
       {"training/pipeline/profiling", "training/pipeline, models, kernels, base"},
+      {"training/pipeline/published", "training/pipeline/profiling, and below"},
       {"training/pipeline/stages", "training/pipeline, models, kernels, base"},
       {"training/replica", "training/experiment, training/exchange, datasets, and below"},
       {"transport", "wire, base"},
@@ -64,7 +65,8 @@ const std::vector<Row>& program_rows() {
       {"cli/shell", "training/experiment, datasets, gossip, and below"},
       {"cli/commands",
        "cli/shell, node, node/all_reduce, lab/hunt, lab/measure, lab/simulate, lab/swarm, "
-       "lab/report, lab/plot, training/pipeline/profiling, kernels/cpu/onednn/version.h, and below"},
+       "lab/report, lab/plot, training/pipeline/profiling, training/pipeline/published, "
+       "kernels/cpu/onednn/version.h, and below"},
       {"cli", "everything"},
   };
   return kRows;
