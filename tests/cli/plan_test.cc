@@ -1,6 +1,7 @@
 // starling plan: networks of this machine and published profiles, divided among devices.
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <sstream>
 
 #include "tests/catch.h"
@@ -168,6 +169,27 @@ TEST_CASE("plan measures a network, and shows its stages to people") {
     if (line.starts_with("stage ") && !line.starts_with("stage  ")) CHECK(line.size() <= 100);
 }
 
+TEST_CASE("plan --chart draws the schedule") {
+  const TemporaryFolder folder;
+  folder.write("even.txt", even_profile());
+  const auto written = [&](const std::string& name) {
+    const Words words = {"--replicas",      "1-1", "--schedule", "1f1b",
+                         "--micro-batches", "4",   "--chart",    folder.file(name)};
+    const Outcome outcome = run(plan_of(folder.file("even.txt"), words));
+    CHECK(outcome.exit_code == 0);
+    CHECK(contains(outcome.out, "chart: " + folder.file(name)));
+    std::ifstream file(folder.file(name));
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  };
+  const std::string svg = written("plan.svg");
+  CHECK(contains(svg, "<title>even.txt, 1f1b with 4 micro-batches: bubble "));
+  CHECK(contains(svg, "stage 2: idle"));
+  CHECK(written("plan.png").substr(1, 3) == "PNG");
+  CHECK(written("plan.pdf").starts_with("%PDF-"));
+}
+
 TEST_CASE("plan --published prints figures of papers beside ours") {
   const json without = run_json({"plan", "--published", "--json"});
   std::size_t computed = 0, missing = 0;
@@ -214,6 +236,9 @@ TEST_CASE("wrong input of plan is refused in one line") {
            {{"plan"}, "MODEL is missing: a name of `model list` or a .toml file; or give --profile"},
            {{"plan", "lenet", "--profile", even}, "MODEL and --profile exclude each other"},
            {{"plan", "lenet", "--published"}, "MODEL has no effect with --published"},
+           {plan_of(even, {"--devices", "2", "--chart", folder.file("plan.gif")}),
+            "does not end in .svg, .pdf or .png"},
+           {plan_of(even, {"--devices", "2", "--chart", folder.file("no/plan.svg")}), "--chart: "},
            {{"plan", "--published", "--devices", "2"}, "--devices has no effect with --published"},
            {{"plan", "--published", "--profiles", even}, "even.txt is not a folder"},
            {{"plan", "lenet", "--devices", "2", "--profiles", folder.path()},
