@@ -157,7 +157,8 @@ bool set(Settings& settings, std::string_view flag, const std::string& value) {
         value == "gpipe" ? training::PipelineSchedule::gpipe : training::PipelineSchedule::one_f_one_b;
     return value == "gpipe" || value == "1f1b";
   }
-  const auto found = std::ranges::find(training::kRecomputations, value);
+  const auto found =
+      std::ranges::find(training::kRecomputations, value, &training::RecomputationTraits::name);
   if (flag != "--recompute" || found == training::kRecomputations.end()) return false;
   settings.staged.recomputation =
       static_cast<training::Recomputation>(found - training::kRecomputations.begin());

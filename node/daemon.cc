@@ -417,7 +417,8 @@ void Daemon::act(const gossip::StartTraining& start) {
                         run.training.workers == 1 ? "worker" : "workers", run.training.batch_size);
   parts_.events.say(
       spdlog::level::info, "training",
-      fmt::format("training begins: {} parameters, {}, on {}", parameters, by, parts_.replica->devices()));
+      fmt::format("training begins: {} parameters, {}, on {}{}", parameters, by, parts_.replica->devices(),
+                  parts_.replica->split.empty() ? "" : " (" + parts_.replica->split + ")"));
   if (parts_.outside == nullptr) {
     for (const std::string& warning :
          {training::warning_of_workers(run), training::warning_of_precision(run, false)})

@@ -70,7 +70,7 @@ std::vector<Flag> experiment_flags(Audience audience) {
     if (setting.flag.empty() || (audience == Audience::peer && !lab::is_peer_setting(setting))) continue;
     flags.push_back({setting.flag, setting.placeholder, setting.help, false, false, section_of(setting.key),
                      std::ranges::find(kCommonKeys, setting.key) != kCommonKeys.end(), setting.environment,
-                     setting.key});
+                     setting.key, false, setting.alone, setting.choices});
   }
   flags.push_back({"--slow", "PEER=FACTOR[@FROM..TO]",
                    "steps of PEER (or all) take FACTOR times as long; a random FACTOR: log-normal:sigma=1",

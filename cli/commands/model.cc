@@ -135,7 +135,7 @@ Result<training::Experiment> read_training(const Arguments& arguments) {
     if (!value) continue;
     if (const Status set = training::set_value(experiment, key, *value, flag); !set) return set.error();
   }
-  experiment.training.recompute = arguments.has("--recompute");
+  if (arguments.has("--recompute")) experiment.training.recompute = training::Recomputation::always;
   return experiment;
 }
 

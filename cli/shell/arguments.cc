@@ -187,6 +187,22 @@ std::optional<std::string> asked_help(int argc, const char* const* argv,
   return help_text(commands, path);
 }
 
+// The words of the command line, with the values of flags that stand alone.
+std::vector<std::string> completed(int argc, const char* const* argv, const std::vector<Command>& commands) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    for (const Command& command : commands) {
+      const auto flag = std::ranges::find(command.flags, words[i], &Flag::name);
+      if (flag == command.flags.end() || flag->alone.empty()) continue;
+      const bool has_value =
+          i + 1 < words.size() && std::ranges::find(flag->values, words[i + 1]) != flag->values.end();
+      if (!has_value) words[i] += "=" + flag->alone;
+      break;
+    }
+  }
+  return words;
+}
+
 int run_parsed(Parsed& parsed, const std::vector<Command>& commands) {
   const Command& command = *parsed.command;
   Arguments arguments(command.path);
@@ -266,7 +282,9 @@ int run_command_line(int argc, const char* const* argv, const std::vector<Comman
   for (const Command& command : commands) describe(all.emplace_back(Parsed{&command, nullptr, {}, {}}), root);
 
   try {
-    root.parse(argc, argv);
+    std::vector<std::string> words = completed(argc, argv, commands);
+    std::ranges::reverse(words);  // the parser takes them from the end
+    root.parse(std::move(words));
   } catch (const CLI::Success& version) {
     return root.exit(version);
   } catch (const CLI::ParseError& error) {

@@ -21,6 +21,9 @@ struct Flag {
   std::string environment = {};  // the variable with the same meaning, "STARLING_HTTP"; empty: none
   std::string key = {};          // its key in an experiment file, "daemon.http"; empty: none
   bool required = false;
+  // The value that the flag stands for if none of `values` follows it; empty: it needs a value.
+  std::string alone = {};
+  std::vector<std::string> values = {};
 };
 
 inline const Flag kJsonFlag{"--json", "", "print one JSON object"};

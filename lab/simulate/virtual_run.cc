@@ -29,6 +29,13 @@ std::uint64_t samples_between_evaluations(const Experiment& experiment, std::uin
       steps_between * experiment.peers * experiment.training.workers * experiment.training.batch_size);
 }
 
+// The experiment of a peer, for its arithmetic: devices that hold one replica together compute as one does.
+Experiment as_computed(const Experiment& experiment, std::uint32_t peer) {
+  Experiment its = training::of_peer(experiment, peer);
+  its.training.devices.clear();
+  return its;
+}
+
 }  // namespace
 
 Evaluator::Score VirtualRun::score_of(const std::vector<float>& parameters, std::size_t limit) {
@@ -105,7 +112,7 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
   }
   // Each worker shuffles its share of the data, which takes long, so all threads make them.
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
-    const Experiment its = training::of_peer(experiment_, peer);
+    const Experiment its = as_computed(experiment_, peer);
     const auto [kind, fresh] = engines_.try_emplace({its.training.precision, its.training.recompute});
     if (fresh) kind->second = training::make_shared_engines(its, plan_, backend_of(its), data_.train);
   }
@@ -136,7 +143,7 @@ const kernels::Backend& VirtualRun::backend_of(const Experiment& its) const {
 }
 
 VirtualRun::Workers VirtualRun::make_workers(std::uint32_t peer) const {
-  const Experiment its = training::of_peer(experiment_, peer);
+  const Experiment its = as_computed(experiment_, peer);
   return training::make_workers(its, plan_, backend_of(its), data_.train, peer, experiment_.peers, 0,
                                 engines_.at({its.training.precision, its.training.recompute}));
 }

@@ -135,7 +135,7 @@ class VirtualRun {
   std::optional<Waiting> waiting_;
   std::optional<training::MetricsLine> latest_;
   // Shared by the peers of a kind; null if each has its own.
-  using Kind = std::pair<std::string, bool>;  // precision, and whether activations are recomputed
+  using Kind = std::pair<std::string, training::Recomputation>;  // precision, and what is recomputed
   std::map<Kind, std::shared_ptr<training::Engines>> engines_;
   std::unique_ptr<training::Evaluator> evaluator_;  // null before the first score_of()
   ThreadPool pool_;                                 // declared after what its tasks use

@@ -116,7 +116,9 @@ void HogwildTrainer::start() {
     group_->adopt();
     average_due_ = steps_ + std::uint64_t{options_.average_every} * group_->size();
   }
-  if (workers_.size() > 1) processors_ = take_processors(workers_.size(), options_.machine);
+  std::size_t threads = 0;
+  for (const auto& worker : workers_) threads += worker->threads();
+  if (threads > 1) processors_ = take_processors(threads, options_.machine);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     begin([this, i] {
       settle(i);
@@ -144,11 +146,14 @@ models::Arena& HogwildTrainer::arena_of(std::size_t worker) {
 
 // A worker also trains if it cannot be pinned or lowered in priority.
 void HogwildTrainer::settle(std::size_t worker) const {
-  name_thread("worker " + std::to_string(worker));
-  if (const Status lowered = lower_priority(); !lowered) spdlog::debug("{}", lowered.error().message);
-  if (processors_.empty()) return;
-  if (const Status pinned = pin_to(processors_[worker].number()); !pinned)
-    spdlog::debug("{}", pinned.error().message);
+  const std::size_t threads = workers_[worker]->threads();  // as many for each worker
+  workers_[worker]->on_each_thread([&](std::size_t thread) {
+    name_thread(thread == 0 ? "worker " + std::to_string(worker) : "stage " + std::to_string(thread + 1));
+    if (const Status lowered = lower_priority(); !lowered) spdlog::debug("{}", lowered.error().message);
+    if (processors_.empty()) return;
+    if (const Status pinned = pin_to(processors_[worker * threads + thread].number()); !pinned)
+      spdlog::debug("{}", pinned.error().message);
+  });
 }
 
 void HogwildTrainer::stop() {

@@ -216,7 +216,7 @@ class HogwildTrainer final : public Trainer {
   std::optional<std::string> failure_;
   std::vector<Seat> seats_;            // by worker
   training::PeerState earlier_;        // what was restored, without parameters and workers
-  std::vector<Processor> processors_;  // by worker; empty: the kernel chooses
+  std::vector<Processor> processors_;  // of workers, thread by thread; empty: the kernel chooses
   std::vector<std::thread> threads_;
 };
 

@@ -2,11 +2,11 @@
 // arena's lines in that processor's caches. All workers run at a lower priority than the thread of the
 // protocol, so that heartbeats never wait for arithmetic.
 //
-// The rule: a peer pins all of its workers or none. It pins them if there are at least two, and as many
-// processors that it may use (sched_getaffinity, so taskset and cpusets count) and that no other peer on this
-// machine has taken. Otherwise the kernel chooses, as it does for a single worker: eight peers with one
-// worker on two processors must not be pinned, and neither must a second peer that finds the processors
-// taken.
+// The rule: a peer pins all of its workers or none, each thread of a worker in stages to a processor of its
+// own. It pins them if there are at least two threads, and as many processors that it may use
+// (sched_getaffinity, so taskset and cpusets count) and that no other peer on this machine has taken.
+// Otherwise the kernel chooses, as it does for a single worker: eight peers with one worker on two processors
+// must not be pinned, and neither must a second peer that finds the processors taken.
 #pragma once
 
 #include <cstddef>

@@ -12,6 +12,7 @@
 #include "training/records/checkpoint.h"
 #include "training/replica/memory.h"
 #include "training/replica/recipe.h"
+#include "training/replica/split.h"
 
 namespace starling::node {
 namespace {
@@ -24,6 +25,11 @@ Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, d
                                        std::uint64_t own_order) {
   auto replica = std::make_unique<Replica>(std::move(data), std::move(plan), std::move(backends));
   replica->precision = experiment.training.precision;
+  const bool one_replica = training::has_stages(experiment);
+  if (experiment.training.devices.size() > 1) {
+    replica->several_devices = training::joined(experiment.training.devices, ",");
+    replica->split = one_replica ? training::stages_text(experiment, replica->plan) : "data";
+  }
   std::vector<const kernels::Backend*> devices;
   for (const auto& backend : replica->backends) {
     auto workers = training::make_workers(experiment, replica->plan, *backend, replica->data.train,
@@ -32,6 +38,7 @@ Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, d
     if (!workers) return workers.error();
     for (auto& worker : *workers) replica->workers.push_back(std::move(worker));
     devices.push_back(backend.get());
+    if (one_replica) break;  // its threads share the first
   }
   if (devices.size() > 1) replica->group = std::make_unique<training::DeviceGroup>(replica->arena, devices);
   return replica;
@@ -46,7 +53,7 @@ std::string size_text(std::size_t bytes) {
 std::string too_large(const std::string& has, const training::Experiment& experiment, std::size_t need) {
   std::vector<std::string> remedies{"a smaller batch"};
   if (experiment.training.workers > 1) remedies.emplace_back("fewer workers");
-  if (!experiment.training.recompute) remedies.emplace_back("--recompute");
+  if (experiment.training.recompute == training::Recomputation::never) remedies.emplace_back("--recompute");
   return fmt::format("{}, and training {} with batches of {} by {} worker{} needs about {}; {} need{} less",
                      has, experiment.model.name, experiment.training.batch_size, experiment.training.workers,
                      experiment.training.workers == 1 ? "" : "s", size_text(need), one_of(remedies),
@@ -60,7 +67,7 @@ Status check_memory(const training::Experiment& experiment, const models::Plan& 
   if (!free) return Done{};
   // Measuring takes time and memory, so it is left out where even the upper bound fits.
   training::Experiment keeps_all = experiment;
-  keeps_all.training.recompute = false;
+  keeps_all.training.recompute = training::Recomputation::never;
   const std::size_t surely_fits = *free / training::kLeastMemoryMultiple;
   std::size_t need = training::least_training_memory(experiment, plan);
   if (need <= *free && training::least_training_memory(keeps_all, plan) > surely_fits)
@@ -104,9 +111,8 @@ std::optional<std::string> whole_need(const training::Experiment& experiment, co
 
 std::string Replica::devices() const {
   if (is_outside()) return outside_device;
-  std::string names;
-  for (const auto& backend : backends) names += (names.empty() ? "" : ",") + std::string(backend->name());
-  return names;
+  if (!several_devices.empty()) return several_devices;
+  return std::string(backend().name());
 }
 
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& wanted,
@@ -125,6 +131,9 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& wanted
   training::Experiment experiment = wanted;
   experiment.training.precision = training::precision_on(wanted, backends->front()->name());
   try {
+    auto settled = training::settle_split(experiment, *plan, *backends->front());
+    if (!settled) return settled.error();
+    experiment = std::move(*settled);
     if (Status fits = check_memory(experiment, *plan, *backends->front()); !fits) return fits.error();
     return build(experiment, std::move(*data), *plan, std::move(*backends), slot, own_order);
   } catch (const kernels::OutOfDeviceMemory& error) {

@@ -30,7 +30,9 @@ struct Replica {
   std::unique_ptr<training::DeviceGroup> group;             // null with one device
   std::vector<std::unique_ptr<training::Worker>> workers;   // ordered by device
   std::string precision{};                                  // of its products: "f32", "bf16", "tf32"
-  std::uint64_t epoch_samples;                              // 0: unknown
+  std::string several_devices{};                            // "cpu:0,cpu:1"; empty with one device
+  std::string split{};  // how they share the training: "data", or stages_text(); empty with one device
+  std::uint64_t epoch_samples;   // 0: unknown
   std::string outside_device{};  // a trainer's outside the process; then there are no data and no network
 
   // REQUIRES: at least one back end.

@@ -167,7 +167,7 @@ TEST_CASE("stages have the gradient of the whole for the same micro-batches, bit
                                         recomputation, 0};
             INFO(plan.spec.name << ", " << pipeline_traits(schedule).name << ", " << stages << " stages, "
                                 << micro_batches << " micro-batches, recomputation "
-                                << kRecomputations[static_cast<std::size_t>(recomputation)]);
+                                << kRecomputations[static_cast<std::size_t>(recomputation)].name);
             check_equal("reference", plan, options, 1, random);
           }
         }

@@ -62,6 +62,38 @@ Status check_own(const OwnSettings& own, std::uint32_t peers) {
   return Done{};
 }
 
+// Several devices that hold one replica together.
+Status check_split(const Experiment& experiment) {
+  const TrainingSettings& training = experiment.training;
+  const bool stages = training.split == Split::stages || training.split == Split::automatic;
+  if (training.devices.size() < 2) {
+    if (training.recompute != Recomputation::except_last) return Done{};
+    return Error{"training.recompute: except-last needs stages; set training.devices and training.split"};
+  }
+  if (training.split == Split::data) return Done{};
+  if (training.workers != 1) {
+    return Error{
+        "training.workers: devices that hold one replica together (training.split) are one worker; "
+        "set it to 1"};
+  }
+  if (!training.devices.front().starts_with("cpu:")) {
+    return Error{
+        "training.split: this version divides a replica among groups of processors, such as "
+        "cpu:0,cpu:1; several GPUs have a replica each (data)"};
+  }
+  const std::size_t cuts = experiment.pipeline.cuts.size();
+  if (stages && cuts > 0 && cuts + 1 != training.devices.size()) {
+    return Error{"pipeline.cuts: " + std::to_string(cuts) + " cuts make " + std::to_string(cuts + 1) +
+                 " stages, but training.devices has " + std::to_string(training.devices.size()) + " devices"};
+  }
+  if (const std::uint32_t parts = experiment.pipeline.micro_batches;
+      stages && parts > 0 && training.batch_size % parts != 0) {
+    return Error{"pipeline.micro_batches: a batch of " + std::to_string(training.batch_size) +
+                 " samples cannot be divided into " + std::to_string(parts) + " micro-batches of equal size"};
+  }
+  return Done{};
+}
+
 // Every key's own limits: a setting must be able to read what it writes.
 Status check_values(const Experiment& experiment) {
   Experiment scratch;
@@ -124,6 +156,7 @@ Status check(const Experiment& experiment) {
                  std::string(experiment.end.target_accuracy ? "target_accuracy" : "target_loss") +
                  " needs evaluations during the run; set looks above 0 (20 per epoch are usual)"};
   }
+  if (Status fine = check_split(experiment); !fine) return fine;
   return check_owns_and_faults(experiment);
 }
 

@@ -44,6 +44,18 @@ double resolved_outer_momentum(const Experiment& experiment) {
   return experiment.gossip.outer_momentum.value_or(traits(experiment.gossip.rule).outer_momentum);
 }
 
+bool has_stages(const Experiment& experiment) {
+  return experiment.training.split == Split::stages && experiment.training.devices.size() > 1;
+}
+
+std::uint32_t resolved_micro_batches(const Experiment& experiment, std::size_t stages) {
+  if (experiment.pipeline.micro_batches > 0) return experiment.pipeline.micro_batches;
+  if (!pipeline_traits(experiment.pipeline.schedule).splits) return 1;
+  auto count = static_cast<std::uint32_t>(std::min<std::size_t>(4 * stages, experiment.training.batch_size));
+  while (experiment.training.batch_size % count != 0) --count;
+  return count;
+}
+
 std::uint32_t resolved_looks(const Experiment& experiment) { return experiment.looks.value_or(20); }
 
 LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at) {

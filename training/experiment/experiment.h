@@ -16,6 +16,8 @@
 #include "rules/policy.h"
 #include "rules/rule.h"
 #include "training/experiment/fault.h"
+#include "training/pipeline/recomputation.h"
+#include "training/pipeline/schedule.h"
 
 namespace starling::training {
 
@@ -43,18 +45,39 @@ struct DataSettings {
   friend bool operator==(const DataSettings&, const DataSettings&) = default;
 };
 
+// How several devices of a peer share the training.
+enum class Split : std::uint8_t {
+  data,       // a replica on each, which are averaged from time to time (training/replica/device_group.h)
+  stages,     // one replica, consecutive layers on each (training/pipeline/stages)
+  layers,     // one replica, a part of each layer on each
+  automatic,  // data or stages, as the planner of pipelines predicts
+};
+struct SplitTraits {
+  std::string_view name;
+};
+inline constexpr std::array<SplitTraits, 4> kSplits = {{{"data"}, {"stages"}, {"layers"}, {"auto"}}};
+
 struct TrainingSettings {
   std::uint32_t batch_size = 64;
   std::uint32_t crop = 0;  // pixels (training/replica/augment.h); 0: images are not cropped
   bool flip = false;
   std::string device = "auto";       // or cpu, cuda:N
-  std::vector<std::string> devices;  // instead of `device`: several GPUs with a replica on each
-  std::uint32_t average_every = 8;   // steps of each of these between two averages
-  std::string precision = "f32";     // of products, or bf16, tf32 (kernels/backend.h)
+  std::vector<std::string> devices;  // instead of `device`: several, which train as `split` says
+  Split split = Split::data;
+  std::uint32_t average_every = 8;  // split data: steps of each device between two averages
+  std::string precision = "f32";    // of products, or bf16, tf32 (kernels/backend.h)
   std::uint32_t workers = 1;
-  bool recompute = false;  // gradient checkpointing
+  Recomputation recompute = Recomputation::never;  // of activations; without stages only never and always
   Duration pace{0};
   friend bool operator==(const TrainingSettings&, const TrainingSettings&) = default;
+};
+
+// Of split = stages.
+struct PipelineSettings {
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  std::uint32_t micro_batches = 0;  // of a batch; 0: see resolved_micro_batches()
+  std::vector<int> cuts;            // the first layer of each stage but the first; empty: by operations
+  friend bool operator==(const PipelineSettings&, const PipelineSettings&) = default;
 };
 
 struct OptimizerSettings {
@@ -145,6 +168,7 @@ struct Experiment {
   EndSettings end;
   GossipSettings gossip;
   NetworkSettings network;
+  PipelineSettings pipeline;
 
   std::vector<OwnSettings> own;  // where several name the same peer, the last one counts, key by key
   std::vector<Fault> faults;
@@ -164,6 +188,12 @@ bool has_servers(const Experiment& experiment);
 std::uint32_t servers_in_all(const Experiment& experiment);
 // "p3" for peers that train; "s0", "s1", ... for servers, which are numbered after them.
 std::string peer_name(const Experiment& experiment, std::uint32_t number);
+
+// Whether the devices of a peer hold one replica together.
+bool has_stages(const Experiment& experiment);
+// The micro-batches of a batch: as set, else the most that divide it equally and are at most four for each of
+// `stages`, beyond which the bubble is small (Huang et al., "GPipe", 2019, section 2.3).
+std::uint32_t resolved_micro_batches(const Experiment& experiment, std::size_t stages);
 
 // How often peers exchange: as set, else the rule's default.
 Pace resolved_every(const Experiment& experiment);

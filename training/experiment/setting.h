@@ -30,6 +30,7 @@ struct Setting {
   std::string flag;         // "--batch-size"
   std::string environment;  // "STARLING_BATCH_SIZE"
   std::string placeholder;  // "N", "NAME", "RATE"; empty: a switch, whose flag without a value means "true"
+  std::string alone{};      // what the flag means without a value; empty: it needs one, or is a switch
   std::string help;
   Form form = Form::text;
   std::vector<std::string> choices{};  // all values that are accepted, where these are names

@@ -11,8 +11,10 @@
 namespace starling::training {
 
 Setting setting_of(const Entry& entry, Setting::Form form) {
-  static const std::map<std::string, std::string> kOtherFlags = {
-      {"model.name", "model"}, {"data.source", "data"}, {"network.port", "port-bandwidth"}};
+  static const std::map<std::string, std::string> kOtherFlags = {{"model.name", "model"},
+                                                                 {"data.source", "data"},
+                                                                 {"network.port", "port-bandwidth"},
+                                                                 {"pipeline.schedule", "pipeline"}};
   const auto other = kOtherFlags.find(entry.key);
   Setting setting;
   setting.key = entry.key;
@@ -58,26 +60,61 @@ Result<std::string> parse_network_layers(std::string_view text) {
   return models::format_layers(*parsed);
 }
 
+namespace {
+
+// Whether `text` is `kind`, such as "cuda:", and a number of at most three digits.
+bool is_numbered(std::string_view text, std::string_view kind) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const std::string_view number = text.substr(std::min(text.size(), kind.size()));
+  return text.starts_with(kind) && !number.empty() && number.size() <= 3 &&
+         std::ranges::all_of(number, is_digit);
+}
+
+}  // namespace
+
 Result<std::vector<std::string>> parse_devices(std::string_view text) {
+  const std::string_view kind = text.starts_with("cpu:") ? "cpu:" : "cuda:";
   std::vector<std::string> devices;
   for (const std::string_view part : split(text, ',')) {
-    const auto device = parse_device(part);
-    if (!device || !device->starts_with("cuda:") ||
-        std::find(devices.begin(), devices.end(), *device) != devices.end()) {
-      return Error{in_quotes(text) + " does not name different GPUs; expected cuda:0,cuda:1, ..."};
+    if (!is_numbered(part, kind) || std::ranges::find(devices, part) != devices.end()) {
+      return Error{
+          in_quotes(text) +
+          " does not name different devices of one kind; expected cuda:0,cuda:1, ... or cpu:0,cpu:1, ..."};
     }
-    devices.push_back(*device);
+    devices.emplace_back(part);
   }
   return devices;
 }
 
+Result<std::vector<int>> parse_cuts(std::string_view text) {
+  std::vector<int> cuts;
+  for (const std::string_view part : split(text, ',')) {
+    const auto cut = parse_number<int>(part);
+    if (!cut || *cut <= (cuts.empty() ? 0 : cuts.back())) {
+      return Error{in_quotes(text) +
+                   " does not list cuts; expected numbers of layers in ascending order, the "
+                   "first at least 1, for example 3,7"};
+    }
+    cuts.push_back(*cut);
+  }
+  return cuts;
+}
+
+std::vector<std::string> texts_of(const std::vector<int>& numbers) {
+  std::vector<std::string> texts;
+  for (const int number : numbers) texts.push_back(std::to_string(number));
+  return texts;
+}
+
+Result<Recomputation> parse_recomputation(std::string_view text) {
+  if (text == "true") return Recomputation::always;
+  if (text == "false") return Recomputation::never;
+  if (const auto found = find_named<Recomputation>(kRecomputations, text)) return *found;
+  return parse_choice(text, names_of(kRecomputations)).error();
+}
+
 Result<std::string> parse_device(std::string_view text) {
-  constexpr std::string_view kGpu = "cuda:";
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  const std::string_view number = text.substr(std::min(text.size(), kGpu.size()));
-  const bool gpu = text.starts_with(kGpu) && !number.empty() && number.size() <= 3 &&
-                   std::all_of(number.begin(), number.end(), is_digit);
-  if (text == "auto" || text == "cpu" || gpu) return std::string(text);
+  if (text == "auto" || text == "cpu" || is_numbered(text, "cuda:")) return std::string(text);
   return Error{in_quotes(text) + " is not a device; expected auto, cpu, or cuda:0, cuda:1, ..."};
 }
 

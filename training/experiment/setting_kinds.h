@@ -14,6 +14,7 @@
 #include "rules/names.h"
 #include "training/experiment/quantities.h"
 #include "training/experiment/setting.h"
+#include "training/pipeline/recomputation.h"
 
 namespace starling::training {
 
@@ -88,6 +89,18 @@ Setting truth(const Entry& entry, Field field) {
       Setting::Form::boolean);
 }
 
+// A switch that was extended: true and false stand for always and never.
+Result<Recomputation> parse_recomputation(std::string_view text);
+template <class Field>
+Setting recomputation(const Entry& entry, Field field) {
+  Setting setting = make(entry, field, parse_recomputation, [](Recomputation value) {
+    return std::string(kRecomputations[static_cast<std::size_t>(value)].name);
+  });
+  setting.choices = names_of(kRecomputations);
+  setting.alone = "always";
+  return setting;
+}
+
 inline std::string same(const std::string& text) { return text; }
 
 // One of `choices`, or the Error that lists them.
@@ -142,8 +155,11 @@ auto automatic_text(Format format) {
 }
 
 // Parsers of single settings.
-Result<std::string> parse_network_layers(std::string_view text);        // canonical text
-Result<std::vector<std::string>> parse_devices(std::string_view text);  // different GPUs, separated by commas
+Result<std::string> parse_network_layers(std::string_view text);  // canonical text
+// Different GPUs, or different groups of processors (cpu:0), separated by commas.
+Result<std::vector<std::string>> parse_devices(std::string_view text);
+Result<std::vector<int>> parse_cuts(std::string_view text);  // ascending, at least 1, separated by commas
+std::vector<std::string> texts_of(const std::vector<int>& numbers);
 Result<std::string> parse_run_name(std::string_view text);
 Result<std::string> parse_device(std::string_view text);
 Result<double> parse_accuracy(std::string_view text);  // a fraction

@@ -174,12 +174,20 @@ Settings device_settings() {
       make({"training.device", "DEVICE", "cpu, cuda:N (NVIDIA GPU number N), or auto: a GPU if one is usable",
             per_peer},
            in(&E::training, &TrainingSettings::device), parse_device, same),
-      make({"training.devices", "DEVICES",
-            "several GPUs of one machine for one peer, with a replica on each: cuda:0,cuda:1", per_peer},
-           in(&E::training, &TrainingSettings::devices), parse_devices,
-           [](const std::vector<std::string>& devices) { return unless_empty(joined(devices, ",")); }),
+      make(
+          {"training.devices", "DEVICES",
+           "several devices of one machine for one peer: cuda:0,cuda:1, or groups of processors: cpu:0,cpu:1",
+           per_peer},
+          in(&E::training, &TrainingSettings::devices), parse_devices,
+          [](const std::vector<std::string>& devices) { return unless_empty(joined(devices, ",")); }),
+      one_named({"training.split", "NAME",
+                 "what the devices of a peer divide: data (a replica on each), stages (consecutive layers on "
+                 "each), layers (a part of each layer), or auto (data or stages, as starling plan predicts)",
+                 per_peer, with_devices()},
+                in(&E::training, &TrainingSettings::split), kSplits),
       whole({"training.average_every", "S",
-             "steps on each of --devices between two averages of their replicas", per_peer, with_devices()},
+             "split data: steps on each of --devices between two averages of their replicas", per_peer,
+             with_devices()},
             in(&E::training, &TrainingSettings::average_every), 1, 1'000'000),
       choice(
           {"training.precision", "NAME",
@@ -190,11 +198,41 @@ Settings device_settings() {
           in(&E::training, &TrainingSettings::precision), {"f32", "bf16", "tf32"}),
       whole({"training.workers", "N", "Hogwild workers per peer", per_peer},
             in(&E::training, &TrainingSettings::workers), 1, 1024),
-      truth({"training.recompute", "",
-             "recomputes activations instead of storing them: less memory, more time", per_peer},
-            in(&E::training, &TrainingSettings::recompute)),
+      recomputation({"training.recompute", "WHEN",
+                     "recomputes activations instead of storing them, for less memory and more time: never, "
+                     "always, or in stages except-last; alone it means always",
+                     per_peer},
+                    in(&E::training, &TrainingSettings::recompute)),
       make({"training.pace", "TIME", "minimum time of a step, for example 20ms", per_peer},
            in(&E::training, &TrainingSettings::pace), parse_time, format_duration),
+  };
+}
+
+Effect with_stages() {
+  return {"training.split", {"stages", "auto"}, [](const E& it) {
+            return it.training.split == Split::stages || it.training.split == Split::automatic;
+          }};
+}
+
+// The pipeline of a peer whose devices are stages.
+Settings pipeline_settings() {
+  return {
+      one_named({"pipeline.schedule", "NAME",
+                 "the order of passes in stages: " + joined(names_of(kPipelineSchedules), ", "), per_peer,
+                 with_stages()},
+                in(&E::pipeline, &PipelineSettings::schedule), kPipelineSchedules),
+      make({"pipeline.micro_batches", "N",
+            "the parts of a batch that pass through the stages; auto: at most four for each stage", per_peer,
+            with_stages()},
+           in(&E::pipeline, &PipelineSettings::micro_batches),
+           automatic([](std::string_view text) { return parse_whole(text, 1, 65'536); }),
+           automatic_text([](std::uint64_t n) { return std::to_string(n); })),
+      make({"pipeline.cuts", "LAYERS",
+            "the numbers of the layers, from 0, at which the second and later stages begin; without them "
+            "the stages have about equal work",
+            per_peer, with_stages()},
+           in(&E::pipeline, &PipelineSettings::cuts), parse_cuts,
+           [](const std::vector<int>& cuts) { return unless_empty(joined(texts_of(cuts), ",")); }),
   };
 }
 
@@ -311,9 +349,9 @@ Settings network_settings() {
 
 Settings make_settings() {
   Settings table;
-  for (const auto section :
-       {run_settings, model_and_data_settings, optimizer_settings, schedule_and_image_settings,
-        device_settings, end_settings, exchange_settings, server_and_chunk_settings, network_settings}) {
+  for (const auto section : {run_settings, model_and_data_settings, optimizer_settings,
+                             schedule_and_image_settings, device_settings, end_settings, exchange_settings,
+                             server_and_chunk_settings, network_settings, pipeline_settings}) {
     for (Setting& setting : section()) table.push_back(std::move(setting));
   }
   return table;

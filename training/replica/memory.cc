@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <variant>
 
 #include "models/network.h"
 #include "training/replica/evaluator.h"
@@ -60,8 +61,22 @@ TrainingMemory memory_of_network(const Experiment& experiment, const models::Pla
   return memory;
 }
 
+// All stages together; what crosses cuts counts as activations.
+models::NetworkMemory staged_memory(const Experiment& experiment, const models::Plan& plan,
+                                    const kernels::Backend& backend) {
+  const StagedNetwork network(plan, backend, static_cast<int>(experiment.training.batch_size),
+                              std::get<StagedOptions>(network_form(experiment, 0)));
+  models::NetworkMemory memory;
+  memory.layers.resize(plan.layers.size());
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) memory.layers[i].counted_at = static_cast<int>(i);
+  for (std::size_t s = 0; s < network.stages(); ++s) memory.activations_bytes += network.memory(s).total();
+  return memory;
+}
+
+// With stages, `recompute` does not count: the experiment says it.
 models::NetworkMemory network_memory(const Experiment& experiment, const models::Plan& plan,
                                      const kernels::Backend& backend, bool recompute) {
+  if (has_stages(experiment)) return staged_memory(experiment, plan, backend);
   return models::Network(plan, backend, static_cast<int>(experiment.training.batch_size),
                          models::Purpose::train, {.recompute = recompute})
       .memory();
@@ -70,8 +85,9 @@ models::NetworkMemory network_memory(const Experiment& experiment, const models:
 // training_memory().total(). Builds only the network that trains; the one without recomputation may not fit.
 std::size_t total_memory(const Experiment& experiment, const models::Plan& plan,
                          const kernels::Backend& backend) {
-  return memory_of_network(experiment, plan,
-                           network_memory(experiment, plan, backend, experiment.training.recompute))
+  return memory_of_network(
+             experiment, plan,
+             network_memory(experiment, plan, backend, experiment.training.recompute != Recomputation::never))
       .total();
 }
 
@@ -92,7 +108,7 @@ std::size_t extrapolate(const Experiment& experiment, const models::Plan& plan,
 
 TrainingMemory training_memory(const Experiment& experiment, const models::Plan& plan,
                                const kernels::Backend& backend) {
-  const bool recompute = experiment.training.recompute;
+  const bool recompute = experiment.training.recompute != Recomputation::never;
   TrainingMemory memory =
       memory_of_network(experiment, plan, network_memory(experiment, plan, backend, recompute));
   memory.kept_of_all =
@@ -136,7 +152,8 @@ std::size_t least_training_memory(const Experiment& experiment, const models::Pl
   const std::size_t number = experiment.training.precision == "bf16" ? 2 : sizeof(float);
   const std::size_t batch = experiment.training.batch_size;
   memory.batch = memory.workers * batch_bytes(plan, batch);
-  memory.kept = memory.workers * batch * (experiment.training.recompute ? largest : all) * number;
+  memory.kept = memory.workers * batch *
+                (experiment.training.recompute != Recomputation::never ? largest : all) * number;
   return memory.total();
 }
 

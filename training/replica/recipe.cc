@@ -19,12 +19,16 @@ namespace {
 
 enum Stream : std::uint64_t { kParameters = 11, kBatches, kImages, kNetworks };
 
+// Whether a device is the processor or a group of its cores, "cpu:0".
+bool is_processor(std::string_view device) { return device == "cpu" || device.starts_with("cpu:"); }
+
 Result<std::unique_ptr<kernels::Backend>> make_backend(const Experiment& experiment,
                                                        const std::string& device) {
   const std::string precision = precision_on(experiment, device);
-  return kernels::make_backend(device, precision == "bf16"   ? kernels::Precision::bf16
-                                       : precision == "tf32" ? kernels::Precision::tf32
-                                                             : kernels::Precision::f32);
+  return kernels::make_backend(is_processor(device) ? "cpu" : device,
+                               precision == "bf16"   ? kernels::Precision::bf16
+                               : precision == "tf32" ? kernels::Precision::tf32
+                                                     : kernels::Precision::f32);
 }
 
 // `place`: as in make_backends().
@@ -48,7 +52,7 @@ bool is_for_text(const Experiment& experiment) { return models::context_of(text_
 
 std::string precision_on(const Experiment& experiment, std::string_view device) {
   const std::string& wanted = experiment.training.precision;
-  if (wanted != "bf16" || device != "cpu" || kernels::has_matrix_tiles()) return wanted;
+  if (wanted != "bf16" || !is_processor(device) || kernels::has_matrix_tiles()) return wanted;
   return is_for_text(experiment) && kernels::has_bfloat16_products() ? wanted : "f32";
 }
 
@@ -150,9 +154,9 @@ Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Exper
   for (const std::string& name : devices_of(experiment, place)) {
     auto backend = make_backend(experiment, name);
     if (!backend) {
-      const char* key = several         ? "training.devices: "
-                        : name == "cpu" ? "training.precision: "
-                                        : "training.device: ";
+      const char* key = several              ? "training.devices: "
+                        : is_processor(name) ? "training.precision: "
+                                             : "training.device: ";
       return Error{key + backend.error().message};
     }
     backends.push_back(std::move(*backend));
@@ -163,7 +167,7 @@ Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Exper
 Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment) {
   const std::string wanted = experiment.training.devices.empty() ? experiment.training.device
                                                                  : joined(experiment.training.devices, ",");
-  if (wanted != "auto" && wanted != "cpu") {
+  if (wanted != "auto" && !is_processor(wanted)) {
     return Error{
         "training.device: the simulator computes on the processor, where a seed gives the same run every "
         "time; " +
@@ -221,6 +225,17 @@ Status write_starting_parameters(const Experiment& experiment, const models::Pla
   return Done{};
 }
 
+NetworkForm network_form(const Experiment& experiment, std::uint64_t seed) {
+  const TrainingSettings& training = experiment.training;
+  if (!has_stages(experiment))
+    return models::NetworkOptions{.seed = seed, .recompute = training.recompute == Recomputation::always};
+  return StagedOptions{.cuts = experiment.pipeline.cuts,
+                       .schedule = experiment.pipeline.schedule,
+                       .micro_batches = resolved_micro_batches(experiment, training.devices.size()),
+                       .recomputation = training.recompute,
+                       .seed = seed};
+}
+
 Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
                                                           const models::Plan& plan,
                                                           const kernels::Backend& backend,
@@ -253,12 +268,9 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
       const std::uint32_t w = device * experiment.training.workers + k;
       workers.push_back(
           std::make_unique<Worker>(plan, backend, train, BatchSampler(shard, batches.split(w)),
-                                   WorkerOptions{experiment.training.batch_size,
-                                                 optimizer,
-                                                 {networks.split(w).bits(), experiment.training.recompute},
-                                                 kept,
-                                                 engines,
-                                                 static_cast<float>(experiment.optimizer.clip_norm),
+                                   WorkerOptions{experiment.training.batch_size, optimizer,
+                                                 network_form(experiment, networks.split(w).bits()), kept,
+                                                 engines, static_cast<float>(experiment.optimizer.clip_norm),
                                                  warm_up_of_newcomers(experiment)}));
       if (experiment.optimizer.quasi_global_momentum)
         workers.back()->follow_swarm(experiment.training.workers);
@@ -285,9 +297,9 @@ std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const
            (attention != nullptr && attention->dropout > 0);
   });
   if (draws) return nullptr;
-  return std::make_shared<Engines>(plan, backend, train,
-                                   WorkerOptions{.batch_size = experiment.training.batch_size,
-                                                 .network = {.recompute = experiment.training.recompute}});
+  return std::make_shared<Engines>(
+      plan, backend, train,
+      WorkerOptions{.batch_size = experiment.training.batch_size, .network = network_form(experiment, 0)});
 }
 
 Result<MixOptions> mix_options(const Experiment& experiment) {

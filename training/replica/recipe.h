@@ -62,6 +62,9 @@ Result<std::vector<float>> starting_parameters(const Experiment& experiment, con
 Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan,
                                  models::Arena& arena);
 
+// How a worker's network is made. REQUIRES: with stages the experiment has their cuts (settle_split()).
+NetworkForm network_form(const Experiment& experiment, std::uint64_t seed);
+
 // The Hogwild workers of one peer on its shard of the training set: slot mod slots of the experiment's
 // partition, or, with slots = 0, the whole set in an order that depends only on `slot`. Batches and their
 // crops and flips are functions of the seed, the slot and the worker's number, which is counted over all the

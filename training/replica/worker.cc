@@ -54,9 +54,9 @@ Engines::Engines(const models::Plan& plan, const kernels::Backend& backend, cons
                  const WorkerOptions& options)
     : make_([&plan, &backend, &data, batch_size = options.batch_size, network = options.network,
              kept = options.kept] {
-        return std::unique_ptr<Engine>(new Engine{
-            models::Network(plan, backend, static_cast<int>(batch_size), models::Purpose::train, network),
-            Feed(backend, data, kept, batch_size)});
+        return std::unique_ptr<Engine>(
+            new Engine{make_step_network(plan, backend, static_cast<int>(batch_size), network),
+                       Feed(backend, data, kept, batch_size)});
       }) {
   idle_.push_back(make_());  // so that an impossible configuration fails here
 }
@@ -86,17 +86,17 @@ Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const 
       data_(data),
       sampler_(std::move(sampler)),
       optimizer_(options.optimizer, plan.layout, options.clip_norm, memory_,
-                 engines_->take()->network.queue()),
+                 engines_->take()->network->queue()),
       warm_up_(options.warm_up),
       indices_(options.batch_size),
       lanes_(engines_->take()->feed.lanes()),
       arena_floats_(plan.layout.arena_size()),
       gradient_(options.engines ? 0 : arena_floats_, memory_),
-      applied_(engines_->take()->network.queue().make_mark()) {
+      applied_(engines_->take()->network->queue().make_mark()) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
   const auto engine = engines_->take();
   for (Step& step : lanes_) {
-    step.done = engine->network.queue().make_mark();
+    step.done = engine->network->queue().make_mark();
     step.loss = kernels::Staged<kernels::LossValue>(backend.staging());
   }
 }
@@ -143,7 +143,7 @@ double Worker::compute_taken() {
 
 double Worker::compute(Engine& engine, const float* parameters, float* gradient) {
   Feed& feed = engine.feed;
-  kernels::Queue& queue = engine.network.queue();
+  kernels::Queue& queue = engine.network->queue();
   Step& step = lanes_[lane_];
   step.done->wait();  // then its lane of the feed is free and its loss is valid
   const double loss_before = step.loss->sum;
@@ -157,24 +157,24 @@ double Worker::compute(Engine& engine, const float* parameters, float* gradient)
   under_way_ = true;
   feed.choose(lane_, indices_, augmenter_ ? &*augmenter_ : nullptr);
   queue.run(step.recording, [this, &engine, gradient] {
-    engine.feed.bring(lane_, engine.network.queue());
-    engine.network.start_training(parameters_, engine.feed.inputs(), engine.feed.labels(), gradient,
-                                  lanes_[lane_].loss.get());
+    engine.feed.bring(lane_, engine.network->queue());
+    engine.network->start_training(parameters_, engine.feed.inputs(), engine.feed.labels(), gradient,
+                                   lanes_[lane_].loss.get());
   });
   queue.mark(*step.done);
   lane_ = (lane_ + 1) % lanes_.size();
   const bool late = lanes_.size() > 1 && step.made;
   if (!late) step.done->wait();
   step.made = true;
-  return (late ? loss_before : step.loss->sum) / static_cast<double>(engine.network.predictions());
+  return (late ? loss_before : step.loss->sum) / static_cast<double>(engine.network->predictions());
 }
 
 std::span<const float> Worker::gradient() {
   if (memory_.on_host()) return gradient_.values();
   if (gradient_on_host_.size() == 0) gradient_on_host_ = kernels::Buffer(gradient_.size(), staging_);
   const auto engine = engines_->take();
-  engine->network.queue().download(gradient_.data(), gradient_on_host_.data(), gradient_.bytes());
-  engine->network.queue().wait();
+  engine->network->queue().download(gradient_.data(), gradient_on_host_.data(), gradient_.bytes());
+  engine->network->queue().wait();
   return gradient_on_host_.values();
 }
 
@@ -185,13 +185,13 @@ void Worker::replace_gradient(std::span<const float> mean) {
     return;
   }
   const auto engine = engines_->take();
-  engine->network.queue().upload(mean.data(), gradient_.data(), gradient_.bytes());
-  engine->network.queue().wait();  // then the caller may free the values
+  engine->network->queue().upload(mean.data(), gradient_.data(), gradient_.bytes());
+  engine->network->queue().wait();  // then the caller may free the values
 }
 
 void Worker::apply(models::Arena& arena, double rate_factor) {
   const auto engine = engines_->take();
-  kernels::Queue& queue = engine->network.queue();
+  kernels::Queue& queue = engine->network->queue();
   under_way_ = false;
   const std::size_t trained = optimizer_.trained(), statistics = gradient_.size() - trained;
   if (statistics > 0) arena.add(trained, {gradient_.data() + trained, statistics}, queue);
@@ -200,10 +200,10 @@ void Worker::apply(models::Arena& arena, double rate_factor) {
 }
 
 void Worker::follow_swarm(std::uint32_t workers) {
-  optimizer_.follow_swarm(workers, engines_->take()->network.queue());
+  optimizer_.follow_swarm(workers, engines_->take()->network->queue());
 }
 
-void Worker::renew() { optimizer_.renew(engines_->take()->network.queue(), warm_up_); }
+void Worker::renew() { optimizer_.renew(engines_->take()->network->queue(), warm_up_); }
 
 WorkerState Worker::save(const models::Arena& arena) {
   applied_->wait();
@@ -218,7 +218,7 @@ WorkerState Worker::save(const models::Arena& arena, bool step_begun) {
   state.cursor = step_begun ? sampler_.cursor_before() : sampler_.cursor();
   if (augmenter_) state.images = step_begun ? *images_before_ : state_of(augmenter_->random());
   state.draws = draws_ - (step_begun ? 1 : 0);
-  optimizer_.save(state, arena, engines_->take()->network.queue());
+  optimizer_.save(state, arena, engines_->take()->network->queue());
   return state;
 }
 
@@ -227,13 +227,13 @@ Status Worker::restore_cursor(const WorkerState& state) {
   if (augmenter_ && state.images) augmenter_->set_random(random_of(*state.images));
   draws_ = state.draws;
   const auto engine = engines_->take();
-  engine->network.set_draws(draws_);
+  engine->network->set_draws(draws_);
   under_way_ = false;
   return Done{};
 }
 
 Status Worker::restore_optimizer(const WorkerState& state, const models::Arena& arena) {
-  return optimizer_.restore(state, arena, engines_->take()->network.queue());
+  return optimizer_.restore(state, arena, engines_->take()->network->queue());
 }
 
 }  // namespace starling::training

@@ -18,11 +18,11 @@
 #include "kernels/backend.h"
 #include "kernels/buffer.h"
 #include "models/arena.h"
-#include "models/network.h"
 #include "training/records/peer_state.h"
 #include "training/replica/augment.h"
 #include "training/replica/feed.h"
 #include "training/replica/optimizer_state.h"
+#include "training/replica/step_network.h"
 
 namespace starling::training {
 
@@ -50,7 +50,7 @@ class BatchSampler {
 struct WorkerOptions {
   std::uint32_t batch_size = 0;
   Optimizer optimizer{};
-  models::NetworkOptions network{};
+  NetworkForm network{};
   std::shared_ptr<const kernels::Samples> kept{};  // the same data on the back end's device, or null
   // Shared with other workers on the host, and made with the same options; null: the worker makes its own.
   std::shared_ptr<class Engines> engines{};
@@ -60,7 +60,7 @@ struct WorkerOptions {
 
 // Computes steps: a network and its input.
 struct Engine {
-  models::Network network;
+  std::unique_ptr<StepNetwork> network;
   Feed feed;
   kernels::Buffer gradient{};  // for Worker::compute_taken(); empty before the first call
 };
@@ -140,6 +140,12 @@ class Worker {
   Status restore_optimizer(const WorkerState& state, const models::Arena& arena);
   // The replica was replaced by other parameters of the same run: OptimizerState::moved().
   void moved() { optimizer_.moved(); }
+
+  // The threads that compute its steps together, and a call on each: StepNetwork.
+  std::size_t threads() const { return engines_->take()->network->threads(); }
+  void on_each_thread(const std::function<void(std::size_t)>& settle) {
+    engines_->take()->network->on_each_thread(settle);
+  }
 
   std::uint32_t batch_size() const { return static_cast<std::uint32_t>(indices_.size()); }
 

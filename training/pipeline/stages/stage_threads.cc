@@ -21,7 +21,7 @@ StageThreads::~StageThreads() {
 
 void StageThreads::try_work(std::size_t part) {
   try {
-    work_(part);
+    (*round_)(part);
   } catch (...) {
     {
       const std::lock_guard lock(mutex_);
@@ -47,10 +47,11 @@ void StageThreads::work_rounds(std::size_t part) {
   }
 }
 
-void StageThreads::run() {
+void StageThreads::run(const std::function<void(std::size_t)>& work) {
   {
     const std::lock_guard lock(mutex_);
     failure_ = nullptr;
+    round_ = &work;
     running_ = threads_.size();
     ++begun_;
   }

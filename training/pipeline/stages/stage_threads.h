@@ -22,7 +22,9 @@ class StageThreads {
 
   // A round: all parts at once, the first on the calling thread. Returns when all are over; throws what the
   // first of those that failed threw.
-  void run();
+  void run() { run(work_); }
+  // The same with other work.
+  void run(const std::function<void(std::size_t)>& work);
 
  private:
   void try_work(std::size_t part);
@@ -32,8 +34,9 @@ class StageThreads {
   std::function<void()> cancel_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t begun_ = 0;  // rounds
-  std::size_t running_ = 0;  // parts, without the first
+  const std::function<void(std::size_t)>* round_ = nullptr;  // the work of the round
+  std::uint64_t begun_ = 0;                                  // rounds
+  std::size_t running_ = 0;                                  // parts, without the first
   bool stopped_ = false;
   std::exception_ptr failure_;
   std::vector<std::thread> threads_;

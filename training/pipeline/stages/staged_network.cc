@@ -328,11 +328,20 @@ void StagedNetwork::set_draws(std::uint64_t batches) {
   impl_->draws = batches * impl_->options.micro_batches;
 }
 
+void StagedNetwork::on_each_thread(const std::function<void(std::size_t)>& settle) {
+  impl_->threads->run(settle);
+}
+
 StageMemory StagedNetwork::memory(std::size_t stage) const {
   StageMemory memory;
   for (const models::Section& section : impl_->stages[stage].sections)
     memory.sections += section.memory().total();
   if (stage + 1 < impl_->stages.size()) memory.crossings = impl_->crossings[stage].bytes();
+  const StageState& state = impl_->stages[stage];
+  memory.gradients = state.own_gradient.size() * sizeof(float);
+  if (memory.gradients == 0) {
+    for (const auto& [begin, end] : state.ranges) memory.gradients += (end - begin) * sizeof(float);
+  }
   return memory;
 }
 

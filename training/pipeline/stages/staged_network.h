@@ -9,28 +9,19 @@
 // draws by the number of the micro-batch, in recomputation the same.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "kernels/backend.h"
 #include "models/section.h"
+#include "training/pipeline/recomputation.h"
 #include "training/pipeline/schedule.h"
 
 namespace starling::training {
-
-// Which forward passes a stage repeats before the backward pass instead of keeping their activations.
-enum class Recomputation : std::uint8_t {
-  never,
-  except_last,  // not if the activations are still there: nothing came after the forward pass
-  always,
-};
-// Their names, in this order.
-inline constexpr std::array<std::string_view, 3> kRecomputations = {"never", "except-last", "always"};
 
 struct StagedOptions {
   std::vector<int> cuts;  // the first layer of each stage but the first, ascending
@@ -40,11 +31,12 @@ struct StagedOptions {
   std::uint64_t seed = 0;  // of dropout's draws
 };
 
-// Bytes that a stage holds, without parameters and their gradients.
+// Bytes that a stage holds, without parameters and their gradient for the batch.
 struct StageMemory {
   std::size_t sections = 0;   // activations, gradients of activations and workspaces, of all places
   std::size_t crossings = 0;  // activations that it sent and gradients that it gets, until they are read
-  std::size_t total() const { return sections + crossings; }
+  std::size_t gradients = 0;  // of parameters, for one micro-batch
+  std::size_t total() const { return sections + crossings + gradients; }
 };
 
 // Whether a plan can be divided so. The Error says what is possible.
@@ -65,6 +57,10 @@ class StagedNetwork {
   double train(const float* parameters, const float* inputs, const std::int32_t* labels, float* gradient);
   // Continues dropout's draws as after this number of batches.
   void set_draws(std::uint64_t batches);
+
+  // Calls settle(s) on the thread of each stage s; that of the first is the caller's, which must also be the
+  // one that calls train(). REQUIRES: train() is not running.
+  void on_each_thread(const std::function<void(std::size_t)>& settle);
 
   StageMemory memory(std::size_t stage) const;
 

@@ -1,0 +1,135 @@
+#include "training/replica/split.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/text.h"
+#include "training/pipeline/partition.h"
+#include "training/pipeline/profiling/measured_profile.h"
+#include "training/pipeline/stages/staged_network.h"
+#include "training/replica/recipe.h"
+
+namespace starling::training {
+namespace {
+
+constexpr double kFlopsPerSecond = 50e9;
+constexpr double kBytesPerSecond = 5e9;  // between the processors of one machine, through its memory
+
+// The bytes of a batch that cross a cut behind the layer: all values that later layers read.
+double crossing_bytes(const models::Plan& plan, std::size_t behind, int batch) {
+  std::vector<bool> read(plan.layers.size(), false);
+  for (std::size_t later = behind + 1; later < plan.layers.size(); ++later) {
+    for (const int source : {plan.layers[later].from, plan.layers[later].other})
+      if (source >= 0) read[static_cast<std::size_t>(source)] = true;
+  }
+  read[plan.layers.size() - 1] = true;
+  double floats = 0;
+  for (std::size_t i = 0; i <= behind; ++i)
+    if (read[i]) floats += plan.layers[i].output.size();
+  return floats * batch * sizeof(float);
+}
+
+Result<std::vector<int>> planned_cuts(const PipelineProfile& profile, const Experiment& experiment,
+                                      int micro_batches, std::vector<int> replicas) {
+  const int devices = static_cast<int>(experiment.training.devices.size());
+  const PlanRequest request{.levels = {{devices, kBytesPerSecond}},
+                            .replicas = std::move(replicas),
+                            .schedule = {experiment.pipeline.schedule, micro_batches}};
+  const auto plan = plan_pipeline(profile, request);
+  if (!plan) return plan.error();
+  std::vector<int> cuts;
+  for (std::size_t s = 1; s < plan->stages.size(); ++s)
+    cuts.push_back(static_cast<int>(plan->stages[s].layers.front()));
+  return cuts;
+}
+
+// The cuts into a stage for each device.
+Result<std::vector<int>> straight_cuts(const PipelineProfile& profile, const Experiment& experiment,
+                                       int micro_batches) {
+  return planned_cuts(profile, experiment, micro_batches,
+                      std::vector<int>(experiment.training.devices.size(), 1));
+}
+
+std::string layers_text(const models::Plan& plan, int begin, int end) {
+  const std::string first = plan.layers[static_cast<std::size_t>(begin)].name;
+  const std::string last = plan.layers[static_cast<std::size_t>(end) - 1].name;
+  return first == last ? first : first + " to " + last;
+}
+
+}  // namespace
+
+PipelineProfile estimated_profile(const models::Plan& plan, int batch) {
+  std::vector<ProfiledLayer> layers;
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    const models::LayerInfo& info = plan.layers[i];
+    ProfiledLayer layer{.name = info.name};
+    layer.forward = batch * (info.flops_forward / kFlopsPerSecond +
+                             sizeof(float) * static_cast<double>(info.output.size()) / kBytesPerSecond);
+    layer.backward = 2 * layer.forward;
+    layer.activations = crossing_bytes(plan, i, batch);
+    for (const std::size_t tensor : info.tensors)
+      layer.parameters += static_cast<double>(plan.layout.tensors()[tensor].size * sizeof(float));
+    layers.push_back(std::move(layer));
+  }
+  return chain_profile(std::move(layers));
+}
+
+Result<Experiment> settle_split(const Experiment& experiment, const models::Plan& plan,
+                                const kernels::Backend& backend) {
+  Experiment settled = experiment;
+  const std::size_t devices = experiment.training.devices.size();
+  const bool open = experiment.training.split == Split::automatic;
+  if (devices < 2 || (!open && experiment.training.split != Split::stages)) return settled;
+  const std::uint32_t micro_batches = resolved_micro_batches(experiment, devices);
+  const int batch = static_cast<int>(experiment.training.batch_size), parts = static_cast<int>(micro_batches);
+  const int micro = std::max(1, batch / parts);
+  settled.training.split = Split::stages;
+  settled.pipeline.micro_batches = micro_batches;
+  if (devices > plan.layers.size()) {
+    return Error{"training.split: " + std::to_string(devices) + " stages are impossible: " + plan.spec.name +
+                 " has " + std::to_string(plan.layers.size()) + " layers, so at most as many stages"};
+  }
+  if (open && experiment.pipeline.cuts.empty()) {
+    const PipelineProfile profile = measure_profile(plan, backend, micro).profile;
+    const auto free = planned_cuts(profile, experiment, parts, {});
+    if (!free) return Error{"training.split: " + free.error().message};
+    if (free->empty()) {
+      settled.training.split = Split::data;
+      return settled;
+    }
+    settled.pipeline.cuts = *straight_cuts(profile, experiment, parts);
+  }
+  if (settled.pipeline.cuts.empty()) {
+    const auto cuts = straight_cuts(estimated_profile(plan, micro), experiment, parts);
+    if (!cuts) return Error{"training.split: " + cuts.error().message};
+    settled.pipeline.cuts = *cuts;
+  }
+  const auto form = std::get<StagedOptions>(network_form(settled, 0));
+  if (const Status fits = check_stages(plan, batch, form); !fits)
+    return Error{"training.split: " + fits.error().message};
+  return settled;
+}
+
+std::string stages_text(const Experiment& experiment, const models::Plan& plan) {
+  std::vector<std::string> stages;
+  int begin = 0;
+  for (const int cut : experiment.pipeline.cuts) {
+    stages.push_back(layers_text(plan, begin, cut));
+    begin = cut;
+  }
+  stages.push_back(layers_text(plan, begin, static_cast<int>(plan.layers.size())));
+  const std::uint32_t parts = experiment.pipeline.micro_batches;
+  std::string text = std::to_string(stages.size()) + " stages: " + joined(stages, ", ") + "; " +
+                     std::string(pipeline_traits(experiment.pipeline.schedule).name);
+  if (parts > 1) {
+    text += ", " + std::to_string(parts) + " micro-batches of " +
+            std::to_string(experiment.training.batch_size / parts) + " samples";
+  }
+  return text;
+}
+
+}  // namespace starling::training

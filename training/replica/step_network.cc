@@ -1,0 +1,66 @@
+#include "training/replica/step_network.h"
+
+namespace starling::training {
+namespace {
+
+class WholeStep final : public StepNetwork {
+ public:
+  WholeStep(const models::Plan& plan, const kernels::Backend& backend, int batch,
+            const models::NetworkOptions& options)
+      : network_(plan, backend, batch, models::Purpose::train, options) {}
+
+  kernels::Queue& queue() override { return network_.queue(); }
+  int predictions() const override { return network_.predictions(); }
+  void start_training(const float* parameters, const float* inputs, const std::int32_t* labels,
+                      float* gradient, kernels::LossValue* value) override {
+    network_.start_training(parameters, inputs, labels, gradient, value);
+  }
+  void set_draws(std::uint64_t batches) override { network_.set_draws(batches); }
+
+ private:
+  models::Network network_;
+};
+
+class StagedStep final : public StepNetwork {
+ public:
+  StagedStep(const models::Plan& plan, const kernels::Backend& backend, int batch,
+             const StagedOptions& options)
+      : queue_(backend.make_queue()), network_(plan, backend, batch, options) {}
+
+  kernels::Queue& queue() override { return *queue_; }
+  int predictions() const override { return network_.predictions(); }
+  void start_training(const float* parameters, const float* inputs, const std::int32_t* labels,
+                      float* gradient, kernels::LossValue* value) override {
+    value->sum = network_.train(parameters, inputs, labels, gradient) * network_.predictions();
+  }
+  void set_draws(std::uint64_t batches) override { network_.set_draws(batches); }
+  std::size_t threads() const override { return network_.stages(); }
+  void on_each_thread(const std::function<void(std::size_t)>& settle) override {
+    network_.on_each_thread(settle);
+  }
+
+ private:
+  std::unique_ptr<kernels::Queue> queue_;
+  StagedNetwork network_;
+};
+
+struct Make {
+  const models::Plan& plan;
+  const kernels::Backend& backend;
+  int batch;
+  std::unique_ptr<StepNetwork> operator()(const models::NetworkOptions& options) const {
+    return std::make_unique<WholeStep>(plan, backend, batch, options);
+  }
+  std::unique_ptr<StepNetwork> operator()(const StagedOptions& options) const {
+    return std::make_unique<StagedStep>(plan, backend, batch, options);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<StepNetwork> make_step_network(const models::Plan& plan, const kernels::Backend& backend,
+                                               int batch, const NetworkForm& form) {
+  return std::visit(Make{plan, backend, batch}, form);
+}
+
+}  // namespace starling::training

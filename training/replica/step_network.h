@@ -1,0 +1,40 @@
+// What a worker computes a step with: a whole network, or one in stages on threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <variant>
+
+#include "kernels/backend.h"
+#include "models/network.h"
+#include "training/pipeline/stages/staged_network.h"
+
+namespace starling::training {
+
+class StepNetwork {
+ public:
+  virtual ~StepNetwork() = default;
+
+  virtual kernels::Queue& queue() = 0;
+  // As of models::Network.
+  virtual int predictions() const = 0;
+  virtual void start_training(const float* parameters, const float* inputs, const std::int32_t* labels,
+                              float* gradient, kernels::LossValue* value) = 0;
+  virtual void set_draws(std::uint64_t batches) = 0;
+
+  // Threads that compute a step together, the one that calls start_training() included.
+  virtual std::size_t threads() const { return 1; }
+  // Calls settle(k) on thread k of these; 0 is the caller's.
+  virtual void on_each_thread(const std::function<void(std::size_t)>& settle) { settle(0); }
+};
+
+// How a network is made: as a whole or in stages.
+using NetworkForm = std::variant<models::NetworkOptions, StagedOptions>;
+
+// `plan` and `backend` outlive the network. REQUIRES: check_stages() for stages.
+std::unique_ptr<StepNetwork> make_step_network(const models::Plan& plan, const kernels::Backend& backend,
+                                               int batch, const NetworkForm& form);
+
+}  // namespace starling::training
