@@ -100,6 +100,7 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
       {"SIZE", {"16KiB", "32KiB", "64KiB"}},
       {"LENGTH", {"1.5", "100 steps", "1e+06 tokens"}},
       {"WHEN", {"4 steps", "100ms", "always"}},
+      {"SPEEDS", {"1,0.5", "1,0.25", "1,2"}},
       {"POLICY", {"turns", "aware", "uniform"}},
       {"DEVICE", {"cpu", "cuda:0", "cuda:1"}},
       {"DEVICES", {"cuda:0,cuda:1", "cuda:1,cuda:2", "cuda:0,cuda:2"}},

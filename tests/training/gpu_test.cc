@@ -89,7 +89,7 @@ TrainedOnGpu train(const kernels::Backend& backend, const models::Plan& plan, co
   Worker worker(plan, backend, data, BatchSampler(all_of(data), Random(4)),
                 {12,
                  options.optimizer,
-                 {7, options.recompute},
+                 models::NetworkOptions{7, options.recompute},
                  options.kept ? keep(data, backend) : nullptr,
                  nullptr,
                  options.clip_norm});

@@ -17,7 +17,7 @@ Measured measured(const Experiment& experiment) {
   const auto backend = make_host_backend(experiment);
   REQUIRE(backend.ok());
   Experiment keeps_all = experiment;
-  keeps_all.training.recompute = false;
+  keeps_all.training.recompute = Recomputation::never;
   return {least_training_memory(experiment, *plan), least_training_memory(keeps_all, *plan),
           host_training_memory(experiment, *plan, **backend),
           training_memory(experiment, *plan, **backend).total()};
@@ -34,7 +34,7 @@ TEST_CASE("the memory is at least the lower bound, and at most a multiple of tha
         experiment.model.name = model;
         experiment.training.batch_size = batch;
         experiment.training.workers = batch == 1 ? 3 : 1;
-        experiment.training.recompute = recompute;
+        experiment.training.recompute = recompute ? Recomputation::always : Recomputation::never;
         const Measured memory = measured(experiment);
         CHECK(memory.least <= memory.exact);
         CHECK(memory.exact <= kLeastMemoryMultiple * memory.least_of_all);

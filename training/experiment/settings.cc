@@ -1,6 +1,7 @@
 #include "training/experiment/settings.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "base/nearest.h"
@@ -66,6 +67,7 @@ bool has_links(const RuleTraits& rule) { return rule.exchanges() && !rule.has_se
 
 // A topology's name may hold a whole graph.
 constexpr std::size_t kTopologyBytesMax = 49'152;
+constexpr std::uint64_t kDeviceMemoryMax = std::uint64_t{1} << 50;
 
 Settings run_settings() {
   return {
@@ -236,6 +238,31 @@ Settings pipeline_settings() {
   };
 }
 
+// The devices of simulated peers.
+Settings virtual_device_settings() {
+  return {
+      make({"pipeline.speeds", "SPEEDS",
+            "how fast the devices of a simulated peer are, such as 1,1,0.25, where 1 is the speed of a peer "
+            "with one device",
+            per_peer, with_stages()},
+           in(&E::pipeline, &PipelineSettings::speeds), parse_speeds,
+           [](const std::vector<double>& speeds) { return unless_empty(joined(texts_of(speeds), ",")); }),
+      make({"pipeline.bandwidth", "RATE",
+            "of each direction between two stages of a simulated peer; without it transfers take no time",
+            per_peer, with_stages()},
+           in(&E::pipeline, &PipelineSettings::bandwidth), parse_rate, format_rate),
+      make({"pipeline.latency", "TIME", "of a transfer between two stages of a simulated peer", per_peer,
+            with_stages()},
+           in(&E::pipeline, &PipelineSettings::latency), parse_time, format_duration),
+      make(
+          {"pipeline.memory", "SIZE",
+           "of each device of a simulated peer, for its parameters and activations; without it no bound",
+           per_peer, with_stages()},
+          in(&E::pipeline, &PipelineSettings::memory),
+          [](std::string_view text) { return parse_size(text, 1, kDeviceMemoryMax); }, format_size),
+  };
+}
+
 Settings end_settings() {
   return {
       real(
@@ -349,9 +376,10 @@ Settings network_settings() {
 
 Settings make_settings() {
   Settings table;
-  for (const auto section : {run_settings, model_and_data_settings, optimizer_settings,
-                             schedule_and_image_settings, device_settings, end_settings, exchange_settings,
-                             server_and_chunk_settings, network_settings, pipeline_settings}) {
+  for (const auto section :
+       {run_settings, model_and_data_settings, optimizer_settings, schedule_and_image_settings,
+        device_settings, end_settings, exchange_settings, server_and_chunk_settings, network_settings,
+        pipeline_settings, virtual_device_settings}) {
     for (Setting& setting : section()) table.push_back(std::move(setting));
   }
   return table;
@@ -443,7 +471,11 @@ Status set_value(Experiment& experiment, std::string_view key, std::string_view 
 }
 
 bool is_own_setting(const Setting& setting) {
-  return setting.key.starts_with("training.") && !setting.shared;
+  // Of [pipeline], those whose names are no other table's.
+  static constexpr std::array kOfPipeline = {"pipeline.micro_batches", "pipeline.cuts", "pipeline.speeds",
+                                             "pipeline.memory"};
+  return !setting.shared && (setting.key.starts_with("training.") ||
+                             std::ranges::find(kOfPipeline, setting.key) != kOfPipeline.end());
 }
 
 Status set_own(OwnSettings& own, const std::string& key, const std::string& value) {
@@ -452,7 +484,8 @@ Status set_own(OwnSettings& own, const std::string& key, const std::string& valu
     return taken ? taken : Error{"peer.number: " + taken.error().message};
   }
   const Setting* setting = find_setting("training." + key);
-  if (setting == nullptr) {
+  if (setting == nullptr) setting = find_setting("pipeline." + key);
+  if (setting == nullptr || (!is_own_setting(*setting) && setting->key.starts_with("pipeline."))) {
     std::vector<std::string> keys = {"peer.number"};
     for (const Setting& known : settings())
       if (is_own_setting(known)) keys.push_back("peer." + without_table(known.key));
