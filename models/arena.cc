@@ -272,6 +272,7 @@ class HostParameters final : public kernels::Parameters {
   }
   explicit HostParameters(std::span<float> memory) : floats_(memory.data()) {}
 
+  std::span<float> floats(std::size_t offset, std::size_t count) { return {at(offset), count}; }
   const float* data() const override { return floats_; }
   void wait() override {}
 
@@ -374,6 +375,13 @@ Arena::Arena(std::size_t size, const kernels::Backend& backend)
 
 Arena::Arena(std::span<float> memory)
     : size_(memory.size()), parameters_(std::make_unique<HostParameters>(memory)) {}
+
+Arena Arena::part(std::size_t offset, std::size_t count) {
+  check(offset, count);
+  auto* const host = dynamic_cast<HostParameters*>(parameters_.get());
+  STARLING_CHECK(host != nullptr && offset % kLanes == 0);
+  return Arena(host->floats(offset, count));
+}
 
 void Arena::check(std::size_t offset, std::size_t count) const {
   STARLING_CHECK(offset <= size_ && count <= size_ - offset);

@@ -36,6 +36,10 @@ class Arena {
 
   std::size_t size() const { return size_; }
 
+  // The floats [offset, offset + count) of this arena, which outlives the part. Mixes are counted by the
+  // whole. REQUIRES: this arena is on the host; `offset` is a multiple of 16.
+  Arena part(std::size_t offset, std::size_t count);
+
   // For kernels, which accept that values change meanwhile. In the memory of the arena's device.
   const float* data() const { return parameters_->data(); }
 

@@ -19,6 +19,7 @@
 #include "training/experiment/settings.h"
 #include "training/replica/augment.h"
 #include "training/replica/recipe.h"
+#include "training/replica/split.h"
 
 namespace starling::cli {
 namespace {
@@ -189,6 +190,10 @@ Result<Materials> gather_materials(const Experiment& experiment) {
   }
   if (const auto changed = training::make_augmentation(experiment, data->train); !changed)
     return changed.error();
+  for (std::uint32_t peer = 0; peer < (experiment.own.empty() ? 1 : experiment.peers); ++peer) {
+    const auto its = training::settle_split(training::of_peer(experiment, peer), *plan, nullptr);
+    if (!its) return its.error();
+  }
   if (const auto schedule = training::make_schedule(experiment, data->train.size(), data->train.context);
       !schedule)
     return schedule.error();

@@ -72,9 +72,13 @@ class Gate {
     if (idle_workers_-- == workers_) idle_ += Clock::now() - all_idle_since_;
   }
   void wait_until(Clock::time_point at) {
+    wait_until(at, [] { return false; });
+  }
+  template <class Condition>
+  void wait_until(Clock::time_point at, Condition condition) {
     if (at <= Clock::now()) return;
     std::unique_lock lock(mutex_);
-    wake_.wait_until(lock, at, [&] { return stopped_.load(); });
+    wake_.wait_until(lock, at, [&] { return stopped_ || condition(); });
   }
 
   Duration idle() const {

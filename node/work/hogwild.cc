@@ -240,19 +240,49 @@ std::optional<std::uint64_t> HogwildTrainer::apply(std::size_t number, double lo
   std::optional<std::uint64_t> made;
   if (runs && era == gate_.era()) {
     worker.apply(arena_of(number), rate_factor());
-    const double before = loss_.load(std::memory_order_relaxed);
-    const bool first = steps() == earlier_.steps && !earlier_.loss;
-    loss_.store(first ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
-    if (!std::isfinite(loss)) non_finite_ = true;
-    samples_.fetch_add(worker.batch_size(), std::memory_order_relaxed);
-    made = 1 + steps_.fetch_add(1, std::memory_order_relaxed);
-    ++seats_[number].steps;
-    seats_[number].samples += worker.batch_size();
+    made = count(number, loss);
   } else {
     budget_.give_back();
     if (runs) made = steps_;
   }
   return made;
+}
+
+// Counts a step that was applied. Returns the number of steps so far.
+std::uint64_t HogwildTrainer::count(std::size_t number, double loss) {
+  const std::uint64_t batch = workers_[number]->batch_size();
+  const double before = loss_.load(std::memory_order_relaxed);
+  const bool first = steps() == earlier_.steps && !earlier_.loss;
+  loss_.store(first ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
+  if (!std::isfinite(loss)) non_finite_ = true;
+  samples_.fetch_add(batch, std::memory_order_relaxed);
+  const std::uint64_t made = 1 + steps_.fetch_add(1, std::memory_order_relaxed);
+  ++seats_[number].steps;
+  seats_[number].samples += batch;
+  return made;
+}
+
+// Counts a batch that came out of the stages; nullopt if there is none, or its era has ended.
+std::optional<std::uint64_t> HogwildTrainer::count_landed(std::size_t number, std::optional<double> loss,
+                                                          std::uint64_t era) {
+  if (!loss) return std::nullopt;
+  if (era == gate_.era()) return count(number, *loss);
+  budget_.give_back();
+  return std::nullopt;
+}
+
+// Waits until all batches have come out of the stages, and counts them.
+void HogwildTrainer::land_all(std::size_t number, std::uint64_t era) {
+  while (const auto loss = workers_[number]->land())
+    if (count_landed(number, loss, era)) stepped_();
+}
+
+// Returns the era of a step that may begin at once; nullopt if none may, or a capture waits.
+std::optional<std::uint64_t> HogwildTrainer::try_step(std::size_t worker) {
+  const std::uint64_t era = gate_.era();
+  if (gate_.is_stopped() || captures_.awaits(worker) || !gate_.is_open() || !budget_.take())
+    return std::nullopt;
+  return era;
 }
 
 // Waits for the end of a pause and for a step in the budget, and answers captures meanwhile. Returns the
@@ -298,10 +328,56 @@ void HogwildTrainer::average() {
   if (!spread.finite) non_finite_ = true;
 }
 
+// Without a flush several batches are under way, and their updates land on the threads of stages at any time.
+// So the arena counts as changing until all have come out: before a pause, a capture and the end.
+void HogwildTrainer::work_streaming(std::size_t number) {
+  training::Worker& worker = *workers_[number];
+  const auto start = Clock::now();
+  std::uint64_t renewals = 0;
+  std::optional<Counted> applying;
+  std::uint64_t era = gate_.era();
+  for (;;) {
+    std::optional<std::uint64_t> begins = worker.must_land() ? std::nullopt : try_step(number);
+    if (!begins) {
+      land_all(number, era);
+      applying.reset();
+      begins = await_step(number);
+      if (!begins) return;
+    }
+    era = *begins;
+    if (!applying) {
+      applying.emplace(applying_);
+      // A pause may have begun in between, and waits for nothing of this thread any more.
+      if (gate_.is_stopped() || !gate_.is_open() || era != gate_.era()) {
+        budget_.give_back();
+        continue;
+      }
+    }
+    if (renewals_ != renewals) {
+      land_all(number, era);
+      renewals = renewals_;
+      worker.renew();
+    }
+    const auto step_start = Clock::now();
+    const std::uint64_t begun = steps_begun_.fetch_add(1, std::memory_order_relaxed);
+    const auto steps = count_landed(number, worker.feed(arena_, rate_factor()), era);
+    if (steps) stepped_();
+    const Nanoseconds took = std::max<Nanoseconds>(Clock::now() - step_start, options_.pace);
+    const Nanoseconds due = slowed(took, options_.slowdowns, step_start - start, begun);
+    gate_.wait_until(step_start + std::chrono::duration_cast<Clock::duration>(due),
+                     [&] { return !gate_.is_open() || captures_.awaits(number); });
+    if (!steps || !waits_after(*steps)) continue;
+    land_all(number, era);
+    applying.reset();
+    await_handled(number, *steps);
+  }
+}
+
 // A slowed or paced step lands at its end, on parameters that others have changed since it began, as on a
 // slow machine.
 void HogwildTrainer::work(std::size_t number) {
   training::Worker& worker = *workers_[number];
+  if (worker.streams()) return work_streaming(number);
   const models::Arena& arena = arena_of(number);
   const auto start = Clock::now();
   std::uint64_t renewals = 0;

@@ -131,7 +131,7 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& wanted
   training::Experiment experiment = wanted;
   experiment.training.precision = training::precision_on(wanted, backends->front()->name());
   try {
-    auto settled = training::settle_split(experiment, *plan, *backends->front());
+    auto settled = training::settle_split(experiment, *plan, backends->front().get());
     if (!settled) return settled.error();
     experiment = std::move(*settled);
     if (Status fits = check_memory(experiment, *plan, *backends->front()); !fits) return fits.error();

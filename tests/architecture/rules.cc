@@ -40,7 +40,8 @@ const std::vector<Row>& program_rows() {
       {"training/experiment", "training/records, training/pipeline, models, rules, base"},
       {"training/exchange", "models, kernels, rules, base"},
       {"training/replica",
-       "training/experiment, training/exchange, training/pipeline/profiling, training/pipeline/stages, datasets, and below"},
+       "training/experiment, training/exchange, training/pipeline/profiling, training/pipeline/stages, "
+       "datasets, and below"},
       {"transport", "wire, base"},
       {"node/exchange", "transport, training/exchange, training/records, gossip, and below"},
       {"node/work", "training/replica, and below"},

@@ -87,12 +87,8 @@ TrainedOnGpu train(const kernels::Backend& backend, const models::Plan& plan, co
   Arena arena(plan.layout.arena_size(), backend);
   models::initialize(plan, Random(3), arena);
   Worker worker(plan, backend, data, BatchSampler(all_of(data), Random(4)),
-                {12,
-                 options.optimizer,
-                 models::NetworkOptions{7, options.recompute},
-                 options.kept ? keep(data, backend) : nullptr,
-                 nullptr,
-                 options.clip_norm});
+                {12, options.optimizer, models::NetworkOptions{7, options.recompute},
+                 options.kept ? keep(data, backend) : nullptr, nullptr, options.clip_norm});
   if (options.augmentation.any()) worker.augment(options.augmentation, Random(5));
   if (options.follow_swarm) worker.follow_swarm(1);
   const bool late = !backend.memory().on_host();

@@ -1,9 +1,11 @@
 // No order of events stops a pipeline: all of them are tried for small ones.
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "tests/catch.h"
 #include "training/pipeline/machine.h"
@@ -15,13 +17,18 @@ namespace {
 // message only when its next task needs it, and begins nothing before all that it sends is in the links.
 class PoorPipeline {
  public:
-  PoorPipeline(const PipelineShape& shape, StageOptions options) {
+  // `ends_after`: the micro-batches after which the run ends, as each machine is told at some time; the first
+  // stage gets no more.
+  PoorPipeline(const PipelineShape& shape, StageOptions options,
+               std::optional<std::uint64_t> ends_after = std::nullopt)
+      : ends_after_(ends_after) {
     for (std::size_t stage = 0; stage < shape.stages(); ++stage) {
       first_.push_back(machines_.size());
       for (std::uint32_t replica = 0; replica < shape.replicas[stage]; ++replica)
         machines_.emplace_back(shape, stage, replica, options);
     }
     unsent_.resize(machines_.size());
+    told_.resize(machines_.size(), !ends_after);
   }
 
   // The pipelines after each thing that can happen next.
@@ -38,9 +45,13 @@ class PoorPipeline {
         PoorPipeline& after = all.emplace_back(*this);
         after.links_[link] = after.unsent_[at].front();
         after.unsent_[at].pop_front();
-      } else if (machine.ready()) {
+      } else if (machine.ready() && !is_beyond_end(machine)) {
         all.emplace_back(*this).machines_[at].begin();
       }
+      if (told_[at]) continue;
+      PoorPipeline& after = all.emplace_back(*this);
+      REQUIRE(after.machines_[at].arrived({StageMessage::Kind::end, *ends_after_, 0, at, 0, 0}).ok());
+      after.told_[at] = true;
     }
     for (const auto& [link, message] : links_) {
       const auto to = std::get<1>(link);
@@ -67,6 +78,7 @@ class PoorPipeline {
       add(machines_[at].is_busy() ? 1 : 0);
       add(machines_[at].ready() ? 1 : 0);
       add(unsent_[at].size());
+      add(told_[at] ? 1 : 0);
     }
     for (const auto& [link, message] : links_) {
       add(std::get<0>(link));
@@ -82,6 +94,10 @@ class PoorPipeline {
 
   Link link_of(std::size_t from, const StageMessage& message) const {
     return {from, first_[message.stage] + message.replica, message.kind};
+  }
+  bool is_beyond_end(const StageMachine& machine) const {
+    return ends_after_ && machine.task().kind == StageTask::Kind::forward &&
+           machine.task().number >= *ends_after_;
   }
   static bool needs(const StageMachine& machine, const StageMessage& message) {
     if (machine.is_over() || machine.task().number != message.number) return false;
@@ -100,12 +116,15 @@ class PoorPipeline {
   std::vector<std::size_t> first_;
   std::vector<std::deque<StageMessage>> unsent_;
   std::map<Link, StageMessage> links_;
+  std::optional<std::uint64_t> ends_after_;
+  std::vector<bool> told_;
 };
 
 // Tries all orders of events. Returns the number of states, or 0 if some order ends before the run is over.
-std::size_t states_of(const PipelineShape& shape, StageOptions options) {
+std::size_t states_of(const PipelineShape& shape, StageOptions options,
+                      std::optional<std::uint64_t> ends_after = std::nullopt) {
   std::set<std::string> seen;
-  std::vector<PoorPipeline> open{PoorPipeline(shape, options)};
+  std::vector<PoorPipeline> open{PoorPipeline(shape, options, ends_after)};
   seen.insert(open.back().state());
   while (!open.empty()) {
     const PoorPipeline pipeline = std::move(open.back());
@@ -149,6 +168,35 @@ TEST_CASE("no order of events stops a pipeline whose stages have replicas") {
       REQUIRE(states_of(shape, {.stash = true, .vertical_sync = !flushes}) > 0);
     }
   }
+}
+
+TEST_CASE("no order of events stops a pipeline whose end is told in the middle") {
+  for (std::size_t stages = 1; stages <= 3; ++stages) {
+    for (std::uint64_t count = 1; count <= 4; ++count) {
+      for (const std::uint32_t updates_after : {1U, 2U}) {
+        const PipelineShape shape{std::vector<std::uint32_t>(stages, 1), PipelineSchedule::pipedream,
+                                  updates_after, 6};
+        INFO(stages << " stages, " << count << " micro-batches, an update for " << updates_after);
+        REQUIRE(states_of(shape, {}, count) > 0);
+        REQUIRE(states_of(shape, {.stash = true, .vertical_sync = true}, count) > 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a run cannot end before what has begun, nor later than planned") {
+  const PipelineShape shape{{1, 1}, PipelineSchedule::pipedream, 1, 4};
+  StageMachine first(shape, 0, 0);
+  for (int i = 0; i < 2; ++i) {
+    first.begin();
+    CHECK(first.finish().size() == 1);
+  }
+  CHECK(first.end_after(1).error().message ==
+        "stage 0 cannot end after 1 micro-batches: it has begun 2 of 4");
+  CHECK_FALSE(first.end_after(4).ok());
+  CHECK(first.end_after(2).ok());
+  CHECK(first.task().kind == StageTask::Kind::backward);
+  CHECK_FALSE(first.arrived({StageMessage::Kind::gradient, 2, 0, 0, 0, 0}).ok());
 }
 
 }  // namespace starling::training

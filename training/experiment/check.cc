@@ -91,8 +91,19 @@ Status check_split(const Experiment& experiment) {
     return Error{"pipeline.speeds: " + std::to_string(speeds) + " speeds, but training.devices has " +
                  std::to_string(training.devices.size()) + " devices"};
   }
+  const bool flushes = pipeline_traits(experiment.pipeline.schedule).flushes;
+  if (stages && !flushes && experiment.optimizer.clip_norm > 0) {
+    return Error{
+        "training.clip_norm: the schedule pipedream updates each stage by itself, so no gradient is "
+        "known as a whole; choose 1f1b or gpipe, or set it to 0"};
+  }
+  if (stages && !flushes && experiment.optimizer.quasi_global_momentum) {
+    return Error{
+        "training.quasi_global_momentum: the schedule pipedream updates each stage by itself; choose "
+        "1f1b or gpipe"};
+  }
   if (const std::uint32_t parts = experiment.pipeline.micro_batches;
-      stages && parts > 0 && training.batch_size % parts != 0) {
+      stages && flushes && parts > 0 && training.batch_size % parts != 0) {
     return Error{"pipeline.micro_batches: a batch of " + std::to_string(training.batch_size) +
                  " samples cannot be divided into " + std::to_string(parts) + " micro-batches of equal size"};
   }

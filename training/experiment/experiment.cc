@@ -50,7 +50,8 @@ bool has_stages(const Experiment& experiment) {
 
 std::uint32_t resolved_micro_batches(const Experiment& experiment, std::size_t stages) {
   if (experiment.pipeline.micro_batches > 0) return experiment.pipeline.micro_batches;
-  if (!pipeline_traits(experiment.pipeline.schedule).splits) return 1;
+  const PipelineTraits& schedule = pipeline_traits(experiment.pipeline.schedule);
+  if (!schedule.splits || !schedule.flushes) return 1;
   auto count = static_cast<std::uint32_t>(std::min<std::size_t>(4 * stages, experiment.training.batch_size));
   while (experiment.training.batch_size % count != 0) --count;
   return count;

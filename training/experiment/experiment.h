@@ -76,7 +76,8 @@ struct TrainingSettings {
 struct PipelineSettings {
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   std::uint32_t micro_batches = 0;  // of a batch; 0: see resolved_micro_batches()
-  std::vector<int> cuts;            // the first layer of each stage but the first; empty: by operations
+  std::vector<int> cuts;            // the first layer of each stage but the first; empty: settle_split()
+  bool vertical_sync = false;       // pipedream
   // Of simulated peers.
   std::vector<double> speeds;             // of the devices, where 1 is that of a peer with one; empty: 1
   std::optional<double> bandwidth{};      // bits per second between stages; unset: transfers take no time
@@ -197,7 +198,8 @@ std::string peer_name(const Experiment& experiment, std::uint32_t number);
 // Whether the devices of a peer hold one replica together.
 bool has_stages(const Experiment& experiment);
 // The micro-batches of a batch: as set, else the most that divide it equally and are at most four for each of
-// `stages`, beyond which the bubble is small (Huang et al., "GPipe", 2019, section 2.3).
+// `stages`, beyond which the bubble is small (Huang et al., "GPipe", 2019, section 2.3). Without a flush the
+// batches for an update: as set, else 1.
 std::uint32_t resolved_micro_batches(const Experiment& experiment, std::size_t stages);
 
 // How often peers exchange: as set, else the rule's default.

@@ -18,6 +18,26 @@ StageMachine::StageMachine(const PipelineShape& shape, std::size_t stage, std::u
   tasks_ = tasks_of(shape, stage, replica);
 }
 
+Status StageMachine::end_after(std::uint64_t count) {
+  STARLING_CHECK(!pipeline_traits(shape_.schedule).flushes &&
+                 shape_.replicas == std::vector<std::uint32_t>(shape_.stages(), 1));
+  const std::size_t begun = position_ + (is_busy() ? 1 : 0);
+  std::uint64_t forwards = 0;
+  for (std::size_t i = 0; i < begun; ++i) forwards += tasks_[i].kind == TaskKind::forward ? 1 : 0;
+  if (count < forwards || count >= shape_.all_micro_batches()) {
+    return Error{"stage " + std::to_string(stage_) + " cannot end after " + std::to_string(count) +
+                 " micro-batches: it has begun " + std::to_string(forwards) + " of " +
+                 std::to_string(shape_.all_micro_batches())};
+  }
+  // A schedule without a flush begins alike, however long it is.
+  std::vector<StageTask> tasks = open_tasks(shape_, stage_, count);
+  STARLING_CHECK(
+      tasks.size() >= begun &&
+      std::equal(tasks.begin(), tasks.begin() + static_cast<std::ptrdiff_t>(begun), tasks_.begin()));
+  tasks_ = std::move(tasks);
+  return Done{};
+}
+
 Status StageMachine::arrived(const StageMessage& message) {
   const auto refused = [&](const char* why) {
     return Error{"stage " + std::to_string(stage_) + ": message " + std::to_string(message.number) + " " +
@@ -28,6 +48,7 @@ Status StageMachine::arrived(const StageMessage& message) {
     return std::find(tasks_.begin() + static_cast<std::ptrdiff_t>(position_), tasks_.end(),
                      StageTask{kind, message.number}) != tasks_.end();
   };
+  if (message.kind == MessageKind::end) return end_after(message.number);
   if (message.kind == MessageKind::activations) {
     if (is_first() || !awaits(TaskKind::forward)) return refused("has activations that are not awaited");
     if (!activations_.emplace(message.number, message.version).second) return refused("came before");
@@ -124,6 +145,13 @@ std::size_t StageMachine::versions() const {
   if (options_.vertical_sync && !is_first())
     for (std::uint64_t v = latest_stamp_; v < version_; ++v) kept.insert(v);
   return kept.size();
+}
+
+std::uint64_t StageMachine::oldest_version() const {
+  std::uint64_t oldest = version_;
+  if (!options_.stash) return oldest;
+  for (const auto& [number, version] : used_) oldest = std::min(oldest, version);
+  return options_.vertical_sync && !is_first() ? std::min(oldest, latest_stamp_) : oldest;
 }
 
 }  // namespace starling::training

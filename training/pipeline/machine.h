@@ -24,6 +24,7 @@ struct StageMessage {
     activations,  // of a micro-batch, to the next stage
     gradient,     // of these, to the stage before
     share,        // of an update, to the other replicas of the stage: the gradient of this one's parameters
+    end,          // to every stage: micro-batches from `number` on do not come (StageMachine::end_after())
   } kind = Kind::activations;
   std::uint64_t number = 0;   // of the micro-batch, or of the update
   std::uint64_t version = 0;  // of the first stage's weights; activations only
@@ -50,6 +51,11 @@ class StageMachine {
   StageMachine(const PipelineShape& shape, std::size_t stage, std::uint32_t replica,
                StageOptions options = {});
 
+  // The run ends after `count` micro-batches of the stage instead of all: what began is completed, and an
+  // update follows the last ones, even if they are fewer than others have. Error, and no change, if more have
+  // begun or if the run is not longer. REQUIRES: no flush; one replica in each stage.
+  Status end_after(std::uint64_t count);
+
   // Something for this replica has arrived. Error, and no change, if it is none of its, or came before.
   Status arrived(const StageMessage& message);
 
@@ -71,6 +77,7 @@ class StageMachine {
   // Micro-batches whose activations are kept, and versions of the weights that are, the newest included.
   std::size_t in_flight() const { return used_.size(); }
   std::size_t versions() const;
+  std::uint64_t oldest_version() const;  // no pass will need an older one
 
  private:
   bool is_first() const { return stage_ == 0; }

@@ -98,6 +98,16 @@ std::vector<StageTask> tasks_of(const PipelineShape& shape, std::size_t stage, s
   return with_updates(passes, shape.micro_batches / shape.replicas[stage]);
 }
 
+std::vector<StageTask> open_tasks(const PipelineShape& shape, std::size_t stage, std::uint64_t count) {
+  std::vector<std::uint64_t> own(count);
+  std::iota(own.begin(), own.end(), std::uint64_t{0});
+  std::vector<StageTask> passes;
+  add_alternating(passes, own, warm_up_passes(shape, stage));
+  std::vector<StageTask> tasks = with_updates(passes, shape.micro_batches);
+  if (count % shape.micro_batches != 0) tasks.push_back({Kind::update, count / shape.micro_batches});
+  return tasks;
+}
+
 std::uint64_t most_in_flight(const std::vector<StageTask>& tasks) {
   std::uint64_t now = 0, most = 0;
   for (const StageTask& task : tasks) {

@@ -82,6 +82,10 @@ std::uint64_t warm_up_passes(const PipelineShape& shape, std::size_t stage);
 // All tasks of a replica, in order. REQUIRES: check_shape() succeeds.
 std::vector<StageTask> tasks_of(const PipelineShape& shape, std::size_t stage, std::uint32_t replica);
 
+// The tasks of a stage for the first `count` micro-batches of a schedule without a flush and without
+// replicas. An update follows the last ones.
+std::vector<StageTask> open_tasks(const PipelineShape& shape, std::size_t stage, std::uint64_t count);
+
 // The most micro-batches whose activations a replica keeps at a time: from the end of a forward pass to the
 // end of its backward pass.
 std::uint64_t most_in_flight(const std::vector<StageTask>& tasks);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <variant>
 
 #include "models/network.h"
 #include "training/replica/evaluator.h"
@@ -64,12 +63,12 @@ TrainingMemory memory_of_network(const Experiment& experiment, const models::Pla
 // All stages together; what crosses cuts counts as activations.
 models::NetworkMemory staged_memory(const Experiment& experiment, const models::Plan& plan,
                                     const kernels::Backend& backend) {
-  const StagedNetwork network(plan, backend, static_cast<int>(experiment.training.batch_size),
-                              std::get<StagedOptions>(network_form(experiment, 0)));
+  const auto network = make_step_network(plan, backend, static_cast<int>(experiment.training.batch_size),
+                                         network_form(experiment, 0));
   models::NetworkMemory memory;
   memory.layers.resize(plan.layers.size());
   for (std::size_t i = 0; i < plan.layers.size(); ++i) memory.layers[i].counted_at = static_cast<int>(i);
-  for (std::size_t s = 0; s < network.stages(); ++s) memory.activations_bytes += network.memory(s).total();
+  memory.activations_bytes = network->stage_bytes();
   return memory;
 }
 

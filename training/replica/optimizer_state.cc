@@ -66,19 +66,30 @@ void OptimizerState::follow_swarm(std::uint32_t workers, kernels::Queue& queue) 
   renew(queue);
 }
 
+namespace {
+
+template <class Step>
+Step scaled(Step step, double rate_factor) {
+  step.learning_rate = static_cast<float>(static_cast<double>(step.learning_rate) * rate_factor);
+  return step;
+}
+
+}  // namespace
+
+double OptimizerState::warmed_up(double rate_factor, std::uint64_t t) const {
+  return t < warm_up_ ? rate_factor * static_cast<double>(t) / static_cast<double>(warm_up_) : rate_factor;
+}
+
 void OptimizerState::apply(models::Arena& arena, std::span<const float> gradient, double rate_factor,
                            kernels::Queue& queue) {
-  const auto scaled = [&rate_factor](auto step) {
-    step.learning_rate = static_cast<float>(static_cast<double>(step.learning_rate) * rate_factor);
-    return step;
-  };
   if (clip_norm_ > 0) arena.clip(gradient, clip_norm_, clip_.get(), queue);
   if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
-    if (++steps_ < warm_up_) rate_factor *= static_cast<double>(steps_) / static_cast<double>(warm_up_);
-    arena.adamw(gradient, velocity_.values(), square_.values(), scaled(*adamw), steps_, queue);
+    ++steps_;
+    arena.adamw(gradient, velocity_.values(), square_.values(),
+                scaled(*adamw, warmed_up(rate_factor, steps_)), steps_, queue);
     return;
   }
-  const auto sgd = scaled(std::get<models::Arena::SgdStep>(optimizer_));
+  const auto sgd = scaled(std::get<models::Arena::SgdStep>(optimizer_), rate_factor);
   if (following_.workers == 0) {
     arena.sgd(gradient, velocity_.values(), sgd, queue);
     return;
@@ -87,6 +98,20 @@ void OptimizerState::apply(models::Arena& arena, std::span<const float> gradient
   arena.sgd_along(gradient, velocity_.values(), sgd, queue);
   ++following_.steps_since;
   following_.rates_since += static_cast<double>(sgd.learning_rate);
+}
+
+void OptimizerState::apply_part(models::Arena& arena, std::size_t offset, std::span<const float> gradient,
+                                double rate_factor, std::uint64_t t) {
+  STARLING_CHECK(clip_norm_ == 0 && following_.workers == 0 && offset % kernels::kDecayBlock == 0);
+  models::Arena part = arena.part(offset, gradient.size());
+  const auto velocity = velocity_.values().subspan(offset, gradient.size());
+  if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
+    auto step = scaled(*adamw, warmed_up(rate_factor, t));
+    if (step.decays != nullptr) step.decays += offset / kernels::kDecayBlock;
+    part.adamw(gradient, velocity, square_.values().subspan(offset, gradient.size()), step, t);
+    return;
+  }
+  part.sgd(gradient, velocity, scaled(std::get<models::Arena::SgdStep>(optimizer_), rate_factor));
 }
 
 void OptimizerState::follow(const models::Arena& arena, kernels::Queue& queue) {

@@ -48,6 +48,15 @@ class OptimizerState {
   // `rate_factor`.
   void apply(models::Arena& arena, std::span<const float> gradient, double rate_factor,
              kernels::Queue& queue);
+  // The update number `t`, from 1, of the parameters from `offset` on, of which `gradient` holds as many as
+  // it has. Several threads may each do this for other parameters. count_updates() follows when all
+  // parameters had that many further updates. REQUIRES: nothing is clipped and no momentum follows the swarm;
+  // the arena is on the host; `offset` is a multiple of kDecayBlock.
+  void apply_part(models::Arena& arena, std::size_t offset, std::span<const float> gradient,
+                  double rate_factor, std::uint64_t t);
+  void count_updates(std::uint64_t count) { steps_ += count; }
+  std::uint64_t updates() const { return steps_; }  // since the state was empty, where the optimizer counts
+
   // The replica's parameters were replaced: resets the state. AdamW's first steps with empty means are as
   // long as any, in whatever direction the first gradients have, so its rate rises linearly over the next
   // `warm_up` steps; 0: at once.
@@ -71,6 +80,7 @@ class OptimizerState {
   };
 
   void follow(const models::Arena& arena, kernels::Queue& queue);
+  double warmed_up(double rate_factor, std::uint64_t t) const;
 
   Optimizer optimizer_;
   const float clip_norm_;

@@ -233,7 +233,9 @@ NetworkForm network_form(const Experiment& experiment, std::uint64_t seed) {
                        .schedule = experiment.pipeline.schedule,
                        .micro_batches = resolved_micro_batches(experiment, training.devices.size()),
                        .recomputation = training.recompute,
-                       .seed = seed};
+                       .seed = seed,
+                       .stash = true,
+                       .vertical_sync = experiment.pipeline.vertical_sync};
 }
 
 Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,

@@ -79,14 +79,16 @@ PipelineProfile estimated_profile(const models::Plan& plan, int batch) {
 }
 
 Result<Experiment> settle_split(const Experiment& experiment, const models::Plan& plan,
-                                const kernels::Backend& backend) {
+                                const kernels::Backend* backend) {
   Experiment settled = experiment;
+  if (experiment.training.devices.size() < 2) return settled;
   const std::size_t devices = experiment.training.devices.size();
   const bool open = experiment.training.split == Split::automatic;
-  if (devices < 2 || (!open && experiment.training.split != Split::stages)) return settled;
+  if (!open && experiment.training.split != Split::stages) return settled;
   const std::uint32_t micro_batches = resolved_micro_batches(experiment, devices);
   const int batch = static_cast<int>(experiment.training.batch_size), parts = static_cast<int>(micro_batches);
-  const int micro = std::max(1, batch / parts);
+  const bool flushes = pipeline_traits(experiment.pipeline.schedule).flushes;
+  const int micro = flushes ? std::max(1, batch / parts) : batch;
   settled.training.split = Split::stages;
   settled.pipeline.micro_batches = micro_batches;
   if (devices > plan.layers.size()) {
@@ -94,7 +96,8 @@ Result<Experiment> settle_split(const Experiment& experiment, const models::Plan
                  " has " + std::to_string(plan.layers.size()) + " layers, so at most as many stages"};
   }
   if (open && experiment.pipeline.cuts.empty()) {
-    const PipelineProfile profile = measure_profile(plan, backend, micro).profile;
+    const PipelineProfile profile =
+        backend != nullptr ? measure_profile(plan, *backend, micro).profile : estimated_profile(plan, micro);
     const auto free = planned_cuts(profile, experiment, parts, {});
     if (!free) return Error{"training.split: " + free.error().message};
     if (free->empty()) {
@@ -125,7 +128,9 @@ std::string stages_text(const Experiment& experiment, const models::Plan& plan) 
   const std::uint32_t parts = experiment.pipeline.micro_batches;
   std::string text = std::to_string(stages.size()) + " stages: " + joined(stages, ", ") + "; " +
                      std::string(pipeline_traits(experiment.pipeline.schedule).name);
-  if (parts > 1) {
+  if (parts > 1 && !pipeline_traits(experiment.pipeline.schedule).flushes) {
+    text += ", an update for " + std::to_string(parts) + " batches";
+  } else if (parts > 1) {
     text += ", " + std::to_string(parts) + " micro-batches of " +
             std::to_string(experiment.training.batch_size / parts) + " samples";
   }

@@ -12,11 +12,11 @@
 namespace starling::training {
 
 // The experiment with all that its split leaves open: `automatic` becomes data or stages, as the planner of
-// pipelines decides from a profile that is measured on this back end, and stages get their cuts and the
-// number of micro-batches. Without cuts the planner makes them from estimated_profile(), so they are the same
-// in every run. The Error says what is possible. Unchanged with fewer than two devices.
+// pipelines decides from a profile that is measured on this back end (null: an estimated one), and stages get
+// their cuts and the number of micro-batches. Without cuts the planner makes them from estimated_profile(),
+// so they are the same in every run. The Error says what is possible. Unchanged with fewer than two devices.
 Result<Experiment> settle_split(const Experiment& experiment, const models::Plan& plan,
-                                const kernels::Backend& backend);
+                                const kernels::Backend* backend);
 
 // A profile for batches of `batch` samples from the plan alone: the time of a layer's operations and of
 // moving its output, at rates of a usual processor. Only ratios of its times mean anything.

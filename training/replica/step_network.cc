@@ -1,7 +1,16 @@
 #include "training/replica/step_network.h"
 
+#include "base/check.h"
+
 namespace starling::training {
 namespace {
+
+template <class Network>
+std::size_t sum_of_stages(const Network& network) {
+  std::size_t bytes = 0;
+  for (std::size_t s = 0; s < network.stages(); ++s) bytes += network.memory(s).total();
+  return bytes;
+}
 
 class WholeStep final : public StepNetwork {
  public:
@@ -34,6 +43,7 @@ class StagedStep final : public StepNetwork {
     value->sum = network_.train(parameters, inputs, labels, gradient) * network_.predictions();
   }
   void set_draws(std::uint64_t batches) override { network_.set_draws(batches); }
+  std::size_t stage_bytes() const override { return sum_of_stages(network_); }
   std::size_t threads() const override { return network_.stages(); }
   void on_each_thread(const std::function<void(std::size_t)>& settle) override {
     network_.on_each_thread(settle);
@@ -44,6 +54,30 @@ class StagedStep final : public StepNetwork {
   StagedNetwork network_;
 };
 
+class StreamedStep final : public StepNetwork {
+ public:
+  StreamedStep(const models::Plan& plan, const kernels::Backend& backend, int batch,
+               const StagedOptions& options)
+      : queue_(backend.make_queue()), network_(plan, backend, batch, options) {}
+
+  kernels::Queue& queue() override { return *queue_; }
+  int predictions() const override { return network_.predictions(); }
+  void start_training(const float*, const float*, const std::int32_t*, float*, kernels::LossValue*) override {
+    STARLING_CHECK(false);
+  }
+  void set_draws(std::uint64_t batches) override { network_.set_draws(batches); }
+  StreamedNetwork* stream() override { return &network_; }
+  std::size_t stage_bytes() const override { return sum_of_stages(network_); }
+  std::size_t threads() const override { return network_.stages(); }
+  void on_each_thread(const std::function<void(std::size_t)>& settle) override {
+    network_.on_each_thread(settle);
+  }
+
+ private:
+  std::unique_ptr<kernels::Queue> queue_;
+  StreamedNetwork network_;
+};
+
 struct Make {
   const models::Plan& plan;
   const kernels::Backend& backend;
@@ -52,7 +86,9 @@ struct Make {
     return std::make_unique<WholeStep>(plan, backend, batch, options);
   }
   std::unique_ptr<StepNetwork> operator()(const StagedOptions& options) const {
-    return std::make_unique<StagedStep>(plan, backend, batch, options);
+    if (pipeline_traits(options.schedule).flushes)
+      return std::make_unique<StagedStep>(plan, backend, batch, options);
+    return std::make_unique<StreamedStep>(plan, backend, batch, options);
   }
 };
 

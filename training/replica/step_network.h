@@ -1,4 +1,4 @@
-// What a worker computes a step with: a whole network, or one in stages on threads.
+// What a worker computes a step with: a whole network, or one in stages on threads, with or without a flush.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include "kernels/backend.h"
 #include "models/network.h"
 #include "training/pipeline/stages/staged_network.h"
+#include "training/pipeline/stages/streamed_network.h"
 
 namespace starling::training {
 
@@ -23,6 +24,12 @@ class StepNetwork {
   virtual void start_training(const float* parameters, const float* inputs, const std::int32_t* labels,
                               float* gradient, kernels::LossValue* value) = 0;
   virtual void set_draws(std::uint64_t batches) = 0;
+
+  // If batches follow one another without a flush: what trains instead of start_training(). Else null.
+  virtual StreamedNetwork* stream() { return nullptr; }
+
+  // Bytes that all stages hold, without parameters and their gradient for the batch; 0 without stages.
+  virtual std::size_t stage_bytes() const { return 0; }
 
   // Threads that compute a step together, the one that calls start_training() included.
   virtual std::size_t threads() const { return 1; }

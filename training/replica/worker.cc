@@ -99,6 +99,61 @@ Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const 
     step.done = engine->network->queue().make_mark();
     step.loss = kernels::Staged<kernels::LossValue>(backend.staging());
   }
+  stream_ = engine->network->stream();
+  if (stream_ == nullptr) return;
+  gradient_ = {};  // the stages have their own
+  divide(plan);
+}
+
+void Worker::divide(const models::Plan& plan) {
+  parts_.resize(stream_->stages());
+  const std::size_t trained = plan.layout.trained_size();
+  for (std::size_t s = 0; s < parts_.size(); ++s) {
+    std::vector<FloatRange> ranges = stream_->ranges(s);
+    std::ranges::sort(ranges);
+    for (const auto& [begin, end] : ranges) {
+      if (begin >= trained) {
+        parts_[s].statistics.emplace_back(begin, end);
+        continue;
+      }
+      // Layers follow one another, and so do their tensors, each up to the next multiple of 16.
+      FloatRange& all = parts_[s].trained;
+      STARLING_CHECK(all.second == 0 || all.second == begin);
+      if (all.second == 0) all.first = begin;
+      all.second = (end + kernels::kDecayBlock - 1) / kernels::kDecayBlock * kernels::kDecayBlock;
+    }
+  }
+  stream_->set_apply([this](const StreamedNetwork::Update& update) { update_stage(update); });
+}
+
+void Worker::update_stage(const StreamedNetwork::Update& update) {
+  const StagePart& part = parts_[update.stage];
+  for (const auto& [begin, end] : part.statistics)
+    stream_arena_->add(begin, {update.gradient + begin, end - begin});
+  if (update.stage == 0) stream_updates_ = update.number + 1;
+  const std::size_t count = part.trained.second - part.trained.first;
+  if (count == 0) return;
+  optimizer_.apply_part(*stream_arena_, part.trained.first, {update.gradient + part.trained.first, count},
+                        update.rate_factor, optimizer_.updates() + update.number + 1);
+}
+
+std::optional<double> Worker::feed(models::Arena& arena, double rate_factor) {
+  const auto engine = engines_->take();
+  if (augmenter_) images_before_ = state_of(augmenter_->random());
+  sampler_.next(indices_);
+  ++draws_;
+  engine->feed.choose(0, indices_, augmenter_ ? &*augmenter_ : nullptr);
+  engine->feed.bring(0, engine->network->queue());
+  stream_arena_ = &arena;
+  return landed(stream_->feed(arena, engine->feed.inputs(), engine->feed.labels(), rate_factor));
+}
+
+std::optional<double> Worker::land() { return landed(stream_->land()); }
+
+// The optimizer counts the updates of a stream at its end, when all stages have made as many.
+std::optional<double> Worker::landed(std::optional<double> loss) {
+  if (stream_->in_flight() == 0) optimizer_.count_updates(std::exchange(stream_updates_, 0));
+  return loss;
 }
 
 void Worker::need_gradient() {

@@ -121,6 +121,15 @@ class Worker {
   // Replaces the gradient, by the mean of several workers. REQUIRES: arena_size() floats.
   void replace_gradient(std::span<const float> mean);
 
+  // Whether batches follow one another through the stages of the network without a flush. Then feed() and
+  // land() take the place of compute() and apply(), and the stages add their updates to the arena on their
+  // own threads. They return the mean loss of a batch that has come out with all its updates, as
+  // StreamedNetwork's; rate_factor as in apply().
+  bool streams() const { return stream_ != nullptr; }
+  std::optional<double> feed(models::Arena& arena, double rate_factor);
+  std::optional<double> land();
+  bool must_land() const { return stream_->must_land(); }
+
   // Adds the update of gradient(), clipped, to the arena, at the optimizer's learning rate times
   // `rate_factor` (training/experiment/schedule.h). REQUIRES: the factor is finite and not negative.
   void apply(models::Arena& arena, double rate_factor = 1);
@@ -160,6 +169,14 @@ class Worker {
   };
 
   double compute(Engine& engine, const float* parameters, float* gradient);
+  // A stage's part of an update: what it trains in the arena, if anything, and its running statistics.
+  struct StagePart {
+    FloatRange trained{};
+    std::vector<FloatRange> statistics{};
+  };
+  void divide(const models::Plan& plan);
+  void update_stage(const StreamedNetwork::Update& update);
+  std::optional<double> landed(std::optional<double> loss);
   void need_gradient();
   static void clear(kernels::Buffer& vector);
   WorkerState save(const models::Arena& arena, bool step_begun);
@@ -184,6 +201,12 @@ class Worker {
   bool taken_ = false;                // gradient_ holds parameters
   kernels::Buffer gradient_on_host_;  // a device's, after the first gradient()
   std::unique_ptr<kernels::Queue::Mark> applied_;
+
+  // Of a worker that streams.
+  StreamedNetwork* stream_ = nullptr;
+  std::vector<StagePart> parts_;  // by stage
+  models::Arena* stream_arena_ = nullptr;
+  std::uint64_t stream_updates_ = 0;  // of the first stage since the stream began
 };
 
 }  // namespace starling::training

@@ -47,7 +47,7 @@ void StageThreads::work_rounds(std::size_t part) {
   }
 }
 
-void StageThreads::run(const std::function<void(std::size_t)>& work) {
+void StageThreads::begin_round(const std::function<void(std::size_t)>& work) {
   {
     const std::lock_guard lock(mutex_);
     failure_ = nullptr;
@@ -56,7 +56,17 @@ void StageThreads::run(const std::function<void(std::size_t)>& work) {
     ++begun_;
   }
   changed_.notify_all();
+}
+
+void StageThreads::run(const std::function<void(std::size_t)>& work) {
+  begin_round(work);
   try_work(0);
+  finish();
+}
+
+void StageThreads::start() { begin_round(work_); }
+
+void StageThreads::finish() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return running_ == 0; });
   if (failure_) std::rethrow_exception(failure_);

@@ -26,7 +26,13 @@ class StageThreads {
   // The same with other work.
   void run(const std::function<void(std::size_t)>& work);
 
+  // A round whose first part the caller does itself: start() begins the others, and finish() waits until they
+  // are over, and throws what the first of those that failed threw.
+  void start();
+  void finish();
+
  private:
+  void begin_round(const std::function<void(std::size_t)>& work);
   void try_work(std::size_t part);
   void work_rounds(std::size_t part);
 

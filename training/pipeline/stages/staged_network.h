@@ -13,39 +13,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
-#include "base/result.h"
 #include "kernels/backend.h"
-#include "models/section.h"
-#include "training/pipeline/recomputation.h"
-#include "training/pipeline/schedule.h"
+#include "training/pipeline/stages/stage_parts.h"
 
 namespace starling::training {
 
-struct StagedOptions {
-  std::vector<int> cuts;  // the first layer of each stage but the first, ascending
-  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  std::uint32_t micro_batches = 1;
-  Recomputation recomputation = Recomputation::never;
-  std::uint64_t seed = 0;  // of dropout's draws
-};
-
-// Bytes that a stage holds, without parameters and their gradient for the batch.
-struct StageMemory {
-  std::size_t sections = 0;   // activations, gradients of activations and workspaces, of all places
-  std::size_t crossings = 0;  // activations that it sent and gradients that it gets, until they are read
-  std::size_t gradients = 0;  // of parameters, for one micro-batch
-  std::size_t total() const { return sections + crossings + gradients; }
-};
-
-// Whether a plan can be divided so. The Error says what is possible.
-Status check_stages(const models::Plan& plan, int batch, const StagedOptions& options);
-
 class StagedNetwork {
  public:
-  // `plan` and `backend` outlive the network. REQUIRES: check_stages() succeeds; the back end computes on the
-  // host.
+  // `plan` and `backend` outlive the network. REQUIRES: check_stages() succeeds; the schedule has a flush;
+  // the back end computes on the host.
   StagedNetwork(const models::Plan& plan, const kernels::Backend& backend, int batch,
                 const StagedOptions& options);
   ~StagedNetwork();
