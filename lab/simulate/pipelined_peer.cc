@@ -99,15 +99,14 @@ Duration virtual_step(const Experiment& own) {
   return own.training.pace.count() > 0 ? own.training.pace : std::chrono::milliseconds(20);
 }
 
-Result<std::optional<PipelinedPeer>> pipeline_of(const Experiment& own, const models::Plan& network,
-                                                 const kernels::Backend& backend) {
+Result<std::optional<PipelinedPeer>> pipeline_of(const Experiment& own, const models::Plan& network) {
   if (!training::has_stages(own)) return std::optional<PipelinedPeer>();
   if (!training::pipeline_traits(own.pipeline.schedule).flushes) {
     return Error{
         "pipeline.schedule: pipedream learns with earlier parameters, which simulated peers do not; choose "
         "1f1b, gpipe or layer-wise"};
   }
-  const auto settled = training::settle_split(own, network, backend);
+  const auto settled = training::settle_split(own, network, nullptr);
   if (!settled) return settled.error();
   auto peer = pipelined_peer(network, devices_of(*settled, own.pipeline.cuts.empty()),
                              own.training.batch_size, to_seconds(virtual_step(own)));

@@ -11,7 +11,6 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "kernels/backend.h"
 #include "models/spec.h"
 #include "training/experiment/experiment.h"
 #include "training/pipeline/timing.h"
@@ -49,8 +48,8 @@ Duration virtual_step(const training::Experiment& own);
 
 // The pipeline of a peer with the experiment `own` (training::of_peer()), whose stages are those of a real
 // peer; nullopt if its devices do not divide the network. The Error names the setting.
-Result<std::optional<PipelinedPeer>> pipeline_of(const training::Experiment& own, const models::Plan& network,
-                                                 const kernels::Backend& backend);
+Result<std::optional<PipelinedPeer>> pipeline_of(const training::Experiment& own,
+                                                 const models::Plan& network);
 
 // A line of pipelines.jsonl (docs/RESULTS.md), for all peers with this pipeline.
 std::string pipeline_line(const PipelinedPeer& pipeline, const std::vector<std::string>& peers);

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <thread>
 #include <tuple>
@@ -91,7 +90,6 @@ Result<Cost> short_run(const SweepPoint& point, const SweepOptions& options, uns
 Result<std::vector<double>> steps_of_peers(const Experiment& e, const std::string& data_root) {
   std::vector<double> steps;
   std::optional<models::Plan> plan;  // of the first peer that is a pipeline
-  std::unique_ptr<kernels::Backend> backend;
   for (std::uint32_t peer = 0; peer < e.peers; ++peer) {
     const Experiment own = training::of_peer(e, peer);
     steps.push_back(to_seconds(virtual_step(own)));
@@ -101,12 +99,9 @@ Result<std::vector<double>> steps_of_peers(const Experiment& e, const std::strin
       if (!data) return data.error();
       auto made = training::make_plan(e, *data);
       if (!made) return made.error();
-      auto host = training::make_host_backend(e);
-      if (!host) return host.error();
       plan = *std::move(made);
-      backend = *std::move(host);
     }
-    const auto pipeline = pipeline_of(own, *plan, *backend);
+    const auto pipeline = pipeline_of(own, *plan);
     if (!pipeline) return pipeline.error();
     steps.back() = (*pipeline)->trace.seconds;
   }

@@ -80,7 +80,7 @@ Status VirtualRun::plan_pipelines() {
       return kind.own.training == own.training && kind.own.pipeline == own.pipeline;
     });
     if (known == kinds.end()) {
-      auto pipeline = pipeline_of(own, plan_, *backend_);
+      auto pipeline = pipeline_of(own, plan_);
       if (!pipeline) return pipeline.error();
       kinds.push_back({own, std::move(**pipeline), {}});
       known = kinds.end() - 1;

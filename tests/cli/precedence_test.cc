@@ -64,8 +64,8 @@ class Places {
   TemporaryFolder folder_;
 };
 
-// Three values that the option accepts and prints unchanged. Nothing for an unknown option.
-std::optional<Values> values_of(const json& flag, const Places& places) {
+// By the name of the option.
+const std::map<std::string, Values>& values_by_name() {
   static const std::map<std::string, Values> kByName = {
       {"--name", {"one", "two", "three"}},
       {"--swarm", {"red", "green", "blue"}},
@@ -87,6 +87,11 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
       {"--log-level", {"warning", "debug", "trace"}},
       {"--checkpoint-every", {"1m", "2m", "100 steps"}},
   };
+  return kByName;
+}
+
+// Three values that the option accepts and prints unchanged. Nothing for an unknown option.
+std::optional<Values> values_of(const json& flag, const Places& places) {
   static const std::map<std::string, Values> kByPlaceholder = {
       {"N", {"11", "12", "13"}},
       {"S", {"21", "22", "23"}},
@@ -123,8 +128,8 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
   if (name == "--allow") return places.files(".allow");
   if (placeholder == "DIR" || placeholder == "FILE" || placeholder == "FILE|DIR" || placeholder == "SOCKET")
     return places.files(name.substr(1));
-  for (const auto* table : {&kByName, &kByPlaceholder}) {
-    const auto at = table->find(table == &kByName ? name : placeholder);
+  for (const auto* table : {&values_by_name(), &kByPlaceholder}) {
+    const auto at = table->find(table == &kByPlaceholder ? placeholder : name);
     if (at != table->end()) return at->second;
   }
   return std::nullopt;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "models/spec_text.h"
 #include "training/experiment/setting_kinds.h"
+#include "training/experiment/virtual_devices.h"
 
 namespace starling::training {
 namespace {
@@ -67,7 +68,6 @@ bool has_links(const RuleTraits& rule) { return rule.exchanges() && !rule.has_se
 
 // A topology's name may hold a whole graph.
 constexpr std::size_t kTopologyBytesMax = 49'152;
-constexpr std::uint64_t kDeviceMemoryMax = std::uint64_t{1} << 50;
 
 Settings run_settings() {
   return {
@@ -247,30 +247,7 @@ Settings pipeline_settings() {
   };
 }
 
-// The devices of simulated peers.
-Settings virtual_device_settings() {
-  return {
-      make({"pipeline.speeds", "SPEEDS",
-            "how fast the devices of a simulated peer are, such as 1,1,0.25, where 1 is the speed of a peer "
-            "with one device",
-            per_peer, with_stages()},
-           in(&E::pipeline, &PipelineSettings::speeds), parse_speeds,
-           [](const std::vector<double>& speeds) { return unless_empty(joined(texts_of(speeds), ",")); }),
-      make({"pipeline.bandwidth", "RATE",
-            "of each direction between two stages of a simulated peer; without it transfers take no time",
-            per_peer, with_stages()},
-           in(&E::pipeline, &PipelineSettings::bandwidth), parse_rate, format_rate),
-      make({"pipeline.latency", "TIME", "of a transfer between two stages of a simulated peer", per_peer,
-            with_stages()},
-           in(&E::pipeline, &PipelineSettings::latency), parse_time, format_duration),
-      make(
-          {"pipeline.memory", "SIZE",
-           "of each device of a simulated peer, for its parameters and activations; without it no bound",
-           per_peer, with_stages()},
-          in(&E::pipeline, &PipelineSettings::memory),
-          [](std::string_view text) { return parse_size(text, 1, kDeviceMemoryMax); }, format_size),
-  };
-}
+Settings of_virtual_devices() { return virtual_device_settings(with_stages()); }
 
 Settings end_settings() {
   return {
@@ -388,7 +365,7 @@ Settings make_settings() {
   for (const auto section :
        {run_settings, model_and_data_settings, optimizer_settings, schedule_and_image_settings,
         device_settings, end_settings, exchange_settings, server_and_chunk_settings, network_settings,
-        pipeline_settings, virtual_device_settings}) {
+        pipeline_settings, of_virtual_devices}) {
     for (Setting& setting : section()) table.push_back(std::move(setting));
   }
   return table;
