@@ -1,6 +1,7 @@
 // starling plan: how a network is divided among several devices, and what that takes.
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -12,10 +13,13 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/flag_values.h"
 #include "cli/commands/named_files.h"
+#include "cli/commands/paper_format.h"
 #include "cli/commands/plan_output.h"
+#include "cli/commands/plan_published.h"
 #include "cli/commands/subject.h"
 #include "kernels/backends.h"
 #include "kernels/memory.h"
+#include "lab/plot/draw.h"
 #include "training/experiment/quantities.h"
 #include "training/experiment/setting_kinds.h"
 #include "training/pipeline/prediction.h"
@@ -32,6 +36,7 @@ constexpr int kBatchMax = 65'536;
 constexpr int kUsualBatch = 64, kUsualMicroBatches = 8;
 constexpr std::size_t kProfileBytesMax = std::size_t{16} << 20;
 constexpr std::uint64_t kMemoryMax = std::uint64_t{1} << 50;
+constexpr double kChartWidth = 7.2, kChartDpi = 200;  // inches, and of a PNG
 constexpr const char* kUsualBandwidth = "1Gbit/s";
 
 // The devices of --devices: a number, or names of equal devices.
@@ -275,7 +280,31 @@ Result<training::PipelineProfile> measure(const Arguments& arguments, const Devi
   }
 }
 
+// The Gantt chart of the schedule.
+Status write_chart(const std::string& path, const PlanReport& report) {
+  const auto format = paper_format("--chart", path);
+  if (!format) return format.error();
+  const training::PipelinePrediction& it = report.prediction;
+  const std::string name = std::filesystem::path(report.name).filename().string() + ", " +
+                           std::string(training::pipeline_traits(it.shape.schedule).name) + " with " +
+                           std::to_string(it.shape.micro_batches) +
+                           (it.shape.micro_batches == 1 ? " micro-batch" : " micro-batches");
+  const auto document =
+      lab::draw_gantt(lab::make_gantt(it.trace, name, it.bubble),
+                      {.width = kChartWidth, .height = 0, .format = *format, .dpi = kChartDpi});
+  if (!document) return Error{"--chart: " + document.error().message};
+  if (Status written = training::write_text(path, *document); !written)
+    return Error{"--chart: " + written.error().message};
+  return Done{};
+}
+
 int plan_stages(const Arguments& arguments) {
+  if (arguments.has("--published")) return print_published(arguments);
+  if (const auto path = arguments.get("--chart")) {
+    if (const auto format = paper_format("--chart", *path); !format) return refuse(arguments, format.error());
+  }
+  if (arguments.has("--profiles"))
+    return refuse(arguments, "--profiles has no effect without --published; --profile FILE reads one");
   if (Status sound = check_combination(arguments); !sound) return refuse(arguments, sound.error());
   std::optional<DeviceNames> devices;
   if (const auto text = arguments.get("--devices")) {
@@ -305,7 +334,12 @@ int plan_stages(const Arguments& arguments) {
   auto prediction = training::predict_pipeline(*profile, *request);
   if (!prediction) return refuse(arguments, prediction.error());
   report.prediction = *std::move(prediction);
-  return print_out(arguments.has("--json") ? plan_json(report) : plan_text(report));
+  std::string text = arguments.has("--json") ? plan_json(report) : plan_text(report);
+  if (const auto chart = arguments.get("--chart")) {
+    if (Status written = write_chart(*chart, report); !written) return refuse(arguments, written.error());
+    if (!arguments.has("--json")) text += "\nchart: " + *chart + "\n";
+  }
+  return print_out(text);
 }
 
 }  // namespace
@@ -326,9 +360,16 @@ Command plan_command() {
            {"--no-overlap", "", "a stage computes and synchronizes one after the other"},
            {"--profile", "FILE", "a profile in PipeDream's text form, instead of MODEL"},
            {"--as-published", "", "as PipeDream's published planner: the same, and transfers are free"},
+           {"--chart", "FILE", "draw the schedule as a Gantt chart: .svg, .pdf or .png"},
+           {"--published", "", "print figures that papers about pipelines published beside ours"},
+           {.name = "--profiles",
+            .placeholder = "DIR",
+            .help = "with --published: PipeDream's profiles, such as vgg16.graph.txt",
+            .environment = kProfilesVariable},
            kJsonFlag},
           plan_stages,
-          "starling plan lenet --devices 2 --bandwidth 10Gbit/s"};
+          "starling plan lenet --devices 2 --bandwidth 10Gbit/s\n"
+          "starling plan --published"};
 }
 
 }  // namespace starling::cli

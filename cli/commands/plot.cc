@@ -1,12 +1,11 @@
 // starling plot: figures for a paper, of runs and of topologies.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/flag_values.h"
 #include "cli/commands/named_files.h"
+#include "cli/commands/paper_format.h"
 #include "cli/shell/output.h"
 #include "lab/plot/draw.h"
 #include "lab/plot/figure.h"
@@ -34,23 +33,13 @@ Result<double> read_size(const Arguments& arguments, const std::string& flag, do
                            format_number(least), format_number(most))};
 }
 
-Result<lab::PaperFormat> format_of(const std::string& path) {
-  const std::string ending = std::filesystem::path(path).extension().string();
-  if (ending == ".svg") return lab::PaperFormat::svg;
-  if (ending == ".pdf") return lab::PaperFormat::pdf;
-  if (ending == ".png") return lab::PaperFormat::png;
-  return Error{"--out: '" + path + "' does not end in .svg, .pdf or .png, which choose the format"};
-}
-
 Result<lab::Paper> read_paper(const Arguments& arguments, const std::string& path) {
   lab::Paper paper;
-  const auto format = format_of(path);
+  const auto format = paper_format("--out", path);
   if (!format) return format.error();
   paper.format = *format;
   if (arguments.has("--dpi") && paper.format != lab::PaperFormat::png)
     return Error{"--dpi has an effect only on a PNG; SVG and PDF have no pixels"};
-  if (const Status accepted = training::check_target(path); !accepted)
-    return Error{"--out: " + accepted.error().message};
   struct Size {
     const char* flag;
     double* value;

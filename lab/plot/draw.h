@@ -1,5 +1,5 @@
-// Draws figures and topologies for a paper: text in the size of the paper, nothing clipped, kinds told apart
-// by color, dashes and markers.
+// Draws figures, topologies and pipelines for a paper: text in the size of the paper, nothing clipped, kinds
+// told apart by color, dashes and markers.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "lab/plot/canvas.h"
 #include "lab/plot/figure.h"
+#include "lab/plot/gantt.h"
 #include "topologies/schedule.h"
 
 namespace starling::lab {
@@ -19,5 +20,9 @@ Result<std::string> draw_figure(const PaperFigure& figure, const Paper& paper);
 // of the paper is set to that of the drawing unless `keep_height`.
 Result<std::string> draw_topology(const topologies::Schedule& schedule, const std::string& name, Paper paper,
                                   bool keep_height);
+
+// The height of the paper is set to that of the chart. Idle time is what no box covers; below each row is
+// what the replica keeps. An SVG has a title and a description for screen readers.
+Result<std::string> draw_gantt(const GanttChart& chart, Paper paper);
 
 }  // namespace starling::lab

@@ -250,6 +250,7 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
 // What the page shows of one run at a time.
 Status add_details(ReportRun& run) {
   add_theory(run);
+  if (const Status read = read_pipelines(run); !read) return read;
   const std::string path = run.folder + "/timeline.jsonl";
   if (!fs::exists(path)) return Done{};
   const auto text = training::read_text(path, kLargestFile);

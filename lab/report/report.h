@@ -42,6 +42,28 @@ struct ReportRow {
   std::array<double, 4> parts{};  // computing, exchanging, waiting, stopped: of the time shown
 };
 
+// The pipeline of simulated peers that consist of several devices.
+struct ReportPipeline {
+  struct Stage {
+    std::string layers;  // "conv1 to pool1"
+    double speed = 1, idle = 0;
+    double kept = 0;  // micro-batches whose activations it keeps, at most
+  };
+  struct Pass {
+    std::size_t stage = 0;  // from 0
+    bool forward = true;
+    double number = 0;          // of the micro-batch
+    double begin = 0, end = 0;  // seconds
+  };
+  std::vector<std::string> peers;
+  std::string schedule;
+  double micro_batches = 1;
+  double seconds = 0;  // of a step
+  double bubble = 0;
+  std::vector<Stage> stages;
+  std::vector<Pass> passes;  // of a step; maybe only the first ones
+};
+
 struct ReportPeer {
   std::string name, state;
   double steps = 0, samples = 0, exchanges = 0, slow = 1;
@@ -83,6 +105,7 @@ struct ReportRun : ReportSummary {
   std::vector<ReportRow> rows;
   double rows_to = 0;  // the rows cover the run up to here, in seconds
   std::size_t peers_not_shown = 0;
+  std::vector<ReportPipeline> pipelines;
   std::string graph;       // SVG of its topology; empty if there is nothing to show
   std::string graph_text;  // the caption below
 };
@@ -146,6 +169,10 @@ struct PeerCells {
 // Fills run.rows with columns of equal length. If there are too many peers, the slowest, the fastest and an
 // even selection of the others are shown.
 void make_rows(ReportRun& run, const std::vector<PeerCells>& peers);
+
+// Fills run.pipelines from the pipelines.jsonl in its folder; a run without pipelines has none. The Error
+// names the line that is damaged.
+Status read_pipelines(ReportRun& run);
 
 // Fills run.graph, run.graph_text, run.prediction and the predicted values of run.points from the topology.
 // Only the size of the predicted consensus distance is fitted to the run.

@@ -67,6 +67,36 @@ Json to_json(const ReportRow& row) {
           {"parts", parts}};
 }
 
+// "p0, p2 and 5 more".
+std::string some_peers(const std::vector<std::string>& peers) {
+  constexpr std::size_t kPeersNamed = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(peers.size(), kPeersNamed); ++i)
+    text += (i > 0 ? ", " : "") + peers[i];
+  return peers.size() > kPeersNamed ? text + fmt::format(" and {} more", peers.size() - kPeersNamed) : text;
+}
+
+Json to_json(const ReportPipeline& pipeline) {
+  Json stages = Json::array(), passes = Json::array();
+  for (const ReportPipeline::Stage& stage : pipeline.stages) {
+    stages.push_back({{"layers", stage.layers},
+                      {"speed", number(stage.speed)},
+                      {"idle", number(stage.idle)},
+                      {"kept", number(stage.kept)}});
+  }
+  for (const ReportPipeline::Pass& pass : pipeline.passes) {
+    passes.push_back(Json::array(
+        {pass.stage, pass.forward ? 1 : 0, number(pass.number), number(pass.begin), number(pass.end)}));
+  }
+  return {{"peers", some_peers(pipeline.peers)},
+          {"schedule", pipeline.schedule},
+          {"micro_batches", number(pipeline.micro_batches)},
+          {"seconds", number(pipeline.seconds)},
+          {"bubble", number(pipeline.bubble)},
+          {"stages", std::move(stages)},
+          {"passes", std::move(passes)}};
+}
+
 Json to_json(const ReportRun& run) {
   const auto column = [&](const std::function<Json(const ReportPoint&)>& of) {
     Json values = Json::array();
@@ -82,7 +112,8 @@ Json to_json(const ReportRun& run) {
                  {"con", column([](const auto& p) { return number(p.consensus); })},
                  {"pred", column([](const auto& p) { return number(p.predicted); })}};
   points["ended"] = !run.points.empty() && run.points.back().is_end;
-  Json staleness = Json::array(), rows = Json::array(), peers = Json::array();
+  Json staleness = Json::array(), rows = Json::array(), peers = Json::array(), pipelines = Json::array();
+  for (const ReportPipeline& pipeline : run.pipelines) pipelines.push_back(to_json(pipeline));
   for (const auto& [steps, exchanges] : run.staleness) staleness.push_back(Json::array({steps, exchanges}));
   for (const ReportRow& row : run.rows) rows.push_back(to_json(row));
   constexpr std::size_t kMostPeersListed = 2000;
@@ -104,6 +135,7 @@ Json to_json(const ReportRun& run) {
           {"rows", rows},
           {"rows_to", number(run.rows_to)},
           {"hidden", run.peers_not_shown},
+          {"pipelines", std::move(pipelines)},
           {"graph", run.graph},
           {"graph_text", run.graph_text},
           {"prediction", run.prediction},

@@ -75,7 +75,7 @@ class AllReduceRun {
         folder_(folder),
         run_(run),
         ensemble_(std::move(ensemble)),
-        ring_(experiment_, frame_bytes_of(experiment_)),
+        ring_(experiment_, run.steps(), frame_bytes_of(experiment_)),
         end_(experiment_, run.epoch_samples()),
         round_steps_(steps_in_round(experiment_)) {}
 

@@ -4,7 +4,6 @@
 
 #include "base/loss.h"
 #include "lab/simulate/run_watch.h"
-#include "lab/simulate/virtual_run.h"
 #include "lab/world/virtual_network.h"
 #include "training/experiment/settings.h"
 
@@ -16,7 +15,8 @@ constexpr Duration kTriesLast = std::chrono::hours(1);  // of a frame that is lo
 
 }  // namespace
 
-Ring::Ring(const training::Experiment& experiment, std::size_t frame_bytes)
+Ring::Ring(const training::Experiment& experiment, const std::vector<Duration>& steps,
+           std::size_t frame_bytes)
     : experiment_(experiment),
       machines_(experiment.peers),
       random_(Random(experiment.seed).split(kResending)),
@@ -25,7 +25,7 @@ Ring::Ring(const training::Experiment& experiment, std::size_t frame_bytes)
       bandwidth_(experiment.network.bandwidth.value_or(NetworkOptions{}.bandwidth)),
       port_(experiment.network.port.value_or(bandwidth_)) {
   for (std::uint32_t i = 0; i < machines_.size(); ++i) {
-    machines_[i].step = to_seconds(virtual_step(training::of_peer(experiment, i)));
+    machines_[i].step = to_seconds(steps[i]);
     machines_[i].timeline = training::Timeline(training::Timeline::most_cells(machines_.size()));
   }
   add_incidents();

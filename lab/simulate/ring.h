@@ -20,8 +20,9 @@ namespace starling::lab {
 
 class Ring {
  public:
-  // `frame_bytes`: what is sent again where a frame is lost. The experiment outlives the ring.
-  Ring(const training::Experiment& experiment, std::size_t frame_bytes);
+  // `steps`: the length of each machine's step without faults. `frame_bytes`: what is sent again where a
+  // frame is lost. The experiment outlives the ring.
+  Ring(const training::Experiment& experiment, const std::vector<Duration>& steps, std::size_t frame_bytes);
 
   const std::optional<Crash>& first_crash() const { return crash_; }
   // A machine that is paused forever, after an instant below was kNever.

@@ -4,13 +4,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <thread>
 #include <tuple>
 
 #include "datasets/dataset.h"
+#include "lab/simulate/pipelined_peer.h"
 #include "lab/simulate/simulate.h"
 #include "lab/simulate/sweep.h"
-#include "lab/simulate/virtual_run.h"
 #include "training/experiment/settings.h"
 #include "training/records/json.h"
 #include "training/replica/recipe.h"
@@ -85,8 +86,31 @@ Result<Cost> short_run(const SweepPoint& point, const SweepOptions& options, uns
                  static_cast<double>(summary->samples));
 }
 
-// Samples that a run consumes at most, or nullopt if only its target accuracy ends it.
-std::optional<double> samples_of(const Experiment& e, double epoch) {
+// Seconds of each peer's step without faults.
+Result<std::vector<double>> steps_of_peers(const Experiment& e, const std::string& data_root) {
+  std::vector<double> steps;
+  std::optional<models::Plan> plan;  // of the first peer that is a pipeline
+  for (std::uint32_t peer = 0; peer < e.peers; ++peer) {
+    const Experiment own = training::of_peer(e, peer);
+    steps.push_back(to_seconds(virtual_step(own)));
+    if (!training::has_stages(own)) continue;
+    if (!plan) {
+      auto data = training::load_data(e, data_root);
+      if (!data) return data.error();
+      auto made = training::make_plan(e, *data);
+      if (!made) return made.error();
+      plan = *std::move(made);
+    }
+    const auto pipeline = pipeline_of(own, *plan);
+    if (!pipeline) return pipeline.error();
+    steps.back() = (*pipeline)->trace.seconds;
+  }
+  return steps;
+}
+
+// Samples that a run consumes at most, or nullopt if only its target accuracy ends it. `epoch`: in the
+// training set.
+Result<std::optional<double>> samples_of(const Experiment& e, double epoch, const std::string& data_root) {
   std::optional<double> samples;
   const auto limit = [&](double value) { samples = std::min(samples.value_or(value), value); };
   const double batch = e.training.batch_size;
@@ -94,8 +118,10 @@ std::optional<double> samples_of(const Experiment& e, double epoch) {
   if (e.end.steps) limit(static_cast<double>(*e.end.steps) * e.peers * batch);
   if (e.end.seconds) {
     double rate = 0;  // samples per virtual second
+    const auto steps = steps_of_peers(e, data_root);
+    if (!steps) return steps.error();
     for (std::uint32_t peer = 0; peer < e.peers; ++peer)
-      rate += batch / to_seconds(virtual_step(training::of_peer(e, peer))) / training::slowness(e, peer);
+      rate += batch / (*steps)[peer] / training::slowness(e, peer);
     limit(to_seconds(*e.end.seconds) * rate);
   }
   return samples;
@@ -175,7 +201,9 @@ class Estimate {
       if (const auto plan = training::make_plan(experiment, *data); !plan) return plan.error();
       epoch->second = static_cast<double>(data->train.size());
     }
-    const auto samples = samples_of(experiment, epoch->second);
+    const auto asked = samples_of(experiment, epoch->second, options_.data_root);
+    if (!asked) return asked.error();
+    const std::optional<double> samples = *asked;
     if (!samples) return std::optional<double>();
     const auto known = costs_.find(kind_of(experiment));
     const Cost& cost = known == costs_.end() ? mean_ : known->second;

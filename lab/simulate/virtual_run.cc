@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/ids.h"
+#include "lab/simulate/pipelined_peer.h"
 #include "topologies/graph_file.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
@@ -63,8 +64,32 @@ std::vector<Evaluator::Score> VirtualRun::scores_of(const training::Replicas& re
   return scores;
 }
 
-Duration virtual_step(const Experiment& experiment) {
-  return experiment.training.pace.count() > 0 ? experiment.training.pace : std::chrono::milliseconds(20);
+// Sets the length of each peer's step. Peers with the same devices share a pipeline.
+Status VirtualRun::plan_pipelines() {
+  struct Pipeline {
+    Experiment own;
+    PipelinedPeer pipeline;
+    std::vector<std::string> peers;
+  };
+  std::vector<Pipeline> kinds;
+  for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
+    const Experiment own = training::of_peer(experiment_, peer);
+    steps_.push_back(virtual_step(own));
+    if (!training::has_stages(own)) continue;
+    auto known = std::ranges::find_if(kinds, [&](const Pipeline& kind) {
+      return kind.own.training == own.training && kind.own.pipeline == own.pipeline;
+    });
+    if (known == kinds.end()) {
+      auto pipeline = pipeline_of(own, plan_);
+      if (!pipeline) return pipeline.error();
+      kinds.push_back({own, std::move(**pipeline), {}});
+      known = kinds.end() - 1;
+    }
+    known->peers.push_back(training::peer_name(experiment_, peer));
+    steps_.back() = std::max(Duration{1}, from_seconds(known->pipeline.trace.seconds));
+  }
+  for (const Pipeline& kind : kinds) pipelines_ += pipeline_line(kind.pipeline, kind.peers);
+  return Done{};
 }
 
 Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experiment,
@@ -82,6 +107,7 @@ Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experimen
   std::unique_ptr<VirtualRun> run(new VirtualRun(experiment, options, folder, std::move(*data),
                                                  std::move(*plan), std::move(*backend), *schedule));
   run->started_ = started;
+  if (Status planned = run->plan_pipelines(); !planned) return planned.error();
   return run;
 }
 
@@ -120,6 +146,9 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
     made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
   if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
     return written.error();
+  if (!pipelines_.empty()) {
+    if (Status written = folder_.write("pipelines.jsonl", pipelines_); !written) return written.error();
+  }
   return open_metrics(metrics_bytes);
 }
 

@@ -34,9 +34,6 @@ struct LearningRate {
   std::uint64_t epoch_samples = 0;
 };
 
-// The length of a step on a virtual machine without faults.
-Duration virtual_step(const training::Experiment& experiment);
-
 class VirtualRun {
  public:
   using Workers = Result<std::vector<std::unique_ptr<training::Worker>>>;
@@ -55,9 +52,12 @@ class VirtualRun {
   const LearningRate& rate() const { return rate_; }
   std::uint64_t epoch_samples() const { return data_.train.size(); }
   ThreadPool& pool() { return pool_; }
+  // The length of a peer's step without faults.
+  Duration step_of(std::uint32_t peer) const { return steps_.at(peer); }
+  const std::vector<Duration>& steps() const { return steps_; }  // of all peers
 
-  // Writes experiment.toml, opens metrics.jsonl and keeps its first `metrics_bytes`, and starts to make the
-  // workers of all peers in the pool.
+  // Writes experiment.toml and pipelines.jsonl, opens metrics.jsonl and keeps its first `metrics_bytes`, and
+  // starts to make the workers of all peers in the pool.
   Status begin(std::uint64_t metrics_bytes = 0);
   // Returns the workers of a new instance of a peer. REQUIRES: begin() has been called.
   Workers workers(std::uint32_t peer);
@@ -100,6 +100,7 @@ class VirtualRun {
              const training::RunFolder& folder, datasets::DataPair data, models::Plan plan,
              std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule);
 
+  Status plan_pipelines();
   Status open_metrics(std::uint64_t kept_bytes);
   void write_waiting();
   Error metrics_failed() const;
@@ -119,6 +120,8 @@ class VirtualRun {
   std::unique_ptr<kernels::Backend> backend_;
   std::map<std::string, std::unique_ptr<kernels::Backend>> others_;  // by precision: of peers with their own
   LearningRate rate_;
+  std::vector<Duration> steps_;       // of each peer
+  std::string pipelines_;             // a line for each kind of pipeline; empty: no peer has one
   std::uint64_t evaluation_samples_;  // between two evaluations; 0: none
   std::uint64_t evaluations_ = 0;
   std::optional<std::chrono::steady_clock::time_point> first_step_, last_step_;  // in real time

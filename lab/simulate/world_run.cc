@@ -80,13 +80,14 @@ WorldOptions watched(WorldOptions options, Watcher& watcher) {
 
 // ---- the world of an experiment ----
 
-void add_machines(const Experiment& experiment, WorldOptions& options) {
+void add_machines(const VirtualRun& run, WorldOptions& options) {
+  const Experiment& experiment = run.experiment();
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
     const Experiment own = training::of_peer(experiment, i);
     MachineOptions machine;
     machine.name = training::peer_name(experiment, i);
     machine.workers = own.training.workers;
-    machine.step = virtual_step(own);
+    machine.step = run.step_of(i);
     options.machines.push_back(std::move(machine));
   }
   // A server begins: peers that train start with its parameters.
@@ -122,7 +123,7 @@ Result<WorldOptions> world_of(const VirtualRun& run) {
   options.seed = experiment.seed;
   set_network(experiment, options.network);
   options.arena_floats = layout.arena_size();
-  add_machines(experiment, options);
+  add_machines(run, options);
   add_faults(experiment, options);
   options.peer.membership.expected = beginning_together(experiment);
   options.manifest = training::manifest_of<wire::Manifest>(experiment, layout, run.data().name);

@@ -1,6 +1,7 @@
 #include "lab/swarm/peer_command.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 
@@ -58,8 +59,17 @@ void append_setting(std::vector<std::string>& arguments, const training::Setting
 }  // namespace
 
 bool is_peer_setting(const training::Setting& setting) {
-  return setting.key != "name" && setting.key != "peers" && setting.key != "training.target_accuracy" &&
-         setting.key != "training.target_loss" && setting.key != "looks" && setting.key != "network.port";
+  static constexpr std::array kOfLaunchers = {"name",
+                                              "peers",
+                                              "looks",
+                                              "training.target_accuracy",
+                                              "training.target_loss",
+                                              "network.port",
+                                              "pipeline.speeds",
+                                              "pipeline.bandwidth",
+                                              "pipeline.latency",
+                                              "pipeline.memory"};
+  return std::ranges::find(kOfLaunchers, setting.key) == kOfLaunchers.end();
 }
 
 std::vector<std::string> beginner_arguments(const Experiment& experiment, const PeerPlace& place) {

@@ -40,6 +40,11 @@ Status check_for_processes(const Experiment& experiment) {
 }
 
 std::string warning_for_processes(const Experiment& experiment) {
+  const training::PipelineSettings& pipeline = experiment.pipeline;
+  if (!pipeline.speeds.empty() || pipeline.bandwidth || pipeline.latency || pipeline.memory) {
+    return "pipeline.speeds, bandwidth, latency and memory have no effect: they are those of simulated "
+           "devices";
+  }
   if (!experiment.network.port) return "";
   return "network.port has no effect: it is the network card of a simulated machine. Between processes of "
          "this "

@@ -73,9 +73,9 @@ const std::map<std::string, Values> kByName = {
     {"--windows", {"contiguous", "random", "contiguous"}},
     {"--optimizer", {"adamw", "sgd", "adamw"}},
     {"--schedule", {"cosine", "step", "constant"}},
-    {"--split", {"stages", "layers", "auto"}},
+    {"--split", {"stages", "layers", "data"}},
     {"--recompute", {"always", "never", "always"}},
-    {"--pipeline", {"gpipe", "layer-wise", "pipedream"}},
+    {"--pipeline", {"gpipe", "layer-wise", "1f1b"}},
     {"--precision", {"bf16", "tf32", "f32"}},
     {"--rule", {"choco", "d-psgd", "none"}},
     {"--topology", {"ring", "complete", "star"}},
@@ -104,7 +104,8 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
       {"SIZE", {"16KiB", "32KiB", "64KiB"}},
       {"LENGTH", {"1.5", "100 steps", "1e+06 tokens"}},
       {"WHEN", {"4 steps", "100ms", "always"}},
-      {"LAYERS", {"1,2", "3", "2,5,7"}},
+      {"LAYERS", {"1,2", "1,3", "2,3"}},
+      {"SPEEDS", {"1,0.5", "1,0.25", "1,2"}},
       {"POLICY", {"turns", "aware", "uniform"}},
       {"DEVICE", {"cpu", "cuda:0", "cuda:1"}},
       {"DEVICES", {"cuda:0,cuda:1", "cuda:1,cuda:2", "cuda:0,cuda:2"}},
@@ -124,7 +125,7 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
   if (placeholder == "DIR" || placeholder == "FILE" || placeholder == "FILE|DIR" || placeholder == "SOCKET")
     return places.files(name.substr(1));
   for (const auto* table : {&kByName, &kByPlaceholder}) {
-    const auto at = table->find(table == &kByName ? name : placeholder);
+    const auto at = table->find(table == &kByPlaceholder ? placeholder : name);
     if (at != table->end()) return at->second;
   }
   return std::nullopt;

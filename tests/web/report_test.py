@@ -93,6 +93,12 @@ class Reports(suite.Suite):
         self.pages["two"] = self.path("two.html")
         self.starling("report", self.path("pairwise"), self.path("d-psgd"), "--out", self.pages["two"], "--csv",
                       self.path("two.csv"))
+        with open(self.path("pipelines.toml"), "w") as file:
+            file.write('name = "pipelines"\npeers = 4\n[model]\nname = "mlp"\n[data]\nsource = "glyphs"\n[training]\n'
+                       'pace = "20ms"\nepochs = 0.4\ndevices = "cpu:0,cpu:1,cpu:2"\nsplit = "stages"\n[pipeline]\n'
+                       'micro_batches = 8\nlatency = "100us"\n[[peer]]\nnumber = 2\nspeeds = "0.25,1,1"\n')
+        self.starling("simulate", self.path("pipelines.toml"), "--out", self.path("pipelines"))
+        self.pages["pipelines"] = self.path("pipelines/report.html")
         with open(self.path("sweep.toml"), "w") as file:
             file.write('name = "small"\npeers = 4\n[model]\nname = "softmax"\n[data]\nsource = "glyphs"\n[training]\n'
                        'pace = "20ms"\nepochs = 0.3\n[[fault]]\npeer = 1\nslow = 1.0\nfrom = "0s"\n[sweep]\n'
@@ -113,6 +119,8 @@ class Reports(suite.Suite):
         require("plot-staleness" in seen or "same staleness" in staleness, f"staleness: {staleness}")
         if name == "sweep":
             wanted |= {"plot-by-slow", "plot-by-rule"}
+        if name == "pipelines":
+            wanted |= {"plot-pipelines"}
         require(wanted <= seen, f"not drawn: {sorted(wanted - seen)}")
         for plot in plots:
             require(plot["shapes"] > 3 and plot["wide"] > 250, f"{plot['id']} is empty: {plot}")
@@ -159,6 +167,20 @@ class Reports(suite.Suite):
         require(rows["p1"]["waiting"] < 0.2 and 3.3 < rows["p1"]["slowness"] < 4.7, f"the straggler: {rows['p1']}")
         for peer in ("p0", "p2", "p3"):
             require(rows[peer]["waiting"] > 0.5, f"{peer} waits for the straggler: {rows[peer]}")
+
+    def pipelines_are_drawn(self):
+        """A Gantt chart for each kind of pipeline: a box for each pass, gaps beside a slow device."""
+        self.browser.look(*LAPTOP, False)
+        self.browser.open(self.pages["pipelines"])
+        stages = self.browser.run("return [...document.querySelectorAll('#plot-pipelines .stage')].map(s => ({"
+                                  "idle: Number(s.dataset.idle), kept: Number(s.dataset.kept),"
+                                  " passes: s.querySelectorAll('path.pass').length, title: s.querySelector('title').textContent}))")
+        require(len(stages) == 6, f"two pipelines of three stages: {stages}")
+        for stage in stages:
+            require(stage["passes"] == 16, f"passes of eight micro-batches: {stage}")
+        require("speed 0.25" in stages[3]["title"], stages[3]["title"])
+        require(stages[4]["idle"] > stages[1]["idle"], "the second stage waits for a slow one, and is not more idle")
+        require(stages[0]["kept"] == 3, f"1f1b keeps as many micro-batches as there are stages: {stages[0]}")
 
     def axis_and_runs_can_be_chosen(self):
         browser = self.browser
@@ -275,6 +297,7 @@ class Reports(suite.Suite):
                                   lambda: self.looks_whole(name, size, dark))
             self.case("a straggler stands out among timelines", self.straggler_stands_out)
             self.case("the report shows that peers wait for a straggler", self.waiting_is_seen)
+            self.case("pipelines are drawn as Gantt charts", self.pipelines_are_drawn)
             self.case("a kind of several seeds is one curve with a band", self.kinds_have_one_curve)
             self.case("interrupted runs are marked", self.interrupted_runs_are_marked)
             self.case("axes and runs can be chosen by mouse and keyboard", self.axis_and_runs_can_be_chosen)

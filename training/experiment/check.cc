@@ -88,6 +88,11 @@ Status check_split(const Experiment& experiment) {
     return Error{"pipeline.cuts: " + std::to_string(cuts) + " cuts make " + std::to_string(cuts + 1) +
                  " stages, but training.devices has " + std::to_string(training.devices.size()) + " devices"};
   }
+  if (const std::size_t speeds = experiment.pipeline.speeds.size();
+      stages && speeds > 0 && speeds != training.devices.size()) {
+    return Error{"pipeline.speeds: " + std::to_string(speeds) + " speeds, but training.devices has " +
+                 std::to_string(training.devices.size()) + " devices"};
+  }
   const bool flushes = pipeline_traits(experiment.pipeline.schedule).flushes;
   if (stages && !flushes && experiment.optimizer.clip_norm > 0) {
     return Error{
@@ -170,7 +175,12 @@ Status check(const Experiment& experiment) {
                  " needs evaluations during the run; set looks above 0 (20 per epoch are usual)"};
   }
   if (Status fine = check_split(experiment); !fine) return fine;
-  return check_owns_and_faults(experiment);
+  if (Status fine = check_owns_and_faults(experiment); !fine) return fine;
+  for (const OwnSettings& own : experiment.own) {
+    const Experiment of_one = of_peer(experiment, own.peers.is_all() ? 0 : own.peers.largest());
+    if (Status fine = check_split(of_one); !fine) return Error{"[[peer]]: " + fine.error().message};
+  }
+  return Done{};
 }
 
 std::string warning_of_workers(const Experiment& experiment) {

@@ -78,6 +78,11 @@ struct PipelineSettings {
   std::uint32_t micro_batches = 0;  // of a batch; 0: see resolved_micro_batches()
   std::vector<int> cuts;            // the first layer of each stage but the first; empty: settle_split()
   bool vertical_sync = false;       // pipedream
+  // Of simulated peers.
+  std::vector<double> speeds;             // of the devices, where 1 is that of a peer with one; empty: 1
+  std::optional<double> bandwidth{};      // bits per second between stages; unset: transfers take no time
+  std::optional<Duration> latency{};      // of a transfer
+  std::optional<std::uint64_t> memory{};  // bytes of each device; unset: no bound
   friend bool operator==(const PipelineSettings&, const PipelineSettings&) = default;
 };
 

@@ -14,7 +14,10 @@ Setting setting_of(const Entry& entry, Setting::Form form) {
   static const std::map<std::string, std::string> kOtherFlags = {{"model.name", "model"},
                                                                  {"data.source", "data"},
                                                                  {"network.port", "port-bandwidth"},
-                                                                 {"pipeline.schedule", "pipeline"}};
+                                                                 {"pipeline.schedule", "pipeline"},
+                                                                 {"pipeline.bandwidth", "pipeline-bandwidth"},
+                                                                 {"pipeline.latency", "pipeline-latency"},
+                                                                 {"pipeline.memory", "pipeline-memory"}};
   const auto other = kOtherFlags.find(entry.key);
   Setting setting;
   setting.key = entry.key;
@@ -103,6 +106,25 @@ Result<std::vector<int>> parse_cuts(std::string_view text) {
 std::vector<std::string> texts_of(const std::vector<int>& numbers) {
   std::vector<std::string> texts;
   for (const int number : numbers) texts.push_back(std::to_string(number));
+  return texts;
+}
+
+Result<std::vector<double>> parse_speeds(std::string_view text) {
+  std::vector<double> speeds;
+  for (const std::string_view part : split(text, ',')) {
+    const auto speed = parse_number<double>(part);
+    if (!speed || !(*speed >= 0.001 && *speed <= 1000)) {
+      return Error{in_quotes(text) +
+                   " does not list speeds; expected numbers from 0.001 to 1000, for example 1,1,0.25"};
+    }
+    speeds.push_back(*speed);
+  }
+  return speeds;
+}
+
+std::vector<std::string> texts_of(const std::vector<double>& numbers) {
+  std::vector<std::string> texts;
+  for (const double number : numbers) texts.push_back(format_number(number));
   return texts;
 }
 

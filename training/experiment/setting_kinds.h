@@ -160,6 +160,9 @@ Result<std::string> parse_network_layers(std::string_view text);  // canonical t
 Result<std::vector<std::string>> parse_devices(std::string_view text);
 Result<std::vector<int>> parse_cuts(std::string_view text);  // ascending, at least 1, separated by commas
 std::vector<std::string> texts_of(const std::vector<int>& numbers);
+// From 0.001 to 1000, separated by commas.
+Result<std::vector<double>> parse_speeds(std::string_view text);
+std::vector<std::string> texts_of(const std::vector<double>& numbers);
 Result<std::string> parse_run_name(std::string_view text);
 Result<std::string> parse_device(std::string_view text);
 Result<double> parse_accuracy(std::string_view text);  // a fraction

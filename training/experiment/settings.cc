@@ -1,12 +1,14 @@
 #include "training/experiment/settings.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "models/spec_text.h"
 #include "training/experiment/setting_kinds.h"
+#include "training/experiment/virtual_devices.h"
 
 namespace starling::training {
 namespace {
@@ -245,6 +247,8 @@ Settings pipeline_settings() {
   };
 }
 
+Settings of_virtual_devices() { return virtual_device_settings(with_stages()); }
+
 Settings end_settings() {
   return {
       real(
@@ -358,9 +362,10 @@ Settings network_settings() {
 
 Settings make_settings() {
   Settings table;
-  for (const auto section : {run_settings, model_and_data_settings, optimizer_settings,
-                             schedule_and_image_settings, device_settings, end_settings, exchange_settings,
-                             server_and_chunk_settings, network_settings, pipeline_settings}) {
+  for (const auto section :
+       {run_settings, model_and_data_settings, optimizer_settings, schedule_and_image_settings,
+        device_settings, end_settings, exchange_settings, server_and_chunk_settings, network_settings,
+        pipeline_settings, of_virtual_devices}) {
     for (Setting& setting : section()) table.push_back(std::move(setting));
   }
   return table;
@@ -452,7 +457,11 @@ Status set_value(Experiment& experiment, std::string_view key, std::string_view 
 }
 
 bool is_own_setting(const Setting& setting) {
-  return setting.key.starts_with("training.") && !setting.shared;
+  // Of [pipeline], those whose names are no other table's.
+  static constexpr std::array kOfPipeline = {"pipeline.micro_batches", "pipeline.cuts", "pipeline.speeds",
+                                             "pipeline.memory"};
+  return !setting.shared && (setting.key.starts_with("training.") ||
+                             std::ranges::find(kOfPipeline, setting.key) != kOfPipeline.end());
 }
 
 Status set_own(OwnSettings& own, const std::string& key, const std::string& value) {
@@ -461,7 +470,8 @@ Status set_own(OwnSettings& own, const std::string& key, const std::string& valu
     return taken ? taken : Error{"peer.number: " + taken.error().message};
   }
   const Setting* setting = find_setting("training." + key);
-  if (setting == nullptr) {
+  if (setting == nullptr) setting = find_setting("pipeline." + key);
+  if (setting == nullptr || (!is_own_setting(*setting) && setting->key.starts_with("pipeline."))) {
     std::vector<std::string> keys = {"peer.number"};
     for (const Setting& known : settings())
       if (is_own_setting(known)) keys.push_back("peer." + without_table(known.key));

@@ -22,6 +22,7 @@ class VirtualPipeline {
       for (std::uint32_t replica = 0; replica < shape.replicas[stage]; ++replica) {
         machines_.emplace_back(shape, stage, replica, options);
         trace_.replicas.push_back({stage, replica});
+        last_.push_back({StageTask::Kind::update, 0});
       }
     }
   }
@@ -56,13 +57,13 @@ class VirtualPipeline {
     }
   };
 
-  double seconds_of(const PipelineTrace::Entry& entry) const {
-    const StageTimes& times = times_.stages[entry.stage];
-    switch (entry.work.task.kind) {
+  static double seconds_of(const StageTimes& times, const StageTask& task, const StageTask& before) {
+    switch (task.kind) {
       case StageTask::Kind::forward:
         return times.forward;
       case StageTask::Kind::backward:
-        return times.backward;
+        return times.backward +
+               (before == StageTask{StageTask::Kind::forward, task.number} ? 0 : times.recomputation);
       case StageTask::Kind::update:
         break;
     }
@@ -74,7 +75,8 @@ class VirtualPipeline {
     if (!machine.ready()) return;
     PipelineTrace::Replica& replica = trace_.replicas[at];
     PipelineTrace::Entry entry{replica.stage, replica.replica, machine.begin(), now_, now_};
-    entry.end = now_ + seconds_of(entry);
+    entry.end = now_ + seconds_of(times_.stages[entry.stage], entry.work.task, last_[at]);
+    last_[at] = entry.work.task;
     replica.busy += entry.end - entry.begin;
     replica.most_in_flight = std::max(replica.most_in_flight, machine.in_flight());
     replica.most_versions = std::max(replica.most_versions, machine.versions());
@@ -103,6 +105,7 @@ class VirtualPipeline {
   const PipelineTimes& times_;
   std::vector<StageMachine> machines_;
   std::vector<std::size_t> first_;  // by stage: the index of its first replica
+  std::vector<StageTask> last_;     // that each machine began
   std::map<std::size_t, PipelineTrace::Entry> under_way_;
   std::map<std::pair<std::size_t, std::size_t>, double> free_;  // when a link's direction is free
   std::priority_queue<Event> events_;

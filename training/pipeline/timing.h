@@ -16,6 +16,8 @@ struct StageTimes {
   double forward = 1, backward = 1;
   double update = 0;
   double share = 0;  // until another replica has this one's gradient
+  // Before a backward pass, unless the pass before it was the forward pass of its micro-batch.
+  double recomputation = 0;
 };
 
 // From a stage to the next, and back. A transfer occupies its direction for bytes / bandwidth and arrives

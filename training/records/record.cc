@@ -204,7 +204,8 @@ Result<RunFolder> RunFolder::create(const std::string& path, bool force) {
     fs::remove(result, error);
     if (error) return Error{"cannot remove " + result + ": " + error.message()};
   }
-  for (const char* name : {"timeline.jsonl", "report.html"}) fs::remove(folder.file(name), error);
+  for (const char* name : {"timeline.jsonl", "pipelines.jsonl", "report.html"})
+    fs::remove(folder.file(name), error);
   return folder;
 }
 

@@ -1,0 +1,145 @@
+#include "lab/simulate/pipelined_peer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+#include "training/pipeline/partition.h"
+#include "training/pipeline/profiling/operations.h"
+#include "training/records/json.h"
+#include "training/replica/split.h"
+
+namespace starling::lab {
+namespace {
+
+using training::Experiment;
+using training::Json;
+using training::Recomputation;
+
+constexpr double kFastLink = 1e15;            // bytes per second, the most that the planner accepts
+constexpr std::size_t kPassesWritten = 4096;  // of a pipeline
+
+Result<training::PipelinePlan> divided(const training::PipelineProfile& profile,
+                                       const SimulatedDevices& devices) {
+  training::PlanRequest request{
+      .levels = {{static_cast<int>(devices.speeds.size()), std::min(devices.bandwidth, kFastLink)}},
+      .memory = devices.memory,
+      .counts_current = true};
+  request.replicas.assign(devices.speeds.size(), 1);
+  request.cuts = devices.cuts;
+  request.schedule = {devices.schedule, static_cast<int>(devices.micro_batches)};
+  auto plan = training::plan_pipeline(profile, request);
+  if (plan || !devices.cuts_may_move) return plan;
+  request.cuts.clear();
+  return training::plan_pipeline(profile, request);
+}
+
+std::string layers_of(const training::PipelineProfile& profile, const training::PipelineStage& stage) {
+  const std::string& first = profile.layers[stage.layers.front()].name;
+  return stage.layers.size() == 1 ? first : first + " to " + profile.layers[stage.layers.back()].name;
+}
+
+// `own` has stages and is settled. `moves`: its cuts were not given.
+SimulatedDevices devices_of(const Experiment& own, bool moves) {
+  const training::PipelineSettings& pipeline = own.pipeline;
+  SimulatedDevices devices;
+  devices.speeds = pipeline.speeds;
+  if (devices.speeds.empty()) devices.speeds.assign(own.training.devices.size(), 1);
+  for (const int cut : pipeline.cuts) devices.cuts.push_back(static_cast<std::size_t>(cut));
+  devices.cuts_may_move = moves;
+  if (pipeline.bandwidth) devices.bandwidth = *pipeline.bandwidth / 8;
+  if (pipeline.latency) devices.latency = to_seconds(*pipeline.latency);
+  if (pipeline.memory) devices.memory = static_cast<double>(*pipeline.memory);
+  devices.schedule = pipeline.schedule;
+  devices.micro_batches = training::resolved_micro_batches(own, devices.speeds.size());
+  devices.recomputation = own.training.recompute;
+  return devices;
+}
+
+}  // namespace
+
+Result<PipelinedPeer> pipelined_peer(const models::Plan& network, const SimulatedDevices& devices,
+                                     std::uint32_t samples, double step) {
+  const double parts = devices.micro_batches;
+  const training::PipelineProfile profile =
+      training::profile_by_operations(network, samples / parts, step / parts);
+  PipelinedPeer peer{.devices = devices,
+                     .shape = {.replicas = std::vector<std::uint32_t>(devices.speeds.size(), 1),
+                               .schedule = devices.schedule,
+                               .micro_batches = devices.micro_batches,
+                               .batches = 1},
+                     .trace = {},
+                     .layers = {}};
+  if (Status fits = training::check_shape(peer.shape); !fits) return fits.error();
+  const auto plan = divided(profile, devices);
+  if (!plan) return plan.error();
+  training::PipelineTimes times;
+  for (std::size_t k = 0; k < plan->stages.size(); ++k) {
+    const training::PipelineStage& stage = plan->stages[k];
+    training::StageTimes its{.forward = 0, .backward = 0};
+    for (const std::size_t layer : stage.layers) {
+      its.forward += profile.layers[layer].forward / devices.speeds[k];
+      its.backward += profile.layers[layer].backward / devices.speeds[k];
+    }
+    if (devices.recomputation == Recomputation::always) its.backward += its.forward;
+    if (devices.recomputation == Recomputation::except_last) its.recomputation = its.forward;
+    times.stages.push_back(its);
+    if (k > 0) {
+      times.links.push_back(
+          {.latency = devices.latency, .bandwidth = devices.bandwidth, .bytes = stage.received});
+    }
+    peer.layers.push_back(layers_of(profile, stage));
+  }
+  peer.trace = training::time_pipeline(peer.shape, times);
+  return peer;
+}
+
+Duration virtual_step(const Experiment& own) {
+  return own.training.pace.count() > 0 ? own.training.pace : std::chrono::milliseconds(20);
+}
+
+Result<std::optional<PipelinedPeer>> pipeline_of(const Experiment& own, const models::Plan& network) {
+  if (!training::has_stages(own)) return std::optional<PipelinedPeer>();
+  if (!training::pipeline_traits(own.pipeline.schedule).flushes) {
+    return Error{
+        "pipeline.schedule: pipedream learns with earlier parameters, which simulated peers do not; choose "
+        "1f1b, gpipe or layer-wise"};
+  }
+  const auto settled = training::settle_split(own, network, nullptr);
+  if (!settled) return settled.error();
+  auto peer = pipelined_peer(network, devices_of(*settled, own.pipeline.cuts.empty()),
+                             own.training.batch_size, to_seconds(virtual_step(own)));
+  if (!peer) return Error{"training.split: " + peer.error().message};
+  return std::optional(std::move(*peer));
+}
+
+std::string pipeline_line(const PipelinedPeer& pipeline, const std::vector<std::string>& peers) {
+  const training::PipelineTrace& trace = pipeline.trace;
+  Json stages = Json::array(), passes = Json::array();
+  for (std::size_t k = 0; k < pipeline.layers.size(); ++k) {
+    const training::PipelineTrace::Replica& its = trace.replicas[k];
+    stages.push_back({{"layers", pipeline.layers[k]},
+                      {"speed", pipeline.devices.speeds[k]},
+                      {"idle", trace.seconds > 0 ? 1 - its.busy / trace.seconds : 0},
+                      {"micro_batches_kept", its.most_in_flight}});
+  }
+  for (const auto& entry : trace.entries) {
+    const training::StageTask& task = entry.work.task;
+    if (task.kind == training::StageTask::Kind::update || passes.size() == kPassesWritten) continue;
+    passes.push_back({{"stage", entry.stage + 1},
+                      {"pass", task.kind == training::StageTask::Kind::forward ? "forward" : "backward"},
+                      {"micro_batch", task.number},
+                      {"begin_seconds", entry.begin},
+                      {"end_seconds", entry.end}});
+  }
+  return training::to_line({{"peers", peers},
+                            {"schedule", training::pipeline_traits(pipeline.shape.schedule).name},
+                            {"micro_batches", pipeline.shape.micro_batches},
+                            {"step_seconds", trace.seconds},
+                            {"bubble", trace.bubble()},
+                            {"stages", std::move(stages)},
+                            {"passes", std::move(passes)}});
+}
+
+}  // namespace starling::lab

@@ -1,0 +1,57 @@
+// A simulated peer that consists of several devices, each of which has a stage of the network. Its steps take
+// as long as the pipeline needs for a batch in virtual time. What it learns is that of the whole batch: the
+// gradient of a schedule with a flush is that of the network that is not divided.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "models/spec.h"
+#include "training/experiment/experiment.h"
+#include "training/pipeline/timing.h"
+
+namespace starling::lab {
+
+struct SimulatedDevices {
+  std::vector<double> speeds;     // of each device, where 1 is that of a peer that is not divided
+  std::vector<std::size_t> cuts;  // the first layer of each stage but the first
+  bool cuts_may_move = false;     // if the stages do not fit into the memory
+  double bandwidth = std::numeric_limits<double>::infinity();  // bytes per second between two stages
+  double latency = 0;                                          // seconds of a transfer
+  std::optional<double> memory = std::nullopt;                 // bytes of each device
+  training::PipelineSchedule schedule = training::PipelineSchedule::one_f_one_b;
+  std::uint32_t micro_batches = 1;
+  training::Recomputation recomputation = training::Recomputation::never;
+  friend bool operator==(const SimulatedDevices&, const SimulatedDevices&) = default;
+};
+
+struct PipelinedPeer {
+  SimulatedDevices devices;
+  training::PipelineShape shape;
+  training::PipelineTrace trace;    // of a batch; its seconds are those of a step
+  std::vector<std::string> layers;  // of each stage: "conv1 to pool1"
+};
+
+// `step`: seconds of a batch of `samples` on a device of speed 1 with the whole network. Its layers share
+// them by their operations, and a backward pass takes twice as long as a forward pass. An Error if the
+// schedule or the cuts are impossible, or there is too little memory.
+Result<PipelinedPeer> pipelined_peer(const models::Plan& network, const SimulatedDevices& devices,
+                                     std::uint32_t samples, double step);
+
+// The length of a step on a virtual machine without faults, of a peer with one device.
+Duration virtual_step(const training::Experiment& own);
+
+// The pipeline of a peer with the experiment `own` (training::of_peer()), whose stages are those of a real
+// peer; nullopt if its devices do not divide the network. The Error names the setting.
+Result<std::optional<PipelinedPeer>> pipeline_of(const training::Experiment& own,
+                                                 const models::Plan& network);
+
+// A line of pipelines.jsonl (docs/RESULTS.md), for all peers with this pipeline.
+std::string pipeline_line(const PipelinedPeer& pipeline, const std::vector<std::string>& peers);
+
+}  // namespace starling::lab
