@@ -365,7 +365,7 @@ TEST_CASE("every ready experiment runs to its end, shortened and with little dat
       REQUIRE(training::read_file(experiments.emplace_back(), entry.path()).ok());
     }
     for (training::Experiment& experiment : experiments) {
-      experiment.model.name = "softmax";
+      experiment.model.name = training::has_stages(experiment) ? "mlp" : "softmax";
       experiment.data.source = "glyphs";
       experiment.end.epochs = 0.2;
       experiment.end.steps.reset();
