@@ -141,10 +141,11 @@ TEST_CASE("--devices must name different existing GPUs", "[gpu]") {
     CHECK(is_one_line(outcome.err));
     CHECK(outcome.err.find(why) != std::string::npos);
   };
-  refused({"--devices", "cuda:0,cuda:0"},
-          "--devices: 'cuda:0,cuda:0' does not name different GPUs; expected cuda:0,cuda:1, ...");
-  refused({"--devices", "cuda:0,cpu"}, "does not name different GPUs");
-  refused({"--devices", "cuda:0,"}, "does not name different GPUs");
+  refused(
+      {"--devices", "cuda:0,cuda:0"},
+      "--devices: 'cuda:0,cuda:0' does not name different devices of one kind; expected cuda:0,cuda:1, ...");
+  refused({"--devices", "cuda:0,cpu"}, "does not name different devices of one kind");
+  refused({"--devices", "cuda:0,"}, "does not name different devices of one kind");
   refused({"--devices", "cuda:0,cuda:7"}, "training.devices: ");
   refused({"--devices", "cuda:0,cuda:1", "--device", "cpu"},
           "training.devices and training.device cannot be combined");

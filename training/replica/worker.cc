@@ -144,7 +144,7 @@ std::optional<double> Worker::feed(models::Arena& arena, double rate_factor) {
   ++draws_;
   engine->feed.choose(0, indices_, augmenter_ ? &*augmenter_ : nullptr);
   engine->feed.bring(0, engine->network->queue());
-  stream_arena_ = &arena;
+  if (stream_->in_flight() == 0) stream_arena_ = &arena;  // else threads of stages read it
   return landed(stream_->feed(arena, engine->feed.inputs(), engine->feed.labels(), rate_factor));
 }
 

@@ -124,7 +124,7 @@ class Worker {
   // Whether batches follow one another through the stages of the network without a flush. Then feed() and
   // land() take the place of compute() and apply(), and the stages add their updates to the arena on their
   // own threads. They return the mean loss of a batch that has come out with all its updates, as
-  // StreamedNetwork's; rate_factor as in apply().
+  // StreamedNetwork's; rate_factor as in apply(). The same arena until all batches have come out.
   bool streams() const { return stream_ != nullptr; }
   std::optional<double> feed(models::Arena& arena, double rate_factor);
   std::optional<double> land();
