@@ -147,6 +147,22 @@ void write_text(const std::filesystem::path& folder) {
   text(4, 2, header);
 }
 
+// A chain, and a graph with a branch, an input and a part that nobody reads.
+void write_profiles(const std::filesystem::path& folder) {
+  const auto profile = [&](int number, const std::string& text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    write(folder, number, {bytes.begin(), bytes.end()});
+  };
+  const std::string numbers =
+      " -- Linear -- forward_compute_time=1.5, backward_compute_time=2.000, activation_size=1000.0, "
+      "parameter_size=40.0\n";
+  profile(0, "a" + numbers + "b" + numbers + "\ta -- b\n");
+  profile(1,
+          "a -- Input0 -- forward_compute_time=0, backward_compute_time=0, activation_size=[8; 8], "
+          "parameter_size=0 -- stage_id=1\n" +
+              ("b" + numbers) + "c" + numbers + "d" + numbers + "\ta -- b\n\tb -- c\n\tb -- d\n\tc -- d\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -167,6 +183,7 @@ int main(int argc, char** argv) {
   write_checkpoints(folder / "checkpoint");
   write_trainers(folder / "trainers");
   write_text(folder / "text");
+  write_profiles(folder / "profile");
   wire::Hello hello;
   hello.swarm = "fuzz";
   hello.name = "two";
