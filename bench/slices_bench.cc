@@ -12,10 +12,12 @@
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
 #include "base/text.h"
+#include "bench/arguments.h"
 #include "kernels/backends.h"
 #include "kernels/buffer.h"
 #include "models/network.h"
@@ -169,18 +171,11 @@ bool set(Settings& settings, std::string_view flag, const std::string& value) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  std::vector<std::string> names;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view flag = argv[i];
-    if (!flag.starts_with("--")) {
-      names.emplace_back(flag);
-    } else if (i + 1 == argc || !set(settings, flag, argv[i + 1])) {
-      std::fprintf(stderr, "slices_bench: unknown argument %s\n", argv[i]);
-      return 2;
-    } else {
-      ++i;
-    }
-  }
+  auto read = bench::read_arguments(
+      "slices_bench", argc, argv,
+      [&](std::string_view flag, const char* value) { return set(settings, flag, value); });
+  if (!read) return 2;
+  std::vector<std::string> names = std::move(*read);
   if (names.empty()) names = {"lenet", "alexnet", "linear", "wide"};
   for (const std::string& name : names)
     if (const int code = measure(name, settings); code != 0) return code;

@@ -18,9 +18,11 @@
 #include <ctime>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
+#include "bench/arguments.h"
 #include "bench/crew.h"
 
 namespace {
@@ -100,18 +102,11 @@ bool set(Settings& settings, std::string_view flag, std::string_view value) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  std::vector<std::string> names;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view flag = argv[i];
-    if (!flag.starts_with("--")) {
-      names.emplace_back(flag);
-    } else if (i + 1 == argc || !set(settings, flag, argv[i + 1])) {
-      std::fprintf(stderr, "train_bench: unknown argument %s\n", argv[i]);
-      return 2;
-    } else {
-      ++i;
-    }
-  }
+  auto read = bench::read_arguments("train_bench", argc, argv, [&](std::string_view flag, const char* value) {
+    return set(settings, flag, value);
+  });
+  if (!read) return 2;
+  std::vector<std::string> names = std::move(*read);
   if (names.empty()) names = models::model_names();
   try {
     for (const std::string& name : names) {

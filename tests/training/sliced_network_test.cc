@@ -13,6 +13,7 @@
 #include "models/network.h"
 #include "tests/catch.h"
 #include "tests/models/plans.h"
+#include "tests/training/staged_plans.h"
 
 namespace starling::training {
 namespace {
@@ -67,16 +68,6 @@ std::vector<Plan> plans_to_slice() {
   return plans;
 }
 
-models::Batch batch_to_slice(Random& random, const Plan& plan, int samples) {
-  if (plan.labels() == 1) return models::random_batch(random, plan, samples);
-  models::Batch it;
-  for (int i = 0; i < samples * plan.labels(); ++i) {
-    it.inputs.push_back(static_cast<float>(random.below(static_cast<std::uint64_t>(plan.classes))));
-    it.labels.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(plan.classes))));
-  }
-  return it;
-}
-
 // The largest distance, relative to the largest magnitude.
 double distance(const kernels::Buffer& a, const kernels::Buffer& b) {
   double most = 0, largest = 1e-30;
@@ -99,7 +90,7 @@ void check_slices_of(const std::string& on, const Plan& plan, int samples, const
       whole.set_draws(1);
       sliced.set_draws(1);
     }
-    const models::Batch batch = batch_to_slice(random, plan, samples);
+    const models::Batch batch = testing::batch_of(random, plan, samples);
     const double loss = whole.train(x.data(), batch.inputs.data(), batch.labels.data(), expected.data());
     const double of_slices = sliced.train(x.data(), batch.inputs.data(), batch.labels.data(), found.data());
     const double apart = distance(expected, found);

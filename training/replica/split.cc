@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "training/pipeline/partition.h"
 #include "training/pipeline/profiling/measured_profile.h"
+#include "training/pipeline/profiling/operations.h"
 #include "training/pipeline/slices/sliced_network.h"
 #include "training/pipeline/stages/staged_network.h"
 #include "training/replica/recipe.h"
@@ -19,20 +20,6 @@ namespace {
 
 constexpr double kFlopsPerSecond = 50e9;
 constexpr double kBytesPerSecond = 5e9;  // between the processors of one machine, through its memory
-
-// The bytes of a batch that cross a cut behind the layer: all values that later layers read.
-double crossing_bytes(const models::Plan& plan, std::size_t behind, int batch) {
-  std::vector<bool> read(plan.layers.size(), false);
-  for (std::size_t later = behind + 1; later < plan.layers.size(); ++later) {
-    for (const int source : {plan.layers[later].from, plan.layers[later].other})
-      if (source >= 0) read[static_cast<std::size_t>(source)] = true;
-  }
-  read[plan.layers.size() - 1] = true;
-  double floats = 0;
-  for (std::size_t i = 0; i <= behind; ++i)
-    if (read[i]) floats += plan.layers[i].output.size();
-  return floats * batch * sizeof(float);
-}
 
 Result<std::vector<int>> planned_cuts(const PipelineProfile& profile, const Experiment& experiment,
                                       int micro_batches, std::vector<int> replicas) {
@@ -64,19 +51,15 @@ std::string layers_text(const models::Plan& plan, int begin, int end) {
 }  // namespace
 
 PipelineProfile estimated_profile(const models::Plan& plan, int batch) {
-  std::vector<ProfiledLayer> layers;
+  PipelineProfile profile = profile_by_operations(plan, batch, 1);  // for its bytes
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     const models::LayerInfo& info = plan.layers[i];
-    ProfiledLayer layer{.name = info.name};
-    layer.forward = batch * (info.flops_forward / kFlopsPerSecond +
-                             sizeof(float) * static_cast<double>(info.output.size()) / kBytesPerSecond);
-    layer.backward = 2 * layer.forward;
-    layer.activations = crossing_bytes(plan, i, batch);
-    for (const std::size_t tensor : info.tensors)
-      layer.parameters += static_cast<double>(plan.layout.tensors()[tensor].size * sizeof(float));
-    layers.push_back(std::move(layer));
+    profile.layers[i].forward =
+        batch * (info.flops_forward / kFlopsPerSecond +
+                 sizeof(float) * static_cast<double>(info.output.size()) / kBytesPerSecond);
+    profile.layers[i].backward = 2 * profile.layers[i].forward;
   }
-  return chain_profile(std::move(layers));
+  return profile;
 }
 
 Result<Experiment> settle_split(const Experiment& experiment, const models::Plan& plan,
