@@ -17,10 +17,12 @@ void ReachChecks::remember(std::uint32_t machine) {
   const wire::Member& self = world_->machine(machine).membership->self();
   stated_[self.id.value].push_back(self.address);
   hides_ = hides_ || !self.address;
+  if (self.relays > 0) has_offered_.insert(machine);
 }
 
 void ReachChecks::started(std::uint32_t machine) {
   called_[machine].clear();
+  has_offered_.erase(machine);
   remember(machine);
 }
 
@@ -84,9 +86,11 @@ void ReachChecks::exchange_ended(std::uint32_t machine, std::uint64_t exchange, 
   if (std::erase(called_[machine], exchange) > 0) ++(answered ? calls_answered_ : calls_failed_);
 }
 
+// A relay that finds no address for itself any more withdraws its offer. Members that have not heard of this
+// still ask it, and it still relays for them.
 ReachChecks::Finding ReachChecks::circuit_opened(std::uint32_t relay, std::uint32_t requester,
                                                  std::uint32_t target) const {
-  if (world_->machine(relay).membership->self().relays > 0) return {};
+  if (has_offered_.contains(relay)) return {};
   return fmt::format("{} relays between {} and {}, and does not say so", name(relay), name(requester),
                      name(target));
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,8 @@ class ReachChecks {
   const std::string& name(std::uint32_t machine) const { return world_->options().machines[machine].name; }
 
   const World* world_ = nullptr;
-  bool hides_ = false;                                                    // some peer has had no address
+  bool hides_ = false;                             // some peer has had no address
+  std::unordered_set<std::uint32_t> has_offered_;  // machines whose record has said that they relay
   std::unordered_map<std::uint64_t, std::vector<Address>> stated_;        // by id
   std::unordered_map<std::uint32_t, std::vector<std::uint64_t>> called_;  // by machine: exchanges under way
   // By machine and id: when it first used a way that the record with this incarnation excludes.

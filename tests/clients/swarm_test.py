@@ -341,7 +341,11 @@ class Swarms(suite.Suite):
             else:
                 peer.kill()
                 peer = scene.peer(name, *flags, join=first)
-            wait_for(lambda: steps_of(peer) > before and trains(), f"{name} trains after kill {kill} of the {victim}")
+            try:
+                wait_for(lambda: steps_of(peer) > before and trains(), f"{name} trains after kill {kill} of the {victim}")
+            except AssertionError as error:
+                raise AssertionError(f"{error}; {before} steps before, now {peer.ask('status')}; seen as {first.member(name)}\n"
+                                     + "".join(f"{one.log}: {one.text()[-1500:]}\n" for one in (peer, trainer))) from None
             slowest[victim] = max(slowest[victim], time.monotonic() - began)
             require(trainer.running(), f"the trainer ended with code {trainer.process.poll()} after kill {kill}")
         require(trainer.end() == 0, trainer.text())
@@ -418,4 +422,4 @@ class Watch:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    sys.exit(suite.main(Swarms))
+    sys.exit(suite.main(Swarms, suite.memory()))

@@ -46,7 +46,7 @@ SHIFTED = ("return new Promise(done => { new PerformanceObserver(l => done(l.get
            ".reduce((s, e) => s + e.value, 0))).observe({type: 'layout-shift', buffered: true}); setTimeout(() => done(0), 300); })")
 
 SHIFTS = ("return new Promise(done => { new PerformanceObserver(l => done(l.getEntries().flatMap(e => e.sources.map(s => (s.node && (s.node.id || s.node.className"
-          " || s.node.nodeName)) + ' ' + s.previousRect.y + '->' + s.currentRect.y)))).observe({type: 'layout-shift', buffered: true}); setTimeout(() => done([]), 300); })")
+          " || s.node.nodeName)) + ' ' + [s.previousRect.x, s.previousRect.y] + '->' + [s.currentRect.x, s.currentRect.y])))).observe({type: 'layout-shift', buffered: true}); setTimeout(() => done([]), 300); })")
 
 
 def free_port():
@@ -709,6 +709,7 @@ class LivePages(suite.Suite):
             return
         self.browser = Browser(self.folder)
         try:
+            self.visit(self.large, 0)  # the first page starts a process of the browser, and is resized while it loads
             for name in self.recordings:
                 for size, what in ((LAPTOP, "a laptop"), (PHONE, "a phone")):
                     for dark in (False, True):
