@@ -89,8 +89,8 @@ struct AttentionSpec {
   float rotary_base = 0;       // if > 0, d is even
   float dropout = 0;           // in [0, 1)
   std::uint64_t seed = 0;      // of dropout
-  // On the host, if these are some of the heads of a layer: the number of the first one, and of all. Draws
-  // are those of the whole layer.
+  // If these are some of the heads of a layer: the number of the first one, and of all. Draws are those of
+  // the whole layer.
   int first_head = 0, all_heads = 0;  // 0: these are all
 
   int head_size(const Shape& input) const { return input.channels / (heads + 2 * groups); }
@@ -140,8 +140,8 @@ struct RmsNormSpec {
 struct DropoutSpec {
   float rate;  // in [0, 1)
   std::uint64_t seed;
-  // On the host, if these are some of the channels of a layer: the number of the first one, and of all. Draws
-  // are those of the whole layer.
+  // If these are some of the channels of a layer: the number of the first one, and of all. Draws are those of
+  // the whole layer.
   int first_channel = 0, all_channels = 0;  // 0: these are all
 
   // The index of the draw for a sample's first value.

@@ -49,6 +49,18 @@ std::size_t Layout::room(std::size_t index) const {
   return end - tensors_.at(index).offset;
 }
 
+Layout Layout::only(std::span<const std::size_t> kept) const {
+  Layout part = *this;
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < part.tensors_.size(); ++i) {
+    Tensor& tensor = part.tensors_[i];
+    if (!std::ranges::binary_search(kept, i)) tensor.size = 0;
+    tensor.offset = end;
+    end = round_up(end + tensor.size);
+  }
+  return part;
+}
+
 std::uint64_t Layout::fingerprint() const {
   std::string text;
   for (const Tensor& tensor : tensors_) {

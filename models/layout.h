@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ class Layout {
   // Floats from the tensor with this index to the next one, including the gap. Their sum is arena_size().
   std::size_t room(std::size_t index) const;
   std::uint64_t fingerprint() const;
+
+  // The layout of an arena that holds only the tensors with these indices, which ascend: the others have size
+  // 0.
+  Layout only(std::span<const std::size_t> kept) const;
 
  private:
   std::vector<Tensor> tensors_;

@@ -24,6 +24,7 @@
 #include "training/experiment/setting_kinds.h"
 #include "training/pipeline/prediction.h"
 #include "training/pipeline/profiling/measured_profile.h"
+#include "training/pipeline/stages/stage_memory.h"
 #include "training/records/files.h"
 
 namespace starling::cli {
@@ -262,22 +263,55 @@ Result<std::unique_ptr<kernels::Backend>> find_device(const DeviceNames& devices
   return first;
 }
 
-// Sets the report's profile: what it names and how long it takes.
-Result<training::PipelineProfile> measure(const Arguments& arguments, const DeviceNames& devices,
-                                          PlanReport& report) {
-  const auto network = read_network(arguments);
+// A network on a device of this machine.
+struct PlannedNetwork {
+  models::Plan network;
+  std::unique_ptr<kernels::Backend> backend;
+};
+
+Result<PlannedNetwork> find_network(const Arguments& arguments, const DeviceNames& devices, PlanReport& report) {
+  auto network = read_network(arguments);
   if (!network) return network.error();
-  const auto backend = find_device(devices, report.device);
+  auto backend = find_device(devices, report.device);
   if (!backend) return backend.error();
   report.name = network->spec.name;
+  return PlannedNetwork{std::move(*network), std::move(*backend)};
+}
+
+Error device_error(const PlanReport& report, const kernels::DeviceError& error) {
+  return Error{"--devices: " + report.device + ": " + error.what()};
+}
+
+// Sets the report's profile: how long it takes.
+Result<training::PipelineProfile> measure(const PlannedNetwork& subject, PlanReport& report) {
   try {
-    auto measured = training::measure_profile(*network, **backend, *report.samples);
+    auto measured = training::measure_profile(subject.network, *subject.backend, *report.samples);
     report.whole = measured.whole;
     report.by_layers = measured.by_layers;
     return std::move(measured.profile);
   } catch (const kernels::DeviceError& error) {
-    return Error{"--devices: " + report.device + ": " + error.what()};
+    return device_error(report, error);
   }
+}
+
+// Replaces the planner's estimates of memory by what the stages of the plan take.
+Status find_memory(const PlannedNetwork& subject, PlanReport& report) {
+  auto& stages = report.prediction.plan.stages;
+  training::StagedOptions options{.schedule = report.prediction.shape.schedule,
+                                  .micro_batches = report.prediction.shape.micro_batches};
+  for (std::size_t s = 1; s < stages.size(); ++s)
+    options.cuts.push_back(static_cast<int>(stages[s].layers.front()));
+  try {
+    const auto memory = training::predict_stage_memory(subject.network, *subject.backend, *report.samples,
+                                                       report.prediction.shape, options);
+    // On a device the parameters are a copy, which is counted, and the gradient of a batch is on the host.
+    const double more = subject.backend->memory().on_host() ? 2 : 0;
+    for (std::size_t s = 0; s < stages.size(); ++s)
+      stages[s].memory = static_cast<double>(memory[s].total()) + more * stages[s].parameters;
+  } catch (const kernels::DeviceError& error) {
+    return device_error(report, error);
+  }
+  return Done{};
 }
 
 // The Gantt chart of the schedule.
@@ -326,14 +360,22 @@ int plan_stages(const Arguments& arguments) {
   report.request = *request;
   if (batch) report.samples = *batch / request->schedule.micro_batches;
   const auto path = arguments.get("--profile");
-  const auto profile =
-      path ? read_profile(*path) : measure(arguments, devices.value_or(DeviceNames{}), report);
+  std::optional<PlannedNetwork> subject;
+  if (!path) {
+    auto found = find_network(arguments, devices.value_or(DeviceNames{}), report);
+    if (!found) return refuse(arguments, found.error());
+    subject = std::move(*found);
+  }
+  const auto profile = path ? read_profile(*path) : measure(*subject, report);
   if (!profile) return refuse(arguments, profile.error());
   if (path) report.name = *path;
   for (const training::ProfiledLayer& layer : profile->layers) report.layers.push_back(layer.name);
   auto prediction = training::predict_pipeline(*profile, *request);
   if (!prediction) return refuse(arguments, prediction.error());
   report.prediction = *std::move(prediction);
+  if (subject) {
+    if (Status found = find_memory(*subject, report); !found) return refuse(arguments, found.error());
+  }
   std::string text = arguments.has("--json") ? plan_json(report) : plan_text(report);
   if (const auto chart = arguments.get("--chart")) {
     if (Status written = write_chart(*chart, report); !written) return refuse(arguments, written.error());

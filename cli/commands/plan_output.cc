@@ -93,7 +93,8 @@ std::string stages_table(const PlanReport& report) {
   return aligned(rows, 2) +
          "for a micro-batch: computing by a replica, bytes from the stage before (as many go back), "
          "transfer\n"
-         "for an update: synchronization of replicas; of a device: parameters, memory with activations\n";
+         "for an update: synchronization of replicas; of a device: parameters, memory without the "
+         "optimizer's\n";
 }
 
 std::string times_table(const PlanReport& report) {

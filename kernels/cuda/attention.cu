@@ -38,6 +38,8 @@ Heads heads_of(const AttentionSpec& spec, const Shape& input) {
   it.scale = 1 / std::sqrt(static_cast<float>(it.size));
   it.dropped = reference::DropoutDraw::dropped_of({spec.dropout, spec.seed});
   it.factor = 1 / (1 - spec.dropout);
+  it.first_head = static_cast<unsigned>(spec.first_head);
+  it.other_heads = spec.all_heads > 0 ? static_cast<unsigned>(spec.all_heads - spec.heads) : 0;
   return it;
 }
 
@@ -53,7 +55,6 @@ class DeviceAttention final : public Operation {
         memory_(stream.device()),
         draws_(stream, spec.seed, passes.backward && spec.dropout > 0) {
     counted(input);
-    STARLING_CHECK(spec.all_heads == 0);
     if (heads_.size > kMostHead) {
       throw DeviceError("an attention layer has heads of " + std::to_string(heads_.size) +
                         " values; a GPU computes at most " + std::to_string(kMostHead) +

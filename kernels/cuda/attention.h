@@ -24,7 +24,8 @@ struct Heads {
   const float *cosines, *sines;  // [context, size / 2]; null: positions are not rotary
   const Drawn* drawn;            // null: nothing is dropped
   std::uint32_t dropped;
-  float factor;  // 1 / (1 - rate)
+  float factor;                      // 1 / (1 - rate)
+  unsigned first_head, other_heads;  // if these are some of the heads of a layer, whose draws they have
 
   __device__ bool rotates() const { return cosines != nullptr; }
   // Whether heads, and their halves, can be read four values at a time.
@@ -170,6 +171,7 @@ __device__ void store_vectors(const Heads& it, const float* from, unsigned first
 // [sequence, head, position].
 __device__ inline float kept(const Heads& it, unsigned row, unsigned i, unsigned j) {
   if (it.drawn == nullptr) return 1;
+  if (it.other_heads > 0) row += (row / it.context / it.heads * it.other_heads + it.first_head) * it.context;
   return reference::DropoutDraw(it.drawn->bits, it.dropped).keeps((row + i) * it.context + j) ? it.factor
                                                                                               : 0.0F;
 }

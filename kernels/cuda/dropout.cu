@@ -1,5 +1,4 @@
 // Dropout, and the draws of operations that drop values (draws.h).
-#include "base/check.h"
 #include "kernels/cuda/draws.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/wide.h"
@@ -15,7 +14,11 @@ __global__ void draw_anew(std::uint64_t seed, Drawn* drawn) {
   ++drawn->count;
 }
 
-__global__ void set_count(std::uint64_t count, Drawn* drawn) { drawn->count = count; }
+// The last draw before is repeated by forward_again().
+__global__ void set_count(std::uint64_t seed, std::uint64_t count, Drawn* drawn) {
+  drawn->count = count;
+  drawn->bits = count == 0 ? 0 : DropoutDraw::key_bits(seed, count - 1);
+}
 
 // The index in plain order [batch, channel, place] of V values, beginning with the i-th stored one.
 template <unsigned V>
@@ -40,13 +43,22 @@ __device__ void plain_indices(Bfloat16, unsigned i, unsigned channels, unsigned 
   }
 }
 
+// The layer whose values draw, if these are some of its channels: how many precede them, and how many others
+// there are, in values of a sample.
+struct Layer {
+  unsigned before, others;
+};
+
 template <class T>
-__global__ void keep_some(unsigned n, unsigned channels, unsigned places, const Drawn* drawn,
+__global__ void keep_some(unsigned n, unsigned channels, unsigned places, Layer layer, const Drawn* drawn,
                           std::uint32_t dropped, float factor, const T* x, T* y) {
   const DropoutDraw draw(drawn->bits, dropped);
   const auto some = [&]<unsigned V>(unsigned i, float(&values)[V], unsigned(&indices)[V]) {
     plain_indices<V>(T(), i, channels, places, indices);
     load<V>(x + i, values);
+    if (layer.others > 0)
+      for (unsigned v = 0; v < V; ++v)
+        indices[v] += layer.before + indices[v] / (channels * places) * layer.others;
     for (unsigned v = 0; v < V; ++v) values[v] = draw.keeps(indices[v]) ? values[v] * factor : 0.0F;
     store<V>(values, y + i);
   };
@@ -64,9 +76,7 @@ class DeviceDropout final : public Operation {
         spec_(spec),
         training_(passes.backward),
         n_(counted(input)),
-        draws_(stream, spec.seed, training_) {
-    STARLING_CHECK(spec.all_channels == 0);
-  }
+        draws_(stream, spec.seed, training_) {}
 
   void forward(const float* parameters, const float* x, float* y) override {
     draws_.next();
@@ -91,9 +101,12 @@ class DeviceDropout final : public Operation {
     const Shape& shape = output().shape;
     const auto channels = static_cast<unsigned>(shape.channels),
                places = static_cast<unsigned>(shape.height * shape.width);
+    Layer layer{spec_.first_draw(shape, 0), spec_.first_draw(shape, 1) - spec_.first_draw(shape, 0)};
+    layer.others -= channels * places;
     with_type(output(), [&]<class T>(T) {
       launch(stream_, blocks_for(n_ / kWide<T> + 1, kThreads), kThreads, keep_some<T>, n_, channels, places,
-             draws_.last(), DropoutDraw::dropped_of(spec_), 1 / (1 - spec_.rate), values<T>(x), values<T>(y));
+             layer, draws_.last(), DropoutDraw::dropped_of(spec_), 1 / (1 - spec_.rate), values<T>(x),
+             values<T>(y));
     });
   }
 
@@ -116,7 +129,7 @@ void Draws::next() {
 }
 
 void Draws::set(std::uint64_t count) {
-  if (drawn_.size() > 0) launch(stream_, 1, 1, set_count, count, values<Drawn>(drawn_.data()));
+  if (drawn_.size() > 0) launch(stream_, 1, 1, set_count, seed_, count, values<Drawn>(drawn_.data()));
 }
 
 const Drawn* Draws::last() const { return values<Drawn>(drawn_.data()); }

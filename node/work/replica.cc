@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <map>
 #include <new>
+#include <utility>
 
 #include "base/text.h"
+#include "kernels/backends.h"
 #include "node/work/free_memory.h"
 #include "training/records/checkpoint.h"
 #include "training/replica/memory.h"
@@ -17,28 +19,35 @@
 namespace starling::node {
 namespace {
 
+using Backends = std::vector<std::unique_ptr<kernels::Backend>>;
+
+// Whether several devices hold one replica together.
+bool is_divided(const training::Experiment& experiment) {
+  return training::has_stages(experiment) || training::has_divided_layers(experiment);
+}
+
 // Throws DeviceError, for example if the device has too little memory.
 Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, datasets::DataPair data,
-                                       models::Plan plan,
-                                       std::vector<std::unique_ptr<kernels::Backend>> backends,
+                                       models::Plan plan, Backends backends, Backends parts,
                                        std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                        std::uint64_t own_order) {
-  auto replica = std::make_unique<Replica>(std::move(data), std::move(plan), std::move(backends));
+  auto replica =
+      std::make_unique<Replica>(std::move(data), std::move(plan), std::move(backends), std::move(parts));
   replica->precision = experiment.training.precision;
-  const bool one_replica = training::has_stages(experiment) || training::has_divided_layers(experiment);
   if (experiment.training.devices.size() > 1) {
     replica->several_devices = training::joined(experiment.training.devices, ",");
     replica->split = training::split_text(experiment, replica->plan);
   }
-  std::vector<const kernels::Backend*> devices;
+  std::vector<const kernels::Backend*> devices, of_parts;
+  for (const auto& part : replica->parts) of_parts.push_back(part.get());
   for (const auto& backend : replica->backends) {
     auto workers = training::make_workers(experiment, replica->plan, *backend, replica->data.train,
                                           slot ? slot->first : own_order, slot ? slot->second : 0,
-                                          static_cast<std::uint32_t>(devices.size()));
+                                          static_cast<std::uint32_t>(devices.size()), nullptr, of_parts);
     if (!workers) return workers.error();
     for (auto& worker : *workers) replica->workers.push_back(std::move(worker));
     devices.push_back(backend.get());
-    if (one_replica) break;  // its threads share the first
+    if (is_divided(experiment)) break;  // its threads share the first
   }
   if (devices.size() > 1) replica->group = std::make_unique<training::DeviceGroup>(replica->arena, devices);
   return replica;
@@ -134,9 +143,20 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& wanted
     auto settled = training::settle_split(experiment, *plan, backends->front().get());
     if (!settled) return settled.error();
     experiment = std::move(*settled);
-    if (Status fits = check_memory(experiment, *plan, *backends->front()); !fits) return fits.error();
-    return build(experiment, std::move(*data), *plan, std::move(*backends), slot, own_order);
+    Backends parts;
+    if (is_divided(experiment) && !backends->front()->memory().on_host()) {
+      auto processor = kernels::make_backend("cpu");
+      if (!processor) return processor.error();
+      parts = std::exchange(*backends, {});
+      backends->push_back(std::move(*processor));
+    }
+    if (parts.empty()) {
+      if (Status fits = check_memory(experiment, *plan, *backends->front()); !fits) return fits.error();
+    }
+    return build(experiment, std::move(*data), *plan, std::move(*backends), std::move(parts), slot,
+                 own_order);
   } catch (const kernels::OutOfDeviceMemory& error) {
+    if (is_divided(experiment)) return Error{error.what()};
     return Error{whole_need(experiment, *plan, place).value_or(error.what())};
   } catch (const kernels::DeviceError& error) {
     return Error{error.what()};

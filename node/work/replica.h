@@ -25,21 +25,26 @@ namespace starling::node {
 struct Replica {
   datasets::DataPair data;
   models::Plan plan;
-  std::vector<std::unique_ptr<kernels::Backend>> backends;  // one per device
-  models::Arena arena;                                      // on the first device; exchanges use it
-  std::unique_ptr<training::DeviceGroup> group;             // null with one device
-  std::vector<std::unique_ptr<training::Worker>> workers;   // ordered by device
-  std::string precision{};                                  // of its products: "f32", "bf16", "tf32"
-  std::string several_devices{};                            // "cpu:0,cpu:1"; empty with one device
+  std::vector<std::unique_ptr<kernels::Backend>> backends;  // one per device with a replica of its own
+  // Of the GPUs that hold one replica together: its parameters are on the host then, and its back end is the
+  // processor's.
+  std::vector<std::unique_ptr<kernels::Backend>> parts;
+  models::Arena arena;                                     // on the first device; exchanges use it
+  std::unique_ptr<training::DeviceGroup> group;            // null with one device
+  std::vector<std::unique_ptr<training::Worker>> workers;  // ordered by device
+  std::string precision{};                                 // of its products: "f32", "bf16", "tf32"
+  std::string several_devices{};                           // "cpu:0,cpu:1"; empty with one device
   std::string split{};           // how they share the training: split_text(); empty with one device
   std::uint64_t epoch_samples;   // 0: unknown
   std::string outside_device{};  // a trainer's outside the process; then there are no data and no network
 
   // REQUIRES: at least one back end.
-  Replica(datasets::DataPair d, models::Plan p, std::vector<std::unique_ptr<kernels::Backend>> b)
+  Replica(datasets::DataPair d, models::Plan p, std::vector<std::unique_ptr<kernels::Backend>> b,
+          std::vector<std::unique_ptr<kernels::Backend>> of_parts)
       : data(std::move(d)),
         plan(std::move(p)),
         backends(std::move(b)),
+        parts(std::move(of_parts)),
         arena(plan.layout.arena_size(), backend()),
         epoch_samples(data.train.size()) {}
   // For a trainer outside the process: `layout` has its tensors, `memory` is shared with it.

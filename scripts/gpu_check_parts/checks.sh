@@ -58,6 +58,12 @@ check_tests() {
     "within 1e-3"
   check_case training "small Transformers on a GPU have the host's losses in steps and in an evaluation" \
     "steps of gpt-tiny and llama-tiny, losses beside the processor's" "within 1e-3"
+  check_case training "stages on devices have the gradient of stages on the host" "stages on 2 and 4 GPUs, beside the host" \
+    "within 1e-4"
+  check_case training "PipeDream's stages on devices train like those on the host" \
+    "PipeDream on 2 and 4 GPUs, beside the host" "within 2e-4"
+  check_case training "layers that are divided among devices have the gradient of those on the host" \
+    "divided layers on 2 and 3 GPUs, beside the host" "within 1e-4"
   check_case kernels "attention with heads of usual sizes agrees with the reference" \
     "attention, heads of 16 to 128, beside the reference" "within 3e-5"
   check_case training "$leak_case" "device memory after 1,000 exchanges, 50 joins" "none lost"

@@ -130,6 +130,52 @@ TEST_CASE("a peer with a replica on each of two GPUs exchanges as one peer, and 
   }
 }
 
+TEST_CASE("two GPUs hold one replica together: in stages, without a flush, and with divided layers",
+          "[gpu][figures]") {
+  const auto two = emulated({{"STARLING_EMULATOR_DEVICES", "2"}});
+  if (!two) return;
+  struct Way {
+    Words flags;
+    const char* said;
+  };
+  for (const Way& way : {Way{{"--split", "stages"}, "on cuda:0,cuda:1 (2 stages: "},
+                         Way{{"--split", "stages", "--pipeline", "pipedream"}, "; pipedream"},
+                         Way{{"--split", "layers"}, "on cuda:0,cuda:1 (each layer in 2 parts)"}}) {
+    Words flags{"--model", "mlp", "--devices", "cuda:0,cuda:1", "--steps", "150", "--pace", "5ms"};
+    flags.insert(flags.end(), way.flags.begin(), way.flags.end());
+    Program first(listening_peer(flags), *two);
+    const std::string address = first.wait_for_error_word(" listens at ");
+    REQUIRE(first.wait_for_error_text("training begins"));
+    Program second(listening_peer({"--join", address, "--device", "cpu", "--pace", "5ms"}));
+    for (Program* program : {&first, &second}) {
+      const Outcome outcome = program->finish();
+      INFO(outcome.err);
+      CHECK(outcome.exit_code == 0);
+      CHECK(accuracy_in(outcome.err) > 0.8);
+      CHECK(outcome.err.find("refused") == std::string::npos);
+      if (program == &first) CHECK(outcome.err.find(way.said) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a peer in stages ends in order if one of its GPUs fails or is too small", "[gpu]") {
+  const Words words = listening_peer(
+      {"--model", "mlp", "--devices", "cuda:0,cuda:1", "--split", "stages", "--steps", "100000"});
+  const auto breaks = emulated({{"STARLING_EMULATOR_DEVICES", "2"}, {"STARLING_EMULATOR_CALLS", "9000"}});
+  const auto small = emulated({{"STARLING_EMULATOR_DEVICES", "2"}, {"STARLING_EMULATOR_MEMORY", "30000"}});
+  if (!breaks || !small) return;
+  const Outcome lost = run(words, *breaks);
+  INFO(lost.err);
+  CHECK(lost.exit_code == 1);
+  CHECK(lost.err.find("training begins") != std::string::npos);
+  CHECK(lost.err.find(" failed: ") != std::string::npos);
+  const Outcome full = run(words, *small);
+  INFO(full.err);
+  CHECK(full.exit_code == 2);
+  CHECK(is_one_line(full.err));
+  CHECK(full.err.find(" has no room for ") != std::string::npos);
+}
+
 TEST_CASE("--devices must name different existing GPUs", "[gpu]") {
   if (gpu().empty()) return;
   const auto refused = [](const Words& words, const std::string& why) {

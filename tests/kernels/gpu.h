@@ -25,7 +25,7 @@ inline const CudaModule* gpu_module() {
     std::vector<std::vector<std::string>> candidates{cuda_module_places()};
 #ifdef STARLING_EMULATED_MODULE
     if (!gpu_is_a_must()) candidates.push_back({STARLING_EMULATED_MODULE});
-    ::setenv("STARLING_EMULATOR_DEVICES", "3", 0);  // read only by the emulator
+    ::setenv("STARLING_EMULATOR_DEVICES", "4", 0);  // read only by the emulator
 #endif
     for (const auto& places : candidates) {
       const auto loaded = load_cuda_module(places);

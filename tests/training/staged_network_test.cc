@@ -12,7 +12,9 @@
 #include "tests/models/plans.h"
 #include "tests/training/staged_plans.h"
 #include "training/pipeline/stages/stage_links.h"
+#include "training/pipeline/stages/stage_memory.h"
 #include "training/pipeline/stages/stage_threads.h"
+#include "training/pipeline/stages/streamed_network.h"
 
 namespace starling::training {
 namespace {
@@ -195,6 +197,39 @@ TEST_CASE("1f1b and recomputation keep fewer activations than gpipe") {
   const std::size_t gpipe = sections(PipelineSchedule::gpipe, Recomputation::never);
   CHECK(sections(PipelineSchedule::one_f_one_b, Recomputation::never) * 4 == gpipe);
   CHECK(sections(PipelineSchedule::gpipe, Recomputation::except_last) * 8 == gpipe);
+}
+
+TEST_CASE("the memory of stages is predicted without building them") {
+  Random random(17);
+  for (const Plan& plan : plans_for_stages()) {
+    for (const std::size_t count : {1U, 2U, 4U}) {
+      for (const auto schedule :
+           {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b, PipelineSchedule::pipedream}) {
+        for (const auto recomputation : {Recomputation::never, Recomputation::always}) {
+          const StagedOptions options{cuts_for(random, plan, count), schedule, 3, recomputation, 0};
+          const bool flushes = pipeline_traits(schedule).flushes;
+          const PipelineShape shape{std::vector<std::uint32_t>(count, 1), schedule, 3, flushes ? 1U : 8U};
+          const auto found = predict_stage_memory(plan, models::backend("cpu"), 2, shape, options);
+          INFO(plan.spec.name << ", " << pipeline_traits(schedule).name << ", " << count << " stages");
+          REQUIRE(found.size() == count);
+          const auto check = [&](const auto& network) {
+            for (std::size_t s = 0; s < count; ++s) {
+              const StageMemory is = network.memory(s);
+              CHECK(found[s].sections == is.sections);
+              CHECK(found[s].crossings == is.crossings);
+              CHECK(found[s].gradients == is.gradients);
+              CHECK(found[s].versions == is.versions);
+            }
+          };
+          if (flushes) {
+            check(StagedNetwork(plan, models::backend("cpu"), 6, options));
+          } else {
+            check(StreamedNetwork(plan, models::backend("cpu"), 2, options));
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("impossible stages are an error that says what is possible") {

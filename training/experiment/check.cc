@@ -76,11 +76,6 @@ Status check_split(const Experiment& experiment) {
         "training.workers: devices that hold one replica together (training.split) are one worker; "
         "set it to 1"};
   }
-  if (!training.devices.front().starts_with("cpu:")) {
-    return Error{
-        "training.split: this version divides a replica among groups of processors, such as "
-        "cpu:0,cpu:1; several GPUs have a replica each (data)"};
-  }
   if (training.split == Split::layers && training.recompute != Recomputation::never)
     return Error{"training.recompute: divided layers (training.split) keep all activations; set it to never"};
   const std::size_t cuts = experiment.pipeline.cuts.size();

@@ -115,7 +115,7 @@ void add_amounts(const PipelineProfile& profile, const LayerSet& set, PipelineCu
     const ProfiledLayer& layer = profile.layers[i];
     layers.push_back(i);
     seconds += layer.forward + layer.backward;
-    activations += layer.activations;
+    activations += layer.kept > 0 ? layer.kept : layer.activations;
     parameters += layer.parameters;
     const auto& readers = profile.readers[i];
     if (std::any_of(readers.begin(), readers.end(), [&](std::size_t r) { return !has_layer(set, r); }))

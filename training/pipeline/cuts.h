@@ -19,7 +19,7 @@ struct PipelineCuts {
   std::vector<std::vector<std::size_t>> layers;    // ascending
   std::vector<std::vector<std::uint32_t>> before;  // smaller sets that set i contains, ascending
   std::vector<double> seconds;                     // forward and backward, of the set
-  std::vector<double> activations;                 // bytes of all outputs in the set
+  std::vector<double> activations;                 // bytes that the passes of the set take
   std::vector<double> parameters;                  // bytes in the set
   std::vector<double> crossing;                    // bytes of outputs that are read behind the cut
 

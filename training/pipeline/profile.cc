@@ -213,7 +213,8 @@ Status check_profile(const PipelineProfile& profile) {
   if (profile.readers.size() != n) return Error{"the profile has no list of readers for some layers."};
   for (std::size_t i = 0; i < n; ++i) {
     const ProfiledLayer& layer = profile.layers[i];
-    for (const double amount : {layer.forward, layer.backward, layer.activations, layer.parameters}) {
+    for (const double amount :
+         {layer.forward, layer.backward, layer.activations, layer.parameters, layer.kept}) {
       if (!(amount >= 0 && amount <= kMostOfLayer)) {
         return Error{"the layer " + quoted_text(layer.name) + " has the amount " + format_number(amount) +
                      ", and times and bytes are from 0 to 1e+15."};

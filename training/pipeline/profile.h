@@ -17,6 +17,8 @@ struct ProfiledLayer {
   double backward = 0;     // seconds for one mini-batch
   double activations = 0;  // bytes of the output for one mini-batch
   double parameters = 0;   // bytes
+  // Bytes that its passes of one mini-batch take until the backward pass ends; 0: as many as the output.
+  double kept = 0;
 };
 
 struct PipelineProfile {

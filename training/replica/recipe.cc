@@ -225,9 +225,11 @@ Status write_starting_parameters(const Experiment& experiment, const models::Pla
   return Done{};
 }
 
-NetworkForm network_form(const Experiment& experiment, std::uint64_t seed) {
+NetworkForm network_form(const Experiment& experiment, std::uint64_t seed,
+                         const std::vector<const kernels::Backend*>& parts) {
   const TrainingSettings& training = experiment.training;
-  if (has_divided_layers(experiment)) return SlicedOptions{.parts = training.devices.size(), .seed = seed};
+  if (has_divided_layers(experiment))
+    return SlicedOptions{.parts = training.devices.size(), .seed = seed, .backends = parts};
   if (!has_stages(experiment))
     return models::NetworkOptions{.seed = seed, .recompute = training.recompute == Recomputation::always};
   return StagedOptions{.cuts = experiment.pipeline.cuts,
@@ -236,15 +238,14 @@ NetworkForm network_form(const Experiment& experiment, std::uint64_t seed) {
                        .recomputation = training.recompute,
                        .seed = seed,
                        .stash = true,
-                       .vertical_sync = experiment.pipeline.vertical_sync};
+                       .vertical_sync = experiment.pipeline.vertical_sync,
+                       .backends = parts};
 }
 
-Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
-                                                          const models::Plan& plan,
-                                                          const kernels::Backend& backend,
-                                                          const datasets::Dataset& train, std::uint64_t slot,
-                                                          std::uint32_t slots, std::uint32_t device,
-                                                          std::shared_ptr<Engines> engines) {
+Result<std::vector<std::unique_ptr<Worker>>> make_workers(
+    const Experiment& experiment, const models::Plan& plan, const kernels::Backend& backend,
+    const datasets::Dataset& train, std::uint64_t slot, std::uint32_t slots, std::uint32_t device,
+    std::shared_ptr<Engines> engines, const std::vector<const kernels::Backend*>& parts) {
   std::vector<std::uint32_t> shard;
   if (slots == 0) {
     shard.resize(train.size());
@@ -269,12 +270,12 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
     std::vector<std::unique_ptr<Worker>> workers;
     for (std::uint32_t k = 0; k < experiment.training.workers; ++k) {
       const std::uint32_t w = device * experiment.training.workers + k;
-      workers.push_back(
-          std::make_unique<Worker>(plan, backend, train, BatchSampler(shard, batches.split(w)),
-                                   WorkerOptions{experiment.training.batch_size, optimizer,
-                                                 network_form(experiment, networks.split(w).bits()), kept,
-                                                 engines, static_cast<float>(experiment.optimizer.clip_norm),
-                                                 warm_up_of_newcomers(experiment)}));
+      workers.push_back(std::make_unique<Worker>(
+          plan, backend, train, BatchSampler(shard, batches.split(w)),
+          WorkerOptions{experiment.training.batch_size, optimizer,
+                        network_form(experiment, networks.split(w).bits(), parts), kept, engines,
+                        static_cast<float>(experiment.optimizer.clip_norm),
+                        warm_up_of_newcomers(experiment)}));
       if (experiment.optimizer.quasi_global_momentum)
         workers.back()->follow_swarm(experiment.training.workers);
       if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));

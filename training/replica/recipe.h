@@ -62,20 +62,20 @@ Result<std::vector<float>> starting_parameters(const Experiment& experiment, con
 Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan,
                                  models::Arena& arena);
 
-// How a worker's network is made. REQUIRES: with stages the experiment has their cuts (settle_split()).
-NetworkForm network_form(const Experiment& experiment, std::uint64_t seed);
+// How a worker's network is made. `parts`: the back ends of its stages or slices; empty: all on the worker's.
+// REQUIRES: with stages the experiment has their cuts (settle_split()).
+NetworkForm network_form(const Experiment& experiment, std::uint64_t seed,
+                         const std::vector<const kernels::Backend*>& parts = {});
 
 // The Hogwild workers of one peer on its shard of the training set: slot mod slots of the experiment's
 // partition, or, with slots = 0, the whole set in an order that depends only on `slot`. Batches and their
 // crops and flips are functions of the seed, the slot and the worker's number, which is counted over all the
 // peer's devices. `plan`, `backend` and `train` outlive the workers.
-// `engines`: make_shared_engines()', or null.
-Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
-                                                          const models::Plan& plan,
-                                                          const kernels::Backend& backend,
-                                                          const datasets::Dataset& train, std::uint64_t slot,
-                                                          std::uint32_t slots, std::uint32_t device = 0,
-                                                          std::shared_ptr<Engines> engines = nullptr);
+// `engines`: make_shared_engines()', or null. `parts`: as of network_form(); they outlive the workers.
+Result<std::vector<std::unique_ptr<Worker>>> make_workers(
+    const Experiment& experiment, const models::Plan& plan, const kernels::Backend& backend,
+    const datasets::Dataset& train, std::uint64_t slot, std::uint32_t slots, std::uint32_t device = 0,
+    std::shared_ptr<Engines> engines = nullptr, const std::vector<const kernels::Backend*>& parts = {});
 
 // Engines that workers of several peers on one host may share; null if each needs its own, because its
 // network has dropout. All arguments outlive them.

@@ -184,9 +184,14 @@ class LayerByLayer {
   std::vector<float> noise_;
 };
 
+// Also sets what the layers keep.
 double seconds_of_whole(const models::Plan& plan, const kernels::Backend& backend, int batch,
-                        Material& material, Repetitions repetitions) {
+                        Material& material, Repetitions repetitions, std::vector<ProfiledLayer>& layers) {
   models::Network network(plan, backend, batch, models::Purpose::train, {.seed = kSeed});
+  const models::NetworkMemory memory = network.memory();
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    layers[i].kept =
+        static_cast<double>(memory.layers[i].activations_bytes + memory.layers[i].workspace_bytes);
   kernels::Staged<kernels::LossValue> loss(backend.staging());
   return seconds_of(network.queue(), repetitions, {}, [&] {
     network.start_training(material.parameters(), material.inputs(), material.labels(), material.gradient(),
@@ -212,7 +217,7 @@ MeasuredProfile measure_profile(const models::Plan& plan, const kernels::Backend
     }
   }
   // The processor has warmed up by now.
-  measured.whole = seconds_of_whole(plan, backend, batch, material, repetitions);
+  measured.whole = seconds_of_whole(plan, backend, batch, material, repetitions, layers);
   for (ProfiledLayer& layer : layers) {
     layer.forward *= measured.whole / measured.by_layers;
     layer.backward *= measured.whole / measured.by_layers;

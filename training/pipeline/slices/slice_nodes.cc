@@ -41,6 +41,8 @@ class NodeSlicer {
     place(it.shift, 1);
   }
   void operator()(kernels::RmsNormSpec& it) const { place(it.scale, 1); }
+  void operator()(kernels::EmbeddingSpec& it) const { place_whole(it.weight, it.shared); }
+  void operator()(kernels::PositionSpec& it) const { place_whole(it.weight, false); }
   void operator()(kernels::AttentionSpec& it) const {
     if (count_ == info_.output.channels) return;
     STARLING_CHECK(channels_.size() == 1);
@@ -88,6 +90,15 @@ class NodeSlicer {
     tensor = begin;
   }
 
+  // The same for the weight of a layer that is not divided.
+  void place_whole(std::size_t& tensor, bool added) const {
+    if (!own_) return;
+    const std::size_t floats = plan_.layout.tensors()[info_.tensors[0]].size;
+    made_.own.push_back({tensor, made_.own_floats, floats, added});
+    tensor = made_.own_floats;
+    made_.own_floats = (made_.own_floats + floats + 15) / 16 * 16;
+  }
+
   const models::Plan& plan_;
   const models::LayerInfo& info_;
   const Channels& channels_;
@@ -108,9 +119,9 @@ bool needs_own(const models::Plan& plan, const SlicePlan& slices, const SliceRun
 }  // namespace
 
 SliceNodes lower_slice(const models::Plan& plan, const models::Lowered& lowered, const SlicePlan& slices,
-                       const SliceRun& run, std::size_t part) {
+                       const SliceRun& run, std::size_t part, bool all_own) {
   SliceNodes made{{lowered.input_height, lowered.input_width, {}}};
-  const bool own = needs_own(plan, slices, run, part);
+  const bool own = all_own || needs_own(plan, slices, run, part);
   for (int i = run.begin; i < run.end; ++i) {
     const auto layer = static_cast<std::size_t>(i);
     const LayerSlices& its = slices.layers[layer];

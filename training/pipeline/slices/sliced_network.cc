@@ -23,15 +23,17 @@ namespace {
 
 // A partial gradient of a value, in the memory of a part that read it.
 struct PartialGradient {
-  const float* from;
-  SliceCopy copy;  // to the channels of a part that computed it
+  const float* from;  // on the host
+  SliceCopy copy;     // to the channels of a part that computed it
 };
 
 // Channels that a part takes of an input.
 struct TakenChannels {
   const float* from;  // a gathered value; null: the batch
   SliceCopy take;
-  kernels::Buffer channels;  // of no size: the section reads all where they are
+  kernels::Buffer channels;    // of no size: the section reads all where they are
+  kernels::Buffer on_host{};   // what a device copies to `channels`, unless those are all
+  kernels::Buffer gradient{};  // on the host: the gradient of a gathered value that a device computed
 };
 
 // A part's share of a run. Pointers stay the same from batch to batch, but those to the batch.
@@ -43,10 +45,12 @@ struct SliceState {
   bool plain = false;                        // the format of the output
   std::unique_ptr<kernels::Operation> exit;  // to plain, and back, if the output has another format
   kernels::Buffer converted;                 // plain, the output, later its gradient
+  kernels::Buffer on_host{};                 // the same of a device, on the host
   std::vector<PartialGradient> partial;
   std::vector<const float*> direct;  // gradients from the part's own later runs, in the output's format
   std::vector<OwnParameters> own;    // if the section does not use the caller's
   kernels::Buffer own_parameters, own_gradient;
+  kernels::Buffer repeated_gradient{};  // of a device, on the host
 };
 
 struct RunState {
@@ -87,6 +91,8 @@ Status check_slices(const models::Plan& plan, int batch, const SlicedOptions& op
 struct SlicedNetwork::Impl {
   const models::Plan& plan;
   const kernels::Backend& backend;
+  std::vector<const kernels::Backend*> backends;  // by part
+  bool on_devices;
   std::size_t part_count;
   int batch;  // samples
   SlicePlan slices;
@@ -111,6 +117,8 @@ struct SlicedNetwork::Impl {
   Impl(const models::Plan& of, const kernels::Backend& on, int samples, const SlicedOptions& options)
       : plan(of),
         backend(on),
+        backends(options.backends),
+        on_devices(!options.backends.empty() && !options.backends[0]->memory().on_host()),
         part_count(options.parts),
         batch(samples),
         slices(slice_layers(of, options.parts)),
@@ -118,10 +126,12 @@ struct SlicedNetwork::Impl {
         loss_value(on.staging()),
         barrier(options.parts) {
     STARLING_CHECK(check_slices(of, samples, options).ok() && on.memory().on_host());
-    for (std::size_t p = 0; p < part_count; ++p) queues.push_back(backend.make_queue());
+    if (backends.empty()) backends.assign(part_count, &backend);
+    STARLING_CHECK(backends.size() == part_count);
+    for (const kernels::Backend* it : backends) queues.push_back(it->make_queue());
     for (const SliceRun& run : slices.runs) build_run(run);
     const kernels::Shape& last = runs.back().shape;
-    loss = backend.softmax_cross_entropy(*queues[0], backend.input(last, last.height, last.width));
+    loss = backend.softmax_cross_entropy(kernels::host_queue(), backend.input(last, last.height, last.width));
     loss_gradient = kernels::Buffer(last.size(), backend.memory());
     connect_gradients();
     count_traffic();
@@ -151,7 +161,7 @@ struct SlicedNetwork::Impl {
     const bool is_of_part_0 = channels_of(run)[0] == all_of(channels);
     for (const SliceInput& input : run.inputs)
       it.exchanges_gradients |= input.gathered && input.layer >= 0 && run_of(input.layer).trained;
-    if (is_of_part_0 && it.parts[0].plain) it.gathered = it.parts[0].section->output(0, {});
+    if (is_of_part_0 && it.parts[0].plain && !on_devices) it.gathered = it.parts[0].section->output(0, {});
     if (run.gathered && it.gathered == nullptr) {
       it.full = kernels::Buffer(it.shape.size(), backend.memory());
       it.gathered = it.full.data();
@@ -171,13 +181,15 @@ struct SlicedNetwork::Impl {
     std::vector<models::Border> borders;
     for (std::size_t k = 0; k < it.run.inputs.size(); ++k)
       borders.push_back(it.run.inputs[k].layer < 0 ? batch_input(it, p, k) : earlier_output(it, p, k));
-    SliceNodes nodes = lower_slice(plan, lowered, slices, it.run, p);
+    SliceNodes nodes = lower_slice(plan, lowered, slices, it.run, p, on_devices);
     part.own = std::move(nodes.own);
-    part.own_parameters = kernels::Buffer(nodes.own_floats, backend.memory());
-    part.own_gradient = kernels::Buffer(nodes.own_floats, backend.memory());
+    part.own_parameters = kernels::Buffer(nodes.own_floats, backends[p]->memory());
+    part.own_gradient = kernels::Buffer(nodes.own_floats, backends[p]->memory());
+    if (on_devices && it.repeated)
+      part.repeated_gradient = kernels::Buffer(nodes.own_floats, backends[p]->staging());
     models::Plan layers{{}, {}, {}, plan.classes};
     layers.layers.assign(plan.layers.begin() + it.run.begin, plan.layers.begin() + it.run.end);
-    part.section = std::make_unique<models::Section>(layers, nodes.lowered, backend, *queues[p],
+    part.section = std::make_unique<models::Section>(layers, nodes.lowered, *backends[p], *queues[p],
                                                      models::SectionOptions{.batch = batch,
                                                                             .purpose = models::Purpose::train,
                                                                             .recompute = false,
@@ -192,13 +204,13 @@ struct SlicedNetwork::Impl {
 
   // Input k of a run, which is the batch.
   models::Border batch_input(RunState& it, std::size_t p, std::size_t k) {
-    models::Border whole = models::batch_border(plan, lowered, backend, batch);
+    models::Border whole = models::batch_border(plan, lowered, *backends[p], batch);
     const models::Shape& in = plan.spec.input;
     kernels::Shape stored{batch * plan.labels(), in.channels, in.height, in.width};
-    take(it.parts[p], all_of(in.channels), it.run.inputs[k].needs[p], stored, nullptr);
+    take(it.parts[p], p, all_of(in.channels), it.run.inputs[k].needs[p], stored, nullptr);
     if (it.parts[p].taken[k].channels.size() == 0) return {slice_input_key(k), whole.activation, false};
     stored.channels = count_of(it.run.inputs[k].needs[p]);
-    return {slice_input_key(k), backend.input(stored, lowered.input_height, lowered.input_width), false};
+    return {slice_input_key(k), backends[p]->input(stored, lowered.input_height, lowered.input_width), false};
   }
 
   // Input k of a run, which is the output of an earlier one.
@@ -212,20 +224,23 @@ struct SlicedNetwork::Impl {
       part.taken.push_back({part.inputs.back(), {}, {}});
       return {slice_input_key(k), own.outputs()[0].activation, source.trained};
     }
-    take(part, all_of(source.shape.channels), input.needs[p], source.shape, source.gathered);
+    take(part, p, all_of(source.shape.channels), input.needs[p], source.shape, source.gathered);
     kernels::Shape shape = source.shape;
     shape.channels = count_of(input.needs[p]);
-    return {slice_input_key(k), backend.input(shape, shape.height, shape.width), source.trained};
+    if (on_devices && source.trained)
+      part.taken[k].gradient = kernels::Buffer(shape.size(), backends[p]->staging());
+    return {slice_input_key(k), backends[p]->input(shape, shape.height, shape.width), source.trained};
   }
 
   // Adds an input: a value with all channels, or a copy of some.
-  void take(SliceState& part, const Channels& all, const Channels& needs, const kernels::Shape& shape,
-            const float* from) {
+  void take(SliceState& part, std::size_t p, const Channels& all, const Channels& needs,
+            const kernels::Shape& shape, const float* from) {
     TakenChannels& it = part.taken.emplace_back(TakenChannels{from, {}, {}});
-    if (needs != all) {
+    if (needs != all || on_devices) {
       it.take = SliceCopy(all, needs, rows(shape), plane_of(shape));
-      it.channels = kernels::Buffer(it.take.floats(), backend.memory());
+      it.channels = kernels::Buffer(it.take.floats(), backends[p]->memory());
     }
+    if (needs != all && on_devices) it.on_host = kernels::Buffer(it.take.floats(), backends[p]->staging());
     part.inputs.push_back(it.channels.size() > 0 ? it.channels.data() : from);
   }
 
@@ -249,7 +264,8 @@ struct SlicedNetwork::Impl {
     const SliceInput& input = reader.run.inputs[k];
     for (std::size_t q = 0; q < part_count; ++q) {
       if (!reader.parts[q].section) continue;
-      const float* const from = reader.parts[q].section->input_gradient(k);
+      const kernels::Buffer& there = reader.parts[q].taken[k].gradient;
+      const float* const from = there.size() > 0 ? there.data() : reader.parts[q].section->input_gradient(k);
       if (input.gathered) {
         connect_partial(source, input.needs[q], from);
       } else {
@@ -267,6 +283,14 @@ struct SlicedNetwork::Impl {
 
   // Prepares an output for others.
   void convert(SliceState& part, std::size_t p) {
+    if (on_devices) {
+      const kernels::Activation& output = part.section->outputs()[0].activation;
+      if (part.on_host.size() == 0)
+        part.on_host = kernels::Buffer(output.shape.size(), backends[p]->staging());
+      if (!part.plain && part.converted.size() == 0)
+        part.converted = kernels::Buffer(output.shape.size(), backends[p]->memory());
+      return;
+    }
     if (part.plain || part.exit) return;
     part.exit = backend.make(*queues[p], {}, part.section->outputs()[0].activation, {});
     part.converted = kernels::Buffer(part.exit->output().floats, backend.memory());
@@ -301,32 +325,70 @@ struct SlicedNetwork::Impl {
       TakenChannels& taken = part.taken[k];
       const float* const from = taken.from == nullptr ? inputs : taken.from;
       if (taken.channels.size() > 0) {
-        taken.take.copy(from, taken.channels.data());
+        take_channels(taken, p, from);
       } else {
         part.inputs[k] = from;
       }
     }
     for (const OwnParameters& own : part.own)
-      std::copy_n(parameters + own.arena, own.count, part.own_parameters.data() + own.own);
-    part.section->forward(part.own.empty() ? parameters : part.own_parameters.data(), part.inputs);
-    if (part.gather.floats() == 0) return;
+      queues[p]->upload(parameters + own.arena, part.own_parameters.data() + own.own,
+                        own.count * sizeof(float));
+    part.section->forward(parameters_of(part), part.inputs);
+    if (part.gather.floats() > 0) part.gather.copy(plain_output(part, p), it.full.data());
+    queues[p]->wait();
+  }
+
+  // Those of the section: a part on a device always has its own.
+  const float* parameters_of(const SliceState& part) const {
+    return part.own.empty() && !on_devices ? parameters : part.own_parameters.data();
+  }
+
+  void take_channels(TakenChannels& taken, std::size_t p, const float* from) {
+    if (!on_devices) return taken.take.copy(from, taken.channels.data());
+    if (taken.on_host.size() > 0) {
+      taken.take.copy(from, taken.on_host.data());
+      from = taken.on_host.data();
+    }
+    queues[p]->upload(from, taken.channels.data(), taken.channels.bytes());
+  }
+
+  // On the host.
+  const float* plain_output(SliceState& part, std::size_t p) {
     const float* y = part.section->output(0, part.inputs);
     if (!part.plain) {
-      part.exit->forward(nullptr, y, part.converted.data());
+      if (on_devices) {
+        backends[p]->unpack(*queues[p], part.section->outputs()[0].activation, y, part.converted.data());
+      } else {
+        part.exit->forward(nullptr, y, part.converted.data());
+      }
       y = part.converted.data();
     }
-    part.gather.copy(y, it.full.data());
+    if (!on_devices) return y;
+    queues[p]->download(y, part.on_host.data(), part.on_host.bytes());
+    queues[p]->wait();
+    return part.on_host.data();
   }
 
   void backward(RunState& it, std::size_t p) {
     SliceState& part = it.parts[p];
     if (!part.section || !it.trained) return;
     add_gradients(part, p);
-    if (part.own.empty()) return part.section->backward(parameters, part.inputs, gradient);
-    part.section->backward(part.own_parameters.data(), part.inputs, part.own_gradient.data());
-    if (it.repeated) return;
+    if (part.own.empty() && !on_devices) return part.section->backward(parameters, part.inputs, gradient);
+    kernels::Queue& queue = *queues[p];
     for (const OwnParameters& own : part.own)
-      std::copy_n(part.own_gradient.data() + own.own, own.count, gradient + own.arena);
+      if (own.added)
+        queue.upload(gradient + own.arena, part.own_gradient.data() + own.own, own.count * sizeof(float));
+    part.section->backward(part.own_parameters.data(), part.inputs, part.own_gradient.data());
+    for (std::size_t k = 0; k < part.taken.size(); ++k) {
+      kernels::Buffer& to = part.taken[k].gradient;
+      if (to.size() > 0) queue.download(part.section->input_gradient(k), to.data(), to.bytes());
+    }
+    if (part.repeated_gradient.size() > 0)
+      queue.download(part.own_gradient.data(), part.repeated_gradient.data(), part.repeated_gradient.bytes());
+    if (!it.repeated)
+      for (const OwnParameters& own : part.own)
+        queue.download(part.own_gradient.data() + own.own, gradient + own.arena, own.count * sizeof(float));
+    queue.wait();
   }
 
   // The gradient of repeated layers' parameters is the sum of those of all parts.
@@ -335,7 +397,8 @@ struct SlicedNetwork::Impl {
       if (!it.repeated) continue;
       for (const SliceState& part : it.parts) {
         for (const OwnParameters& own : part.own) {
-          const float* const from = part.own_gradient.data() + own.own;
+          const float* const from =
+              (on_devices ? part.repeated_gradient : part.own_gradient).data() + own.own;
           float* const to = gradient + own.arena;
           const bool is_first = &part == it.parts.data();
           for (std::size_t i = 0; i < own.count; ++i) to[i] = is_first ? from[i] : to[i] + from[i];
@@ -348,26 +411,32 @@ struct SlicedNetwork::Impl {
   void add_gradients(SliceState& part, std::size_t p) {
     const kernels::Activation& activation = part.section->outputs()[0].activation;
     float* const sum = part.section->output_gradient(0);
-    if (part.partial.empty() && part.direct.empty()) std::fill_n(sum, activation.floats, 0.0F);
-    if (!part.partial.empty()) {
-      float* const plain = part.plain ? sum : part.converted.data();
-      const bool begins_complete = part.partial[0].copy.is_complete();
-      if (!begins_complete) std::fill_n(plain, activation.shape.size(), 0.0F);
-      for (const PartialGradient& it : part.partial) {
-        if (begins_complete && &it == part.partial.data()) {
-          it.copy.copy(it.from, plain);
-        } else {
-          it.copy.add(it.from, plain);
-        }
-      }
-      if (!part.plain) part.exit->backward(nullptr, nullptr, nullptr, plain, sum, nullptr);
+    if (part.partial.empty()) {
+      queues[p]->clear(sum, activation.floats * sizeof(float));
+    } else {
+      add_partial(part, p, activation, sum);
     }
-    for (const float* const from : part.direct) {
-      if (part.partial.empty() && from == part.direct[0]) {
-        std::copy_n(from, activation.floats, sum);
+    for (const float* const from : part.direct) backends[p]->accumulate(*queues[p], activation, sum, from);
+  }
+
+  // The sum of the partial gradients.
+  void add_partial(SliceState& part, std::size_t p, const kernels::Activation& activation, float* sum) {
+    float* const plain = on_devices ? part.on_host.data() : part.plain ? sum : part.converted.data();
+    const bool begins_complete = part.partial[0].copy.is_complete();
+    if (!begins_complete) std::fill_n(plain, activation.shape.size(), 0.0F);
+    for (const PartialGradient& it : part.partial) {
+      if (begins_complete && &it == part.partial.data()) {
+        it.copy.copy(it.from, plain);
       } else {
-        backend.accumulate(*queues[p], activation, sum, from);
+        it.copy.add(it.from, plain);
       }
+    }
+    if (on_devices) {
+      float* const there = part.plain ? sum : part.converted.data();
+      queues[p]->upload(plain, there, part.on_host.bytes());
+      if (!part.plain) backends[p]->pack(*queues[p], activation, there, sum);
+    } else if (!part.plain) {
+      part.exit->backward(nullptr, nullptr, nullptr, plain, sum, nullptr);
     }
   }
 
@@ -426,8 +495,10 @@ SliceMemory SlicedNetwork::memory(std::size_t part) const {
     const SliceState& it = run.parts[part];
     if (it.section) memory.sections += it.section->memory().total();
     if (it.exit) memory.slices += it.exit->workspace_bytes();
-    memory.slices += it.converted.bytes() + it.own_parameters.bytes() + it.own_gradient.bytes();
-    for (const TakenChannels& taken : it.taken) memory.slices += taken.channels.bytes();
+    memory.slices += it.converted.bytes() + it.own_parameters.bytes() + it.own_gradient.bytes() +
+                     it.on_host.bytes() + it.repeated_gradient.bytes();
+    for (const TakenChannels& taken : it.taken)
+      memory.slices += taken.channels.bytes() + taken.on_host.bytes() + taken.gradient.bytes();
     if (part == 0) memory.shared += run.full.bytes();
   }
   if (part == 0) memory.shared += impl_->loss_gradient.bytes();

@@ -7,12 +7,16 @@
 // input, and each part of the layer before sums, in the order of the parts, what belongs to its channels. So
 // the loss and all values are those of the whole network, and gradients differ only by the order of sums.
 // Every draw of dropout is that of the whole network.
+//
+// Parts may compute on devices. Then gathered values and partial gradients are on the host, and a part has a
+// copy of its parameters, which it renews in every batch.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/result.h"
 #include "kernels/backend.h"
@@ -23,6 +27,8 @@ namespace starling::training {
 struct SlicedOptions {
   std::size_t parts = 1;
   std::uint64_t seed = 0;  // of dropout's draws
+  // That of each part, all of one kind; they outlive the network. Empty: all compute on the network's.
+  std::vector<const kernels::Backend*> backends{};
 };
 
 // Bytes that a part holds, without parameters and their gradients.
@@ -44,8 +50,8 @@ Status check_slices(const models::Plan& plan, int batch, const SlicedOptions& op
 
 class SlicedNetwork {
  public:
-  // `plan` and `backend` outlive the network. REQUIRES: check_slices() succeeds; the back end computes on the
-  // host.
+  // `plan` and `backend` outlive the network. Throws DeviceError, and so does train(). REQUIRES:
+  // check_slices() succeeds; `backend` computes on the host, where parameters and gradients are.
   SlicedNetwork(const models::Plan& plan, const kernels::Backend& backend, int batch,
                 const SlicedOptions& options);
   ~SlicedNetwork();

@@ -1,7 +1,11 @@
 // What the stages of a network on one machine compute with: for each stage sections of the plan for its
 // micro-batches, and memory for what passes between stages. A stage's functions are called on its own thread,
 // in the order that its machine (machine.h) gives; the messages of the machines order the stages' accesses to
-// what passes between them.
+// what passes between them. What they compute is done when they return.
+//
+// A stage computes on the host or on a device of its own. Parameters, and gradients of a batch, are arenas on
+// the host: a stage on a device has a copy of the parameters that it reads (stage_copy.h), and the sum of the
+// gradients of a batch, which it copies to the host once.
 #pragma once
 
 #include <cstddef>
@@ -16,42 +20,20 @@
 #include "kernels/backend.h"
 #include "kernels/buffer.h"
 #include "models/section.h"
-#include "training/pipeline/recomputation.h"
 #include "training/pipeline/schedule.h"
+#include "training/pipeline/stages/stage_copy.h"
 #include "training/pipeline/stages/stage_links.h"
+#include "training/pipeline/stages/stage_memory.h"
+#include "training/pipeline/stages/staged_options.h"
 #include "training/pipeline/stages/statistics_pool.h"
 
 namespace starling::training {
 
-struct StagedOptions {
-  std::vector<int> cuts;  // the first layer of each stage but the first, ascending
-  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  // Of a batch. Without a flush a batch is not divided, and so many batches are between two updates.
-  std::uint32_t micro_batches = 1;
-  Recomputation recomputation = Recomputation::never;
-  std::uint64_t seed = 0;  // of dropout's draws
-  bool stash = true;       // the same three as StageOptions, for schedules without a flush
-  bool vertical_sync = false;
-};
-
-// Bytes that a stage holds, without parameters and their gradient for the batch.
-struct StageMemory {
-  std::size_t sections = 0;   // activations, gradients of activations and workspaces, of all places
-  std::size_t crossings = 0;  // activations that it sent and gradients that it gets, until they are read
-  std::size_t gradients = 0;  // of parameters, for one micro-batch
-  std::size_t versions = 0;   // of parameters, besides the newest
-  std::size_t total() const { return sections + crossings + gradients + versions; }
-};
-
-// Whether a plan can be divided so. The Error says what is possible.
-Status check_stages(const models::Plan& plan, int batch, const StagedOptions& options);
-
-using FloatRange = std::pair<std::size_t, std::size_t>;  // floats of an arena: [first, second)
-
 class StageParts {
  public:
   // For micro-batches of `samples`. `shape` is for the options, with any number of batches. `plan` and
-  // `backend` outlive the parts. REQUIRES: check_stages() succeeds; the back end computes on the host.
+  // `backend` outlive the parts. Throws DeviceError. REQUIRES: check_stages() succeeds; `backend` computes on
+  // the host.
   StageParts(const models::Plan& plan, const kernels::Backend& backend, int samples,
              const PipelineShape& shape, const StagedOptions& options);
 
@@ -65,18 +47,30 @@ class StageParts {
   const std::vector<FloatRange>& reads(std::size_t stage) const { return stages_[stage].reads; }
   std::vector<StatisticsPool>& statistics(std::size_t stage) { return stages_[stage].statistics; }
 
-  // Passes of micro-batch `number`, whose dropout draws as batch `draw`. `parameters` is an arena, of which
-  // the stage's reads() count; the backward pass needs those of the forward pass. `inputs` are the samples of
-  // the micro-batch, for the first stage.
+  // What the passes of the stage read for this arena on the host, of which its reads() count: the arena
+  // itself, or a copy on the stage's device, which `copy` then holds.
+  const float* settle(std::size_t stage, const float* arena, kernels::Buffer& copy);
+
+  // Passes of micro-batch `number`, whose dropout draws as batch `draw`, with parameters from settle(); the
+  // backward pass needs those of the forward pass. `inputs` are the samples of the micro-batch, on the host,
+  // for the first stage. All throw DeviceError.
   void forward(std::size_t stage, std::uint64_t number, std::uint64_t draw, const float* parameters,
                const float* inputs);
-  // Writes the gradient of the micro-batch to gradient(). For the last stage `labels` are those of the
-  // micro-batch, and the sum of their losses is returned.
+  // Computes the gradient of the micro-batch. For the last stage `labels` are those of the micro-batch, and
+  // the sum of their losses is returned.
   double backward(std::size_t stage, std::uint64_t number, std::uint64_t draw, const float* parameters,
                   const float* inputs, const std::int32_t* labels);
-  // An arena, of which the stage's ranges() are valid until its next backward pass.
-  const float* gradient(std::size_t stage) const { return stages_[stage].gradient; }
+  // The gradient of the latest backward pass: an arena on the host, of which the stage's ranges() are valid
+  // until its next one.
+  const float* gradient(std::size_t stage);
+  // The same, of which only the running statistics are valid.
+  const float* statistics_change(std::size_t stage);
+  // Begins a sum with that gradient, or adds it. `sum` is an arena on the host. A device keeps the sum to
+  // itself until finish_sum().
+  void sum_gradient(std::size_t stage, bool is_first, float* sum);
+  void finish_sum(std::size_t stage, float* sum, float factor);  // multiplies the sum
 
+  std::size_t read_bytes(std::size_t stage) const;  // of a copy of the parameters that it reads
   StageMemory memory(std::size_t stage) const;
 
  private:
@@ -96,21 +90,41 @@ class StageParts {
     std::vector<FloatRange> ranges{}, reads{};
     std::vector<StatisticsPool> statistics{};
     kernels::Buffer own_gradient{};  // if it may not share the others' arena
-    float* gradient = nullptr;       // of a micro-batch, an arena
+    float* gradient = nullptr;       // of a micro-batch, an arena on the host
+
+    const kernels::Backend* backend = nullptr;
+    // Of a stage on a device.
+    std::optional<StageCopy> copy{};
+    kernels::Buffer computed{},
+        sum{};  // gradients in the copy's layout, of a micro-batch and of those before
+    std::vector<kernels::Buffer> inputs{};  // of the first stage, by place
+    kernels::Buffer labels{};               // of the last one
   };
 
+  // The gradient that a backward pass writes, and where that has a float of the arena.
+  static float* written(Stage& stage) { return stage.copy ? stage.computed.data() : stage.gradient; }
+  static std::size_t place_of(const Stage& stage, std::size_t offset) {
+    return stage.copy ? stage.copy->place_of(offset) : offset;
+  }
+
   bool repeats() const { return recomputation_ != Recomputation::never; }
-  void build_stages(const models::Plan& plan, const kernels::Backend& backend, int samples,
-                    const PipelineShape& shape, std::uint64_t seed);
   void divide_tensors(const models::Plan& plan, int samples);
   void give_tensor(const models::Plan& plan, std::size_t stage, std::size_t tensor, std::size_t owner);
+  void build_copy(std::size_t stage, const models::Layout& layout, const std::vector<std::size_t>& tensors);
+  void build_stages(const models::Plan& plan, int samples, std::uint64_t seed);
+  void build_sections(std::size_t stage, const models::Plan& plan, const models::Lowered& lowered,
+                      int samples, const std::vector<models::Border>& borders);
   models::Section& section(std::size_t stage, std::uint64_t number);
+  const float* bring_inputs(std::size_t stage, std::uint64_t number, const float* inputs);
   std::span<const float* const> inputs_of(std::size_t stage, std::uint64_t number,
                                           const float* const& inputs);
+  const std::int32_t* bring_labels(const std::int32_t* labels);
   void take_shared(std::size_t stage, std::uint64_t number);
   void give_shared(std::size_t stage, std::uint64_t number);
+  static void download(Stage& stage, const kernels::Buffer& vector, std::span<const FloatRange> ranges,
+                       float* arena);
+  std::span<const FloatRange> statistics_of(const Stage& stage) const;
 
-  kernels::Memory& memory_;
   Recomputation recomputation_;
   std::vector<int> bounds_;  // the first layer of each stage, and the number of layers
   std::vector<Stage> stages_;
@@ -119,6 +133,9 @@ class StageParts {
   std::unique_ptr<kernels::Loss> loss_;
   kernels::Staged<kernels::LossValue> loss_value_;
   std::size_t arena_floats_;
+  std::size_t trained_floats_;      // of the arena; running statistics follow
+  std::size_t batch_floats_;        // of a micro-batch
+  std::size_t labels_;              // of a micro-batch
   kernels::Buffer micro_gradient_;  // an arena, of which each stage has its part
 };
 

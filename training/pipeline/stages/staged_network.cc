@@ -32,6 +32,8 @@ struct StagedNetwork::Impl {
   const float* inputs = nullptr;
   const std::int32_t* labels = nullptr;
   float* gradient = nullptr;
+  std::vector<const float*> settled;    // the parameters as each stage reads them
+  std::vector<kernels::Buffer> copies;  // of the stages on devices
   double loss_sum = 0;
   std::uint64_t draws = 0;  // micro-batches before it
 
@@ -45,7 +47,9 @@ struct StagedNetwork::Impl {
         micro(samples / static_cast<int>(given.micro_batches)),
         parts(of, on, micro, shape, given),
         inboxes(shape.stages()),
-        arrived(shape.stages()) {
+        arrived(shape.stages()),
+        settled(shape.stages()),
+        copies(shape.stages()) {
     STARLING_CHECK(check_stages(of, samples, given).ok() && pipeline_traits(given.schedule).flushes);
     threads.emplace(
         parts.stages(), [this](std::size_t s) { compute(s); }, [this] { inboxes.stop(); });
@@ -60,39 +64,32 @@ struct StagedNetwork::Impl {
 
   void backward(std::size_t s, std::uint64_t number, bool is_first) {
     const double loss =
-        parts.backward(s, number, draws + number, parameters, inputs_of(number), labels_of(number));
+        parts.backward(s, number, draws + number, settled[s], inputs_of(number), labels_of(number));
     if (parts.is_last(s)) loss_sum += loss;
-    add_gradient(s, is_first);
+    pool_statistics(s, is_first);
+    parts.sum_gradient(s, is_first, gradient);
   }
 
-  void add_gradient(std::size_t s, bool is_first) {
-    const float* const from = parts.gradient(s);
-    for (const auto& [begin, end] : parts.ranges(s)) {
-      if (is_first) {
-        std::copy(from + begin, from + end, gradient + begin);
-      } else {
-        for (std::size_t i = begin; i < end; ++i) gradient[i] += from[i];
-      }
-    }
+  void pool_statistics(std::size_t s, bool is_first) {
     if (options.micro_batches == 1) return;
+    const float* const change = parts.statistics_change(s);
     for (StatisticsPool& pool : parts.statistics(s)) {
       if (is_first) pool.clear();
-      pool.add(from);
+      pool.add(change);
     }
   }
 
   // The sum becomes the mean.
   void finish(std::size_t s) {
+    parts.finish_sum(s, gradient, 1 / static_cast<float>(options.micro_batches));
     if (options.micro_batches == 1) return;
-    const float part = 1 / static_cast<float>(options.micro_batches);
-    for (const auto& [begin, end] : parts.ranges(s))
-      for (std::size_t i = begin; i < end; ++i) gradient[i] *= part;
     for (const StatisticsPool& pool : parts.statistics(s))
       pool.write(parameters, options.micro_batches, gradient);
   }
 
   void compute(std::size_t s) {
     StageMachine machine(shape, s, 0);
+    settled[s] = parts.settle(s, parameters, copies[s]);
     bool is_first = true;
     while (!machine.is_over()) {
       if (!machine.ready()) {
@@ -103,7 +100,7 @@ struct StagedNetwork::Impl {
       }
       const StageTask task = machine.begin().task;
       if (task.kind == StageTask::Kind::forward)
-        parts.forward(s, task.number, draws + task.number, parameters, inputs_of(task.number));
+        parts.forward(s, task.number, draws + task.number, settled[s], inputs_of(task.number));
       if (task.kind == StageTask::Kind::backward) {
         backward(s, task.number, is_first);
         is_first = false;

@@ -21,8 +21,9 @@ namespace starling::training {
 
 class StagedNetwork {
  public:
-  // `plan` and `backend` outlive the network. REQUIRES: check_stages() succeeds; the schedule has a flush;
-  // the back end computes on the host.
+  // `plan` and `backend` outlive the network. Throws DeviceError, and so does train(). REQUIRES:
+  // check_stages() succeeds; the schedule has a flush; `backend` computes on the host, where parameters and
+  // gradients are.
   StagedNetwork(const models::Plan& plan, const kernels::Backend& backend, int batch,
                 const StagedOptions& options);
   ~StagedNetwork();

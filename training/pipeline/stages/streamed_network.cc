@@ -37,11 +37,15 @@ struct StreamedNetwork::Impl {
     std::vector<std::int32_t> labels;
     double rate_factor = 1, loss = 0;
   };
+  struct Version {
+    AlignedBytes arena{};    // of which only what the stage reads is written, and so takes memory
+    kernels::Buffer copy{};  // of a stage on a device
+    const float* values = nullptr;
+  };
   struct Stage {
     std::optional<StageMachine> machine{};
-    // By version: arenas, of which only what the stage reads is written, and so takes memory.
-    std::map<std::uint64_t, AlignedBytes> versions{};
-    std::vector<AlignedBytes> spare{};
+    std::map<std::uint64_t, Version> versions{};
+    std::vector<Version> spare{};
     kernels::Buffer sum{};     // gradients since the last update, if there are several
     std::uint64_t passes = 0;  // backward passes of the stream
     std::uint64_t summed = 0;  // of these since the last update
@@ -96,21 +100,22 @@ struct StreamedNetwork::Impl {
     Stage& stage = stages[s];
     const auto [place, fresh] = stage.versions.try_emplace(version);
     if (fresh) place->second = copy_of_newest(s);
-    return reinterpret_cast<const float*>(place->second.bytes().data());
+    return place->second.values;
   }
 
-  AlignedBytes copy_of_newest(std::size_t s) {
+  Version copy_of_newest(std::size_t s) {
     Stage& stage = stages[s];
-    AlignedBytes copy;
+    Version version;
     if (stage.spare.empty()) {
-      copy = AlignedBytes(plan.layout.arena_size() * sizeof(float));
+      version.arena = AlignedBytes(plan.layout.arena_size() * sizeof(float));
     } else {
-      copy = std::move(stage.spare.back());
+      version = std::move(stage.spare.back());
       stage.spare.pop_back();
     }
-    auto* const floats = reinterpret_cast<float*>(copy.bytes().data());
+    auto* const floats = reinterpret_cast<float*>(version.arena.bytes().data());
     for (const auto& [begin, end] : parts.reads(s)) arena->read(begin, {floats + begin, end - begin});
-    return copy;
+    version.values = parts.settle(s, floats, version.copy);
+    return version;
   }
 
   // Drops the versions that no pass will need.
@@ -320,9 +325,7 @@ void StreamedNetwork::on_each_thread(const std::function<void(std::size_t)>& set
 
 StageMemory StreamedNetwork::memory(std::size_t stage) const {
   StageMemory memory = impl_->parts.memory(stage);
-  std::size_t floats = 0;
-  for (const auto& [begin, end] : impl_->parts.reads(stage)) floats += end - begin;
-  memory.versions = impl_->parts.places(stage) * floats * sizeof(float);
+  memory.versions = impl_->parts.places(stage) * impl_->parts.read_bytes(stage);
   if (impl_->options.micro_batches > 1) memory.gradients *= 2;
   return memory;
 }

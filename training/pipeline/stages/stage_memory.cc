@@ -1,0 +1,122 @@
+#include "training/pipeline/stages/stage_memory.h"
+
+#include <set>
+
+#include "models/lowering.h"
+#include "models/section.h"
+#include "training/pipeline/stages/stage_copy.h"
+
+namespace starling::training {
+namespace {
+
+std::size_t bytes_of(const std::vector<models::Border>& borders, bool gradients_too) {
+  std::size_t floats = 0;
+  for (const models::Border& border : borders)
+    floats += border.activation.floats * (gradients_too && border.trained ? 2 : 1);
+  return floats * sizeof(float);
+}
+
+std::size_t bytes_of(const models::Layout& layout, const std::vector<std::size_t>& tensors) {
+  std::size_t floats = 0;
+  for (const std::size_t tensor : tensors) floats += layout.tensors()[tensor].size;
+  return floats * sizeof(float);
+}
+
+// The tensors of the layers [begin, end), ascending.
+std::vector<std::size_t> tensors_of(const models::Plan& plan, int begin, int end) {
+  std::set<std::size_t> tensors;
+  for (int layer = begin; layer < end; ++layer) {
+    const auto& own = plan.layers[static_cast<std::size_t>(layer)].tensors;
+    tensors.insert(own.begin(), own.end());
+  }
+  return {tensors.begin(), tensors.end()};
+}
+
+// Predicts one stage after the other.
+class Predictor {
+ public:
+  Predictor(const models::Plan& plan, const kernels::Backend& backend, int samples,
+            const PipelineShape& shape, const StagedOptions& options)
+      : plan_(plan),
+        backend_(backend),
+        samples_(samples),
+        shape_(shape),
+        options_(options),
+        lowered_(models::lower(plan, options.seed)),
+        borders_{models::batch_border(plan, lowered_, backend, samples)} {}
+
+  // REQUIRES: called for each stage, in their order.
+  StageMemory next(std::size_t s) {
+    const int begin = s == 0 ? 0 : options_.cuts[s - 1];
+    const bool is_last = s + 1 == shape_.stages();
+    const int end = is_last ? static_cast<int>(plan_.layers.size()) : options_.cuts[s];
+    const std::size_t places = most_in_flight(tasks_of(shape_, s, 0));
+    const bool on_device = !backend_.memory().on_host();
+    StageMemory memory;
+    if (on_device) {
+      memory.crossings = places * bytes_of(borders_, false);
+      if (is_last) memory.crossings += static_cast<std::size_t>(samples_ * plan_.labels()) * sizeof(float);
+    }
+    memory.sections = section_bytes(begin, end, places);
+    if (!on_device && !is_last) memory.crossings = places * bytes_of(borders_, true);
+    add_parameters(tensors_of(plan_, begin, end), places, on_device, memory);
+    return memory;
+  }
+
+ private:
+  // Continues with what crosses the cut behind the layers.
+  std::size_t section_bytes(int begin, int end, std::size_t places) {
+    const auto queue = backend_.make_queue();
+    const models::Section section(plan_, lowered_, backend_, *queue,
+                                  {.batch = samples_,
+                                   .purpose = models::Purpose::train,
+                                   .recompute = false,
+                                   .begin = begin,
+                                   .end = end,
+                                   .inputs = borders_});
+    borders_ = section.outputs();
+    const std::size_t shared = queue->workspace_bytes(), own = section.memory().total() - shared;
+    return shared + own * (options_.recomputation == Recomputation::never ? places : 1);
+  }
+
+  void add_parameters(const std::vector<std::size_t>& read, std::size_t places, bool on_device,
+                      StageMemory& memory) {
+    std::vector<std::size_t> own;
+    for (const std::size_t tensor : read)
+      if (owned_.insert(tensor).second) own.push_back(tensor);
+    const bool flushes = pipeline_traits(shape_.schedule).flushes;
+    const bool sums = !flushes && shape_.micro_batches > 1;
+    if (on_device) {
+      const std::size_t copy = StageCopy(plan_.layout, read).floats() * sizeof(float);
+      memory.gradients = copy * (flushes || sums ? 2 : 1);
+      memory.versions = copy * (flushes ? 1 : places);
+      return;
+    }
+    const bool shares = own.size() < read.size();
+    memory.gradients = shares ? plan_.layout.arena_size() * sizeof(float) : bytes_of(plan_.layout, own);
+    if (sums) memory.gradients *= 2;
+    if (!flushes) memory.versions = places * bytes_of(plan_.layout, read);
+  }
+
+  const models::Plan& plan_;
+  const kernels::Backend& backend_;
+  const int samples_;
+  const PipelineShape& shape_;
+  const StagedOptions& options_;
+  const models::Lowered lowered_;
+  std::vector<models::Border> borders_;  // before the next stage
+  std::set<std::size_t> owned_;          // tensors of the stages before
+};
+
+}  // namespace
+
+std::vector<StageMemory> predict_stage_memory(const models::Plan& plan, const kernels::Backend& backend,
+                                              int samples, const PipelineShape& shape,
+                                              const StagedOptions& options) {
+  Predictor predictor(plan, backend, samples, shape, options);
+  std::vector<StageMemory> stages;
+  for (std::size_t s = 0; s < shape.stages(); ++s) stages.push_back(predictor.next(s));
+  return stages;
+}
+
+}  // namespace starling::training

@@ -1,0 +1,32 @@
+// How a network is divided into stages.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/backend.h"
+#include "models/spec.h"
+#include "training/pipeline/recomputation.h"
+#include "training/pipeline/schedule.h"
+
+namespace starling::training {
+
+struct StagedOptions {
+  std::vector<int> cuts{};  // the first layer of each stage but the first, ascending
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  // Of a batch. Without a flush a batch is not divided, and so many batches are between two updates.
+  std::uint32_t micro_batches = 1;
+  Recomputation recomputation = Recomputation::never;
+  std::uint64_t seed = 0;  // of dropout's draws
+  bool stash = true;       // the same three as StageOptions, for schedules without a flush
+  bool vertical_sync = false;
+  // That of each stage; they outlive the network. All are of one kind: what passes between them has its
+  // format. Empty: all stages compute on the back end of the network.
+  std::vector<const kernels::Backend*> backends{};
+};
+
+// Whether a plan can be divided so. The Error says what is possible.
+Status check_stages(const models::Plan& plan, int batch, const StagedOptions& options);
+
+}  // namespace starling::training
