@@ -269,7 +269,8 @@ struct PlannedNetwork {
   std::unique_ptr<kernels::Backend> backend;
 };
 
-Result<PlannedNetwork> find_network(const Arguments& arguments, const DeviceNames& devices, PlanReport& report) {
+Result<PlannedNetwork> find_network(const Arguments& arguments, const DeviceNames& devices,
+                                    PlanReport& report) {
   auto network = read_network(arguments);
   if (!network) return network.error();
   auto backend = find_device(devices, report.device);
