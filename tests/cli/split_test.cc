@@ -35,7 +35,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
-TEST_CASE("peers in stages learn and exchange like others, with every schedule") {
+TEST_CASE("peers in stages learn and exchange like others, with every schedule", "[figures]") {
   const TemporaryFolder folder;
   for (const char* schedule : {"1f1b", "gpipe", "layer-wise", "pipedream"}) {
     INFO(schedule);
@@ -49,7 +49,7 @@ TEST_CASE("peers in stages learn and exchange like others, with every schedule")
   }
 }
 
-TEST_CASE("peers with divided layers learn and exchange like others") {
+TEST_CASE("peers with divided layers learn and exchange like others", "[figures]") {
   const TemporaryFolder folder;
   const json result = result_of(swarm_of(folder, {"--devices", "cpu:0,cpu:1", "--split", "layers"}));
   CHECK(result.at("accuracy").get<double>() > 0.8);
@@ -57,7 +57,7 @@ TEST_CASE("peers with divided layers learn and exchange like others") {
   CHECK(has(log_of(folder), "on cpu:0,cpu:1 (each layer in 2 parts)"));
 }
 
-TEST_CASE("groups of processors may also have a replica each, and auto decides") {
+TEST_CASE("groups of processors may also have a replica each, and auto decides", "[figures]") {
   const TemporaryFolder folder;
   for (const char* split : {"data", "auto"}) {
     INFO(split);

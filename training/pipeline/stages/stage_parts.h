@@ -95,8 +95,7 @@ class StageParts {
     const kernels::Backend* backend = nullptr;
     // Of a stage on a device.
     std::optional<StageCopy> copy{};
-    kernels::Buffer computed{},
-        sum{};  // gradients in the copy's layout, of a micro-batch and of those before
+    kernels::Buffer computed{}, sum{};      // gradients, of a micro-batch and of those before
     std::vector<kernels::Buffer> inputs{};  // of the first stage, by place
     kernels::Buffer labels{};               // of the last one
   };
