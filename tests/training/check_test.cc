@@ -170,10 +170,8 @@ TEST_CASE("check rejects devices that cannot hold one replica together") {
   CHECK(why([](Experiment& e) { e.training.workers = 2; }) ==
         "training.workers: devices that hold one replica together (training.split) are one worker; set it to "
         "1");
-  CHECK(contains(why([](Experiment& e) {
-                   e.training.devices = {"cuda:0", "cuda:1"};
-                 }),
-                 "training.split: this version divides a replica among groups of processors"));
+  const auto gpus = [](Experiment& e) { e.training.devices = {"cuda:0", "cuda:1"}; };
+  CHECK(why(gpus).empty());
   CHECK(why([](Experiment& e) { e.pipeline.cuts = {3}; }) ==
         "pipeline.cuts: 1 cuts make 2 stages, but training.devices has 3 devices");
   CHECK(why([](Experiment& e) { e.pipeline.cuts = {3, 5}; }).empty());
