@@ -186,12 +186,13 @@ TEST_CASE("an interval is read in steps, in time, or as always, and written back
   }
 }
 
-TEST_CASE("a size is read in bytes, KiB and MiB and written back") {
+TEST_CASE("a size is read in bytes, KiB, MiB and GiB and written back") {
   for (const char* text : {"64KiB", "1MiB", "65537", "4KiB"}) {
     REQUIRE(format_size(*parse_size(text, 4096, 1 << 20)) == text);
   }
+  REQUIRE(format_size(*parse_size("3GiB", 1, std::uint64_t{1} << 40)) == "3GiB");
   REQUIRE(*parse_size("65536", 0, 1 << 20) == *parse_size("64KiB", 0, 1 << 20));
-  for (const char* text : {"", "KiB", "64 KiB", "64kb", "-1", "1GiB", "4095", "1025KiB"}) {
+  for (const char* text : {"", "KiB", "64 KiB", "64kb", "-1", "1GiB", "1TiB", "4095", "1025KiB"}) {
     INFO(text);
     REQUIRE(!parse_size(text, 4096, 1 << 20).ok());
   }

@@ -9,6 +9,12 @@
 namespace starling::training {
 namespace {
 
+struct SizeUnit {
+  std::string_view unit;
+  unsigned bits;
+};
+constexpr std::array kSizeUnits{SizeUnit{"GiB", 30}, SizeUnit{"MiB", 20}, SizeUnit{"KiB", 10}};
+
 Result<Duration> within_limit(Duration d, std::string_view text) {
   if (d <= kLongestTime) return d;
   return Error{in_quotes(text) + " is too long; at most " + format_duration(kLongestTime) + " is accepted"};
@@ -66,7 +72,7 @@ Result<Duration> parse_seconds(std::string_view text) {
 Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t low, std::uint64_t high) {
   std::string_view digits = text;
   unsigned shift = 0;
-  for (const auto& [unit, bits] : {std::pair<std::string_view, unsigned>{"KiB", 10}, {"MiB", 20}}) {
+  for (const auto& [unit, bits] : kSizeUnits) {
     if (!digits.ends_with(unit)) continue;
     digits.remove_suffix(unit.size());
     shift = bits;
@@ -78,9 +84,9 @@ Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t low, std::
 }
 
 std::string format_size(std::uint64_t bytes) {
-  for (const auto& [unit, bits] : {std::pair<const char*, unsigned>{"MiB", 20}, {"KiB", 10}}) {
+  for (const auto& [unit, bits] : kSizeUnits) {
     const std::uint64_t count = bytes >> bits;
-    if (bytes != 0 && count << bits == bytes) return std::to_string(count) + unit;
+    if (bytes != 0 && count << bits == bytes) return std::to_string(count) + std::string(unit);
   }
   return std::to_string(bytes);
 }

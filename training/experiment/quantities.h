@@ -38,7 +38,7 @@ Result<Duration> parse_time(std::string_view text);
 // The same, or a bare number of seconds: "10", "0.5".
 Result<Duration> parse_seconds(std::string_view text);
 
-// Bytes, "64KiB", "1MiB" or a bare number, in [low, high]; and the inverse, exact.
+// Bytes, "64KiB", "1MiB", "2GiB" or a bare number, in [low, high]; and the inverse, exact.
 Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t low, std::uint64_t high);
 std::string format_size(std::uint64_t bytes);
 
