@@ -103,7 +103,7 @@ Result<std::vector<double>> steps_of_peers(const Experiment& e, const std::strin
     }
     const auto pipeline = pipeline_of(own, *plan);
     if (!pipeline) return pipeline.error();
-    steps.back() = (*pipeline)->trace.seconds;
+    steps.back() = (*pipeline)->step;
   }
   return steps;
 }

@@ -6,7 +6,6 @@
 
 #include "base/hash.h"
 #include "base/ids.h"
-#include "lab/simulate/pipelined_peer.h"
 #include "topologies/graph_file.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
@@ -66,29 +65,31 @@ std::vector<Evaluator::Score> VirtualRun::scores_of(const training::Replicas& re
 
 // Sets the length of each peer's step. Peers with the same devices share a pipeline.
 Status VirtualRun::plan_pipelines() {
-  struct Pipeline {
+  struct Alike {
     Experiment own;
-    PipelinedPeer pipeline;
+    std::shared_ptr<const PipelinedPeer> pipeline;
     std::vector<std::string> peers;
   };
-  std::vector<Pipeline> kinds;
+  std::vector<Alike> kinds;
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
     const Experiment own = training::of_peer(experiment_, peer);
-    steps_.push_back(virtual_step(own));
+    devices_.steps.push_back(virtual_step(own));
+    devices_.pipelines.emplace_back();
     if (!training::has_stages(own)) continue;
-    auto known = std::ranges::find_if(kinds, [&](const Pipeline& kind) {
+    auto known = std::ranges::find_if(kinds, [&](const Alike& kind) {
       return kind.own.training == own.training && kind.own.pipeline == own.pipeline;
     });
     if (known == kinds.end()) {
-      auto pipeline = pipeline_of(own, plan_);
+      auto pipeline = lab::pipeline_of(own, plan_);
       if (!pipeline) return pipeline.error();
-      kinds.push_back({own, std::move(**pipeline), {}});
+      kinds.push_back({own, std::make_shared<const PipelinedPeer>(std::move(**pipeline)), {}});
       known = kinds.end() - 1;
     }
     known->peers.push_back(training::peer_name(experiment_, peer));
-    steps_.back() = std::max(Duration{1}, from_seconds(known->pipeline.trace.seconds));
+    devices_.pipelines.back() = known->pipeline;
+    devices_.steps.back() = std::max(Duration{1}, from_seconds(known->pipeline->step));
   }
-  for (const Pipeline& kind : kinds) pipelines_ += pipeline_line(kind.pipeline, kind.peers);
+  for (const Alike& kind : kinds) devices_.lines += pipeline_line(*kind.pipeline, kind.peers);
   return Done{};
 }
 
@@ -146,8 +147,8 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
     made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
   if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
     return written.error();
-  if (!pipelines_.empty()) {
-    if (Status written = folder_.write("pipelines.jsonl", pipelines_); !written) return written.error();
+  if (!devices_.lines.empty()) {
+    if (Status written = folder_.write("pipelines.jsonl", devices_.lines); !written) return written.error();
   }
   return open_metrics(metrics_bytes);
 }

@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "datasets/dataset.h"
 #include "kernels/backend.h"
+#include "lab/simulate/pipelined_peer.h"
 #include "lab/simulate/simulate.h"
 #include "lab/thread_pool.h"
 #include "models/spec.h"
@@ -53,8 +54,10 @@ class VirtualRun {
   std::uint64_t epoch_samples() const { return data_.train.size(); }
   ThreadPool& pool() { return pool_; }
   // The length of a peer's step without faults.
-  Duration step_of(std::uint32_t peer) const { return steps_.at(peer); }
-  const std::vector<Duration>& steps() const { return steps_; }  // of all peers
+  Duration step_of(std::uint32_t peer) const { return devices_.steps.at(peer); }
+  const std::vector<Duration>& steps() const { return devices_.steps; }  // of all peers
+  // The pipeline of a peer whose devices are stages; else null.
+  const PipelinedPeer* pipeline_of(std::uint32_t peer) const { return devices_.pipelines.at(peer).get(); }
 
   // Writes experiment.toml and pipelines.jsonl, opens metrics.jsonl and keeps its first `metrics_bytes`, and
   // starts to make the workers of all peers in the pool.
@@ -120,8 +123,11 @@ class VirtualRun {
   std::unique_ptr<kernels::Backend> backend_;
   std::map<std::string, std::unique_ptr<kernels::Backend>> others_;  // by precision: of peers with their own
   LearningRate rate_;
-  std::vector<Duration> steps_;       // of each peer
-  std::string pipelines_;             // a line for each kind of pipeline; empty: no peer has one
+  struct Devices {
+    std::vector<Duration> steps;                                  // of each peer
+    std::vector<std::shared_ptr<const PipelinedPeer>> pipelines;  // by peer
+    std::string lines;  // for each kind of pipeline; empty: no peer has one
+  } devices_;
   std::uint64_t evaluation_samples_;  // between two evaluations; 0: none
   std::uint64_t evaluations_ = 0;
   std::optional<std::chrono::steady_clock::time_point> first_step_, last_step_;  // in real time

@@ -162,6 +162,16 @@ TEST_CASE("a resumed simulation has the same results with payloads, optimizers, 
     back.peer = *training::PeerSet::parse("4");
     experiment.faults.push_back(back);
   }
+  SECTION("stages without a flush") {
+    experiment.model.name = "mlp";
+    experiment.peers = 4;
+    experiment.training.devices = {"cpu:0", "cpu:1", "cpu:2"};
+    experiment.training.split = training::Split::stages;
+    experiment.pipeline.schedule = training::PipelineSchedule::pipedream;
+    experiment.pipeline.micro_batches = GENERATE(1U, 3U);
+    experiment.pipeline.vertical_sync = experiment.pipeline.micro_batches == 3;
+    experiment.end.epochs = 0.2;
+  }
   SECTION("a text, with dropout, AdamW and outer steps") {
     learn_text(experiment, scratch.path() + "/rhyme.txt");
   }
