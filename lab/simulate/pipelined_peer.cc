@@ -56,14 +56,14 @@ double interval_between_batches(const PipelinedPeer& peer, training::StageOption
   return (ends[stages + kBatchesTimed] - ends[stages]) / kBatchesTimed;
 }
 
-// `own` has stages and is settled. `moves`: its cuts were not given.
-SimulatedDevices devices_of(const Experiment& own, bool moves) {
+}  // namespace
+
+SimulatedDevices simulated_devices(const Experiment& own) {
   const training::PipelineSettings& pipeline = own.pipeline;
   SimulatedDevices devices;
   devices.speeds = pipeline.speeds;
   if (devices.speeds.empty()) devices.speeds.assign(own.training.devices.size(), 1);
   for (const int cut : pipeline.cuts) devices.cuts.push_back(static_cast<std::size_t>(cut));
-  devices.cuts_may_move = moves;
   if (pipeline.bandwidth) devices.bandwidth = *pipeline.bandwidth / 8;
   if (pipeline.latency) devices.latency = to_seconds(*pipeline.latency);
   if (pipeline.memory) devices.memory = static_cast<double>(*pipeline.memory);
@@ -73,8 +73,6 @@ SimulatedDevices devices_of(const Experiment& own, bool moves) {
   devices.vertical_sync = own.pipeline.vertical_sync;
   return devices;
 }
-
-}  // namespace
 
 double PipelinedPeer::idle(std::size_t stage) const {
   const double all = static_cast<double>(streams() ? shape.all_micro_batches() : shape.batches) * step;
@@ -134,8 +132,9 @@ Result<std::optional<PipelinedPeer>> pipeline_of(const Experiment& own, const mo
   if (!training::has_stages(own)) return std::optional<PipelinedPeer>();
   const auto settled = training::settle_split(own, network, nullptr);
   if (!settled) return settled.error();
-  auto peer = pipelined_peer(network, devices_of(*settled, own.pipeline.cuts.empty()),
-                             own.training.batch_size, to_seconds(virtual_step(own)));
+  SimulatedDevices devices = simulated_devices(*settled);
+  devices.cuts_may_move = own.pipeline.cuts.empty();
+  auto peer = pipelined_peer(network, devices, own.training.batch_size, to_seconds(virtual_step(own)));
   if (!peer) return Error{"training.split: " + peer.error().message};
   return std::optional(std::move(*peer));
 }

@@ -22,7 +22,7 @@ struct SimulatedDevices {
   std::vector<double> speeds;     // of each device, where 1 is that of a peer that is not divided
   std::vector<std::size_t> cuts;  // the first layer of each stage but the first
   bool cuts_may_move = false;     // if the stages do not fit into the memory
-  double bandwidth = std::numeric_limits<double>::infinity();  // bytes per second between two stages
+  double bandwidth = std::numeric_limits<double>::infinity();  // bytes per second between two devices
   double latency = 0;                                          // seconds of a transfer
   std::optional<double> memory = std::nullopt;                 // bytes of each device
   training::PipelineSchedule schedule = training::PipelineSchedule::one_f_one_b;
@@ -52,6 +52,9 @@ struct PipelinedPeer {
 // schedule or the cuts are impossible, or there is too little memory.
 Result<PipelinedPeer> pipelined_peer(const models::Plan& network, const SimulatedDevices& devices,
                                      std::uint32_t samples, double step);
+
+// The devices that the settings of `own` (training::of_peer()) describe, with its cuts.
+SimulatedDevices simulated_devices(const training::Experiment& own);
 
 // The length of a step on a virtual machine without faults, of a peer with one device.
 Duration virtual_step(const training::Experiment& own);

@@ -17,7 +17,7 @@
 #include "base/time.h"
 #include "datasets/dataset.h"
 #include "kernels/backend.h"
-#include "lab/simulate/pipelined_peer.h"
+#include "lab/simulate/divided_peer.h"
 #include "lab/simulate/simulate.h"
 #include "lab/thread_pool.h"
 #include "models/spec.h"
@@ -56,8 +56,8 @@ class VirtualRun {
   // The length of a peer's step without faults.
   Duration step_of(std::uint32_t peer) const { return devices_.steps.at(peer); }
   const std::vector<Duration>& steps() const { return devices_.steps; }  // of all peers
-  // The pipeline of a peer whose devices are stages; else null.
-  const PipelinedPeer* pipeline_of(std::uint32_t peer) const { return devices_.pipelines.at(peer).get(); }
+  // How the devices of a peer share its training; null if it has one.
+  const DividedPeer* divided(std::uint32_t peer) const { return devices_.divided.at(peer).get(); }
 
   // Writes experiment.toml and pipelines.jsonl, opens metrics.jsonl and keeps its first `metrics_bytes`, and
   // starts to make the workers of all peers in the pool.
@@ -103,7 +103,7 @@ class VirtualRun {
              const training::RunFolder& folder, datasets::DataPair data, models::Plan plan,
              std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule);
 
-  Status plan_pipelines();
+  Status divide_peers();
   Status open_metrics(std::uint64_t kept_bytes);
   void write_waiting();
   Error metrics_failed() const;
@@ -124,8 +124,8 @@ class VirtualRun {
   std::map<std::string, std::unique_ptr<kernels::Backend>> others_;  // by precision: of peers with their own
   LearningRate rate_;
   struct Devices {
-    std::vector<Duration> steps;                                  // of each peer
-    std::vector<std::shared_ptr<const PipelinedPeer>> pipelines;  // by peer
+    std::vector<Duration> steps;                              // of each peer
+    std::vector<std::shared_ptr<const DividedPeer>> divided;  // by peer; null with one device
     std::string lines;  // for each kind of pipeline; empty: no peer has one
   } devices_;
   std::uint64_t evaluation_samples_;  // between two evaluations; 0: none

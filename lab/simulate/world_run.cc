@@ -13,9 +13,9 @@
 
 #include "gossip/rules.h"
 #include "lab/recurrence.h"
+#include "lab/simulate/divided_peer.h"
 #include "lab/simulate/incidents.h"
 #include "lab/simulate/learner_state.h"
-#include "lab/simulate/pipelined_peer.h"
 #include "lab/simulate/run_watch.h"
 #include "lab/simulate/simulate.h"
 #include "lab/simulate/simulation_file.h"
@@ -84,9 +84,14 @@ WorldOptions watched(WorldOptions options, Watcher& watcher) {
 
 // ---- the world of an experiment ----
 
-// Null unless the pipeline has no flush.
+// The pipeline of a peer if it has one without a flush, else null.
+const PipelinedPeer* streaming_pipeline(const DividedPeer* divided) {
+  const bool streams = divided != nullptr && divided->pipeline && divided->pipeline->streams();
+  return streams ? &*divided->pipeline : nullptr;
+}
+
 std::shared_ptr<const StreamOptions> stream_of(const PipelinedPeer* pipeline) {
-  if (pipeline == nullptr || !pipeline->streams()) return nullptr;
+  if (pipeline == nullptr) return nullptr;
   StreamOptions stream{pipeline->shape, pipeline->times, pipeline->devices.vertical_sync};
   stream.shape.batches =
       std::max<std::uint64_t>(1, training::StreamedNetwork::kLongest / stream.shape.micro_batches);
@@ -101,7 +106,12 @@ void add_machines(const VirtualRun& run, WorldOptions& options) {
     machine.name = training::peer_name(experiment, i);
     machine.workers = own.training.workers;
     machine.step = run.step_of(i);
-    machine.stream = stream_of(run.pipeline_of(i));
+    machine.stream = stream_of(streaming_pipeline(run.divided(i)));
+    if (const DividedPeer* const divided = run.divided(i); divided != nullptr && divided->replicas) {
+      for (const double step : divided->replicas->steps)
+        machine.speeds.insert(machine.speeds.end(), machine.workers, to_seconds(machine.step) / step);
+      machine.workers = static_cast<std::uint32_t>(machine.speeds.size());
+    }
     options.machines.push_back(std::move(machine));
   }
   // A server begins: peers that train start with its parameters.
@@ -220,20 +230,29 @@ class WorldRun {
       workers = std::vector<std::unique_ptr<training::Worker>>{};
     }
     std::unique_ptr<RestorableLearner> learner;
-    const PipelinedPeer* const pipeline = run_->pipeline_of(machine);
-    if (pipeline != nullptr && pipeline->streams() && !workers->empty()) {
+    const PipelinedPeer* const pipeline = streaming_pipeline(run_->divided(machine));
+    if (pipeline != nullptr && !workers->empty()) {
       learner = make_stream_learner(machine, std::move(workers->front()));
     } else {
-      learner = std::make_unique<TrainingLearner>(std::move(*workers), run_->rate(), ahead_, rehearsing_);
+      learner = std::make_unique<TrainingLearner>(std::move(*workers), run_->rate(), ahead_, rehearsing_,
+                                                  learning_devices(machine));
     }
     learners_[machine] = learner.get();
     return learner;
   }
 
+  std::optional<LearningDevices> learning_devices(std::uint32_t machine) const {
+    const DividedPeer* const divided = run_->divided(machine);
+    if (divided == nullptr || !divided->replicas) return std::nullopt;
+    const ReplicaTimes& times = *divided->replicas;
+    return LearningDevices{std::vector(times.steps.size(), &run_->backend()), times.average_every,
+                           from_seconds(times.average)};
+  }
+
   std::unique_ptr<RestorableLearner> make_stream_learner(std::uint32_t machine,
                                                          std::unique_ptr<training::Worker> worker) {
     const Experiment own = training::of_peer(experiment_, machine);
-    const SimulatedDevices& devices = run_->pipeline_of(machine)->devices;
+    const SimulatedDevices& devices = streaming_pipeline(run_->divided(machine))->devices;
     return std::make_unique<StreamLearner>(
         std::move(worker),
         StreamLearner::Stream{floats_of_stages(run_->plan(), devices.cuts), devices.micro_batches,
@@ -403,6 +422,8 @@ class WorldRun {
     record.samples = machine.samples;
     record.exchanges = exchanges_of(machine);
     record.serves = i >= experiment_.peers;
+    if (const DividedPeer* divided = record.serves ? nullptr : run_->divided(i); divided != nullptr)
+      record.split = divided->text;
     record.slow = record.serves ? 1 : training::slowness(experiment_, i);
     record.state = kStateNames.at(static_cast<std::size_t>(machine.state));
     summary.per_peer.push_back(record);

@@ -18,6 +18,11 @@ class Learner {
  public:
   virtual ~Learner() = default;
 
+  // Training starts on this arena, which outlives the learner, and stops.
+  virtual void start(models::Arena& /*arena*/) {}
+  virtual void stop() {}
+  // How much longer the worker's next step takes, for what its device has to wait for first.
+  virtual Duration waits(std::uint32_t /*worker*/) { return Duration{0}; }
   // A Hogwild worker begins a step that ends at `ends` or, after a pause, later. The learner reads the arena
   // before this call or the next arena_will_change() returns.
   virtual void begin_step(std::uint32_t worker, const models::Arena& arena, Instant ends) = 0;

@@ -47,6 +47,7 @@ class VirtualTraining {
     since_ = machine_.now();
     if (!world_.training_began) world_.training_began = machine_.now();
     stepping_.assign(machine_.options().workers, false);
+    replica_.learner->start(*replica_.arena);
     begin_steps();
   }
 
@@ -104,7 +105,8 @@ class VirtualTraining {
     double seconds = to_seconds(options.step) * machine_.mishaps().slowness_of_step(machine_.now(), begun_++);
     if (options.step_spread > 0)
       seconds *= 1 - options.step_spread + options.step_spread * machine_.random().exponential();
-    const Duration time = std::max(Duration{1}, from_seconds(seconds));
+    if (!options.speeds.empty()) seconds /= options.speeds[worker];
+    const Duration time = std::max(Duration{1}, from_seconds(seconds)) + replica_.learner->waits(worker);
     const Instant end = machine_.now() + time;
     replica_.learner->begin_step(worker, *replica_.arena, end);
     world_.watcher.step_began(machine_.index(), time);
@@ -258,6 +260,7 @@ class VirtualPeer final : public VirtualMachine {
   void act(const gossip::AllowSamples& allow) { training_.allow_samples(allow.samples); }
   void act(const gossip::StopTraining&) {
     training_.stop();
+    replica_.learner->stop();
     replica_.mixer->settle();
   }
   void act(const gossip::PauseTraining& pause);

@@ -117,10 +117,11 @@ struct StreamOptions {
 
 struct MachineOptions {
   std::string name;
-  Instant start{};            // of its process
-  std::uint32_t workers = 1;  // Hogwild workers
-  Duration step{0};           // mean time of one step of one worker, without slowdown
-  double step_spread = 0;     // 0: all steps take equally long; 1: exponentially distributed
+  Instant start{};               // of its process
+  std::uint32_t workers = 1;     // Hogwild workers
+  Duration step{0};              // mean time of one step of one worker, without slowdown
+  double step_spread = 0;        // 0: all steps take equally long; 1: exponentially distributed
+  std::vector<double> speeds{};  // of the workers' devices; empty: all 1
   std::shared_ptr<const StreamOptions> stream{};  // then there is one worker; else null
 };
 

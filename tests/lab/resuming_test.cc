@@ -162,6 +162,20 @@ TEST_CASE("a resumed simulation has the same results with payloads, optimizers, 
     back.peer = *training::PeerSet::parse("4");
     experiment.faults.push_back(back);
   }
+  SECTION("a text, with dropout, AdamW and outer steps") {
+    learn_text(experiment, scratch.path() + "/rhyme.txt");
+  }
+  const Left whole = run_whole(experiment, scratch.path() + "/whole");
+  int pieces = 0;
+  std::vector<std::string> notices;
+  CHECK(run_in_pieces(experiment, scratch.path() + "/pieces", 37, pieces, notices) == whole);
+  CHECK(pieces > 2);
+  CHECK(notices.empty());
+}
+
+TEST_CASE("a resumed simulation of peers with several devices has the same results", "[figures]") {
+  const training::TemporaryFolder scratch;
+  auto experiment = experiment_of(Rule::pairwise, 1);
   SECTION("stages without a flush") {
     experiment.model.name = "mlp";
     experiment.peers = 4;
@@ -172,13 +186,16 @@ TEST_CASE("a resumed simulation has the same results with payloads, optimizers, 
     experiment.pipeline.vertical_sync = experiment.pipeline.micro_batches == 3;
     experiment.end.epochs = 0.2;
   }
-  SECTION("a text, with dropout, AdamW and outer steps") {
-    learn_text(experiment, scratch.path() + "/rhyme.txt");
+  SECTION("devices with replicas") {
+    experiment.training.devices = {"cpu:0", "cpu:1"};
+    experiment.training.average_every = 3;
+    experiment.pipeline.speeds = {1, 0.6};
+    experiment.optimizer.quasi_global_momentum = GENERATE(false, true);
   }
   const Left whole = run_whole(experiment, scratch.path() + "/whole");
   int pieces = 0;
   std::vector<std::string> notices;
-  CHECK(run_in_pieces(experiment, scratch.path() + "/pieces", 37, pieces, notices) == whole);
+  CHECK((run_in_pieces(experiment, scratch.path() + "/pieces", 37, pieces, notices) == whole));
   CHECK(pieces > 2);
   CHECK(notices.empty());
 }

@@ -1,19 +1,12 @@
 // Simulated peers whose devices are the stages of a pipeline without a flush.
 #include "lab/simulate/stream_learner.h"
 
-#include <cmath>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "lab/simulate/pipelined_peer.h"
-#include "lab/simulate/simulate.h"
 #include "tests/catch.h"
-#include "tests/contains.h"
-#include "tests/training/temporary_folder.h"
-#include "training/experiment/check.h"
+#include "tests/lab/simulated_run.h"
 #include "training/experiment/settings.h"
-#include "training/records/checkpoint.h"
 #include "training/replica/recipe.h"
 #include "training/replica/split.h"
 
@@ -52,29 +45,6 @@ training::Experiment one_peer() {
   return experiment;
 }
 
-struct Ran {
-  training::Summary summary;
-  std::vector<float> parameters;  // the mean
-};
-
-Ran simulated(const training::Experiment& experiment, unsigned threads = 2) {
-  const training::TemporaryFolder scratch;
-  auto folder = training::RunFolder::create(scratch.path() + "/run", false);
-  REQUIRE(folder.ok());
-  if (const Status fine = training::check(experiment); !fine) FAIL(fine.error().message);
-  SimulateOptions options;
-  options.threads = threads;
-  auto summary = simulate(experiment, options, *folder);
-  if (!summary) FAIL(summary.error().message);
-  auto data = training::load_data(experiment, "");
-  REQUIRE(data.ok());
-  const auto plan = training::make_plan(experiment, *data);
-  REQUIRE(plan.ok());
-  auto saved = training::read_safetensors(folder->file("model.safetensors"), plan->layout);
-  REQUIRE(saved.ok());
-  return {*summary, std::move(saved->arena)};
-}
-
 // What a real peer's worker makes of the same batches.
 std::vector<float> streamed(const training::Experiment& experiment) {
   auto data = training::load_data(experiment, "");
@@ -95,14 +65,6 @@ std::vector<float> streamed(const training::Experiment& experiment) {
   while (worker.land()) {
   }
   return {arena.data(), arena.data() + arena.size()};
-}
-
-double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
-  return largest;
 }
 
 }  // namespace
@@ -141,7 +103,7 @@ TEST_CASE("a simulated stream takes the time of the pure machine") {
   training::PipelineShape shape = (*peer)->shape;
   shape.batches = *experiment.end.steps;
   const double wanted = training::time_pipeline(shape, (*peer)->times).seconds;
-  const Ran result = simulated(experiment);
+  const SimulatedRun result = simulated(experiment);
   CHECK(result.summary.per_peer.at(0).steps == *experiment.end.steps);
   CHECK(result.summary.seconds == Approx(wanted).epsilon(1e-6));
   CHECK(wanted > 23 * (*peer)->step);
@@ -183,14 +145,14 @@ TEST_CASE("streams give the same digits on any number of threads, with every kin
   training::OwnSettings own{.peers = 2};
   REQUIRE(training::set_own(own, "speeds", "1,0.5,1").ok());
   experiment.own = {own};
-  const Ran first = simulated(experiment, 1);
+  const SimulatedRun first = simulated(experiment, 1);
   REQUIRE(first.summary.trace_hash.has_value());
   CHECK(first.summary.accuracy > 0.5);
   for (const unsigned threads : {1U, 3U}) {
-    const Ran again = simulated(experiment, threads);
+    const SimulatedRun again = simulated(experiment, threads);
     CHECK(again.summary.trace_hash == first.summary.trace_hash);
     CHECK(again.summary.loss == first.summary.loss);
-    CHECK(again.parameters == first.parameters);
+    CHECK((again.parameters == first.parameters));
   }
   CHECK(first.summary.epochs >= 0.2);
   CHECK(first.summary.epochs < 0.25);
@@ -213,7 +175,7 @@ TEST_CASE("batches under way are lost with their peer, and the others go on") {
   pause.from = std::chrono::milliseconds(400);
   pause.to = std::chrono::milliseconds(900);
   experiment.faults = {crash, pause};
-  const Ran result = simulated(experiment);
+  const SimulatedRun result = simulated(experiment);
   for (const auto& record : result.summary.per_peer) CHECK(record.state == "finished");
   CHECK(result.summary.per_peer[1].steps > 0);
   CHECK(result.summary.per_peer[1].steps < result.summary.per_peer[0].steps);
