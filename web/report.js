@@ -309,10 +309,11 @@
         x += 34 + 6.6 * name.length;
       }
     }
-    const xAxis = linear(0, Math.max(...shown.map((p) => p.seconds)), left, w - right, w < 430 ? 4 : 8);
+    const xAxis = linear(0, Math.max(...shown.map((p) => p.passes.reduce((last, pass) => Math.max(last, pass[4]), p.seconds))), left, w - right, w < 430 ? 4 : 8);
     const told = [];
     for (const p of shown) {
-      const title = `${p.peers}: ${p.schedule}, ${count(p.micro_batches)} micro-batches, step ${digits(p.seconds)} s, bubble ${percent(p.bubble)}`;
+      const parts = p.schedule !== "pipedream" ? `${count(p.micro_batches)} micro-batches` : p.micro_batches === 1 ? "an update for each batch" : `an update for ${count(p.micro_batches)} batches`;
+      const title = `${p.peers}: ${p.schedule}, ${parts}, step ${digits(p.seconds)} s, bubble ${percent(p.bubble)}`;
       told.push(title);
       body += text(left, y + 15, title, { fill: c.ink, size: 12 });
       y += head;
@@ -348,7 +349,7 @@
     const run = data.runs[chosen];
     if (!run || run.pipelines.length === 0) return null;
     return { draw: (w, c, forFile) => pipelines(run, w, c, forFile),
-      caption: badge(run.interrupted) + " A step of each kind of pipeline, without faults: a row per stage, and a box with the number of its micro-batch for each pass. Gaps are idle time; below a row is how many micro-batches the stage keeps." +
+      caption: badge(run.interrupted) + " A step of each kind of pipeline (without a flush its first batches), without faults: a row per stage, and a box with the number of its micro-batch for each pass. Gaps are idle time; below a row is how many micro-batches the stage keeps." +
         (run.pipelines.length > MOST_PIPELINES ? ` ${run.pipelines.length - MOST_PIPELINES} more are left out.` : "") };
   }, (c) => `<ul class="keys">${swatch(c.colors[0], "forward pass")}${swatch(c.colors[1], "backward pass")}${swatch(c.exchanging, "micro-batches kept")}</ul>`);
 

@@ -79,6 +79,7 @@ int run_in_place(const Arguments& arguments, const training::Experiment& experim
                  const lab::Interrupts& interrupts, lab::SimulateOptions& options, const RunPlace& place) {
   options.interrupted = [&interrupts] { return interrupts.requested(); };
   options.notice = warn;
+  options.decided = [](const std::string& line) { tell(Told::progress, line); };
   ProgressLine progress;
   options.progress = [&progress, time_left = TimeLeft()](double seconds, double fraction) mutable {
     const auto left = time_left.after(fraction);

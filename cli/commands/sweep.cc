@@ -98,9 +98,11 @@ int print_estimate(const Arguments& arguments, const training::Sweep& sweep,
     const auto& run = estimate->runs[i];
     complete += run.complete ? 1 : 0;
     unknown += run.complete || run.seconds ? 0 : 1;
-    rows.push_back({sweep.points[i].name, run.complete  ? "complete"
-                                          : run.seconds ? about(*run.seconds)
-                                                        : "until its target"});
+    rows.push_back({sweep.points[i].name,
+                    run.complete  ? "complete"
+                    : run.seconds ? about(*run.seconds)
+                                  : "until its target",
+                    run.split});
   }
   const std::size_t open = rows.size() - complete;
   std::string text = fmt::format("{}\n{} combinations, {} complete, {} to run", aligned(rows, 2), rows.size(),

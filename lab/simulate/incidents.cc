@@ -92,16 +92,13 @@ std::vector<Recurring> recurring_of(const Experiment& experiment) {
 }
 
 std::string warning_for_simulation(const Experiment& experiment) {
-  if (experiment.training.split == training::Split::automatic && experiment.training.devices.size() > 1) {
-    return "training.split: auto measures devices, which virtual peers do not have: they train as with one "
-           "device; stages divides the network";
-  }
   for (const training::OwnSettings& own : experiment.own) {
     const auto peers = own.peers.among(experiment.peers);
-    const bool stages = std::ranges::all_of(
-        peers, [&](std::uint32_t peer) { return training::has_stages(training::of_peer(experiment, peer)); });
+    const bool several = std::ranges::all_of(peers, [&](std::uint32_t peer) {
+      return training::of_peer(experiment, peer).training.devices.size() > 1;
+    });
     for (const auto& [key, value] : own.values) {
-      if (key == "training.device" || (key == "training.devices" && !stages))
+      if (key == "training.device" || (key == "training.devices" && !several))
         return "the devices in [[peer]] have no effect in virtual time: the processors of this machine "
                "compute for all peers";
     }

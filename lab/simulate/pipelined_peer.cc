@@ -19,6 +19,8 @@ using training::Recomputation;
 
 constexpr double kFastLink = 1e15;            // bytes per second, the most that the planner accepts
 constexpr std::size_t kPassesWritten = 4096;  // of a pipeline
+constexpr std::uint64_t kBatchesShown = 12;   // without a flush
+constexpr std::size_t kBatchesTimed = 64;
 
 Result<training::PipelinePlan> divided(const training::PipelineProfile& profile,
                                        const SimulatedDevices& devices) {
@@ -40,41 +42,64 @@ std::string layers_of(const training::PipelineProfile& profile, const training::
   return stage.layers.size() == 1 ? first : first + " to " + profile.layers[stage.layers.back()].name;
 }
 
-// `own` has stages and is settled. `moves`: its cuts were not given.
-SimulatedDevices devices_of(const Experiment& own, bool moves) {
+// Seconds from the end of a batch to the end of the next one, far from the beginning of a stream.
+double interval_between_batches(const PipelinedPeer& peer, training::StageOptions options) {
+  training::PipelineShape shape = peer.shape;
+  const std::size_t stages = shape.stages();
+  shape.micro_batches = 1;  // when a stage updates makes no difference
+  shape.batches = kBatchesTimed + 2 * stages;
+  const training::PipelineTrace trace = training::time_pipeline(shape, peer.times, options);
+  std::vector<double> ends;  // of backward passes of the first stage
+  for (const auto& entry : trace.entries)
+    if (entry.stage == 0 && entry.work.task.kind == training::StageTask::Kind::backward)
+      ends.push_back(entry.end);
+  return (ends[stages + kBatchesTimed] - ends[stages]) / kBatchesTimed;
+}
+
+}  // namespace
+
+SimulatedDevices simulated_devices(const Experiment& own) {
   const training::PipelineSettings& pipeline = own.pipeline;
   SimulatedDevices devices;
   devices.speeds = pipeline.speeds;
   if (devices.speeds.empty()) devices.speeds.assign(own.training.devices.size(), 1);
   for (const int cut : pipeline.cuts) devices.cuts.push_back(static_cast<std::size_t>(cut));
-  devices.cuts_may_move = moves;
   if (pipeline.bandwidth) devices.bandwidth = *pipeline.bandwidth / 8;
   if (pipeline.latency) devices.latency = to_seconds(*pipeline.latency);
   if (pipeline.memory) devices.memory = static_cast<double>(*pipeline.memory);
   devices.schedule = pipeline.schedule;
   devices.micro_batches = training::resolved_micro_batches(own, devices.speeds.size());
   devices.recomputation = own.training.recompute;
+  devices.vertical_sync = own.pipeline.vertical_sync;
   return devices;
 }
 
-}  // namespace
+double PipelinedPeer::idle(std::size_t stage) const {
+  const double all = static_cast<double>(streams() ? shape.all_micro_batches() : shape.batches) * step;
+  return all > 0 ? std::max(0.0, 1 - trace.replicas[stage].busy / all) : 0;
+}
+
+double PipelinedPeer::bubble() const {
+  double sum = 0;
+  for (std::size_t s = 0; s < layers.size(); ++s) sum += idle(s);
+  return sum / static_cast<double>(layers.size());
+}
 
 Result<PipelinedPeer> pipelined_peer(const models::Plan& network, const SimulatedDevices& devices,
                                      std::uint32_t samples, double step) {
-  const double parts = devices.micro_batches;
+  const bool flushes = training::pipeline_traits(devices.schedule).flushes;
+  const double parts = flushes ? devices.micro_batches : 1;
   const training::PipelineProfile profile =
       training::profile_by_operations(network, samples / parts, step / parts);
   PipelinedPeer peer{.devices = devices,
                      .shape = {.replicas = std::vector<std::uint32_t>(devices.speeds.size(), 1),
                                .schedule = devices.schedule,
                                .micro_batches = devices.micro_batches,
-                               .batches = 1},
-                     .trace = {},
-                     .layers = {}};
+                               .batches = 1}};
   if (Status fits = training::check_shape(peer.shape); !fits) return fits.error();
   const auto plan = divided(profile, devices);
   if (!plan) return plan.error();
-  training::PipelineTimes times;
+  peer.devices.cuts.clear();
   for (std::size_t k = 0; k < plan->stages.size(); ++k) {
     const training::PipelineStage& stage = plan->stages[k];
     training::StageTimes its{.forward = 0, .backward = 0};
@@ -84,14 +109,18 @@ Result<PipelinedPeer> pipelined_peer(const models::Plan& network, const Simulate
     }
     if (devices.recomputation == Recomputation::always) its.backward += its.forward;
     if (devices.recomputation == Recomputation::except_last) its.recomputation = its.forward;
-    times.stages.push_back(its);
+    peer.times.stages.push_back(its);
     if (k > 0) {
-      times.links.push_back(
+      peer.devices.cuts.push_back(stage.layers.front());
+      peer.times.links.push_back(
           {.latency = devices.latency, .bandwidth = devices.bandwidth, .bytes = stage.received});
     }
     peer.layers.push_back(layers_of(profile, stage));
   }
-  peer.trace = training::time_pipeline(peer.shape, times);
+  if (!flushes) peer.shape.batches = kBatchesShown;
+  const training::StageOptions options{.stash = true, .vertical_sync = devices.vertical_sync};
+  peer.trace = training::time_pipeline(peer.shape, peer.times, options);
+  peer.step = flushes ? peer.trace.seconds : interval_between_batches(peer, options);
   return peer;
 }
 
@@ -101,15 +130,11 @@ Duration virtual_step(const Experiment& own) {
 
 Result<std::optional<PipelinedPeer>> pipeline_of(const Experiment& own, const models::Plan& network) {
   if (!training::has_stages(own)) return std::optional<PipelinedPeer>();
-  if (!training::pipeline_traits(own.pipeline.schedule).flushes) {
-    return Error{
-        "pipeline.schedule: pipedream learns with earlier parameters, which simulated peers do not; choose "
-        "1f1b, gpipe or layer-wise"};
-  }
   const auto settled = training::settle_split(own, network, nullptr);
   if (!settled) return settled.error();
-  auto peer = pipelined_peer(network, devices_of(*settled, own.pipeline.cuts.empty()),
-                             own.training.batch_size, to_seconds(virtual_step(own)));
+  SimulatedDevices devices = simulated_devices(*settled);
+  devices.cuts_may_move = own.pipeline.cuts.empty();
+  auto peer = pipelined_peer(network, devices, own.training.batch_size, to_seconds(virtual_step(own)));
   if (!peer) return Error{"training.split: " + peer.error().message};
   return std::optional(std::move(*peer));
 }
@@ -121,7 +146,7 @@ std::string pipeline_line(const PipelinedPeer& pipeline, const std::vector<std::
     const training::PipelineTrace::Replica& its = trace.replicas[k];
     stages.push_back({{"layers", pipeline.layers[k]},
                       {"speed", pipeline.devices.speeds[k]},
-                      {"idle", trace.seconds > 0 ? 1 - its.busy / trace.seconds : 0},
+                      {"idle", pipeline.idle(k)},
                       {"micro_batches_kept", its.most_in_flight}});
   }
   for (const auto& entry : trace.entries) {
@@ -136,8 +161,8 @@ std::string pipeline_line(const PipelinedPeer& pipeline, const std::vector<std::
   return training::to_line({{"peers", peers},
                             {"schedule", training::pipeline_traits(pipeline.shape.schedule).name},
                             {"micro_batches", pipeline.shape.micro_batches},
-                            {"step_seconds", trace.seconds},
-                            {"bubble", trace.bubble()},
+                            {"step_seconds", pipeline.step},
+                            {"bubble", pipeline.bubble()},
                             {"stages", std::move(stages)},
                             {"passes", std::move(passes)}});
 }

@@ -1,6 +1,7 @@
-// A simulated peer that consists of several devices, each of which has a stage of the network. Its steps take
-// as long as the pipeline needs for a batch in virtual time. What it learns is that of the whole batch: the
-// gradient of a schedule with a flush is that of the network that is not divided.
+// A simulated peer that consists of several devices, each of which has a stage of the network. With a flush
+// its steps take as long as the pipeline needs for a batch in virtual time, and what it learns is that of the
+// whole batch: the gradient is that of the network that is not divided. Without a flush batches follow one
+// another through the stages (lab/world/virtual_stream.h, stream_learner.h).
 #pragma once
 
 #include <cstdint>
@@ -21,20 +22,29 @@ struct SimulatedDevices {
   std::vector<double> speeds;     // of each device, where 1 is that of a peer that is not divided
   std::vector<std::size_t> cuts;  // the first layer of each stage but the first
   bool cuts_may_move = false;     // if the stages do not fit into the memory
-  double bandwidth = std::numeric_limits<double>::infinity();  // bytes per second between two stages
+  double bandwidth = std::numeric_limits<double>::infinity();  // bytes per second between two devices
   double latency = 0;                                          // seconds of a transfer
   std::optional<double> memory = std::nullopt;                 // bytes of each device
   training::PipelineSchedule schedule = training::PipelineSchedule::one_f_one_b;
   std::uint32_t micro_batches = 1;
   training::Recomputation recomputation = training::Recomputation::never;
+  bool vertical_sync = false;
   friend bool operator==(const SimulatedDevices&, const SimulatedDevices&) = default;
 };
 
 struct PipelinedPeer {
   SimulatedDevices devices;
   training::PipelineShape shape;
-  training::PipelineTrace trace;    // of a batch; its seconds are those of a step
-  std::vector<std::string> layers;  // of each stage: "conv1 to pool1"
+  training::PipelineTimes times{};
+  training::PipelineTrace trace{};    // of a batch, or without a flush of the first ones
+  double step = 0;                    // seconds: of a batch, or without a flush from one batch to the next
+  std::vector<std::string> layers{};  // of each stage: "conv1 to pool1"
+
+  // Whether batches follow one another without a flush.
+  bool streams() const { return !training::pipeline_traits(shape.schedule).flushes; }
+  // The part of a step in which a stage, or all of them, are idle; without a flush far from the beginning.
+  double idle(std::size_t stage) const;
+  double bubble() const;
 };
 
 // `step`: seconds of a batch of `samples` on a device of speed 1 with the whole network. Its layers share
@@ -42,6 +52,9 @@ struct PipelinedPeer {
 // schedule or the cuts are impossible, or there is too little memory.
 Result<PipelinedPeer> pipelined_peer(const models::Plan& network, const SimulatedDevices& devices,
                                      std::uint32_t samples, double step);
+
+// The devices that the settings of `own` (training::of_peer()) describe, with its cuts.
+SimulatedDevices simulated_devices(const training::Experiment& own);
 
 // The length of a step on a virtual machine without faults, of a peer with one device.
 Duration virtual_step(const training::Experiment& own);

@@ -28,6 +28,9 @@ struct SimulateOptions {
   // `picture_due`: called between steps; true asks for a call of `picture` with the present state.
   std::function<bool()> picture_due;
   std::function<void(const SwarmPicture& picture)> picture;
+  // Called before the first step with a line about each kind of peer that has several devices: what they
+  // divide.
+  std::function<void(const std::string& line)> decided;
   // Called with a sentence that the user should read.
   std::function<void(const std::string& sentence)> notice;
 };

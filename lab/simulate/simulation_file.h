@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "lab/simulate/training_learner.h"
+#include "lab/simulate/learner_state.h"
 #include "lab/world/world.h"
 #include "training/records/peer_state.h"
 #include "training/records/safetensors.h"
@@ -35,7 +35,7 @@ class SimulationFile {
  public:
   // Writes atomically. `learners`: the latest of each machine that trains, else null. `experiment`: its text.
   static Status write(const std::string& path, const std::string& experiment, const SimulationPlace& place,
-                      World& world, const std::vector<TrainingLearner*>& learners) {
+                      World& world, const std::vector<RestorableLearner*>& learners) {
     std::vector<training::TensorToWrite> tensors;
     std::deque<StateWriter> states;
     const auto add_bytes = [&](const std::string& name, const StateWriter& state) {
@@ -82,7 +82,7 @@ class SimulationFile {
 
   // Puts the values into a world at the same happening. After an Error, which names what differs, the world
   // is unusable.
-  Status put_into(World& world, const std::vector<TrainingLearner*>& learners) const {
+  Status put_into(World& world, const std::vector<RestorableLearner*>& learners) const {
     const auto unfit = [this](const std::string& what) {
       return Error{file_.path() + ": " + what + " differs from this run"};
     };

@@ -53,6 +53,7 @@ struct SweepEstimate {
   struct Run {
     bool complete = false;
     std::optional<double> seconds{};  // none if the run ends only at its target accuracy
+    std::string split{};              // what the devices of its peers divide; empty if none has several
   };
   std::vector<Run> runs;  // of each point
   double seconds = 0;  // all that are not complete and have an estimate, as many at once as there are threads

@@ -9,9 +9,10 @@
 #include <tuple>
 
 #include "datasets/dataset.h"
-#include "lab/simulate/pipelined_peer.h"
+#include "lab/simulate/divided_peer.h"
 #include "lab/simulate/simulate.h"
 #include "lab/simulate/sweep.h"
+#include "training/experiment/quantities.h"
 #include "training/experiment/settings.h"
 #include "training/records/json.h"
 #include "training/replica/recipe.h"
@@ -86,14 +87,15 @@ Result<Cost> short_run(const SweepPoint& point, const SweepOptions& options, uns
                  static_cast<double>(summary->samples));
 }
 
-// Seconds of each peer's step without faults.
-Result<std::vector<double>> steps_of_peers(const Experiment& e, const std::string& data_root) {
-  std::vector<double> steps;
-  std::optional<models::Plan> plan;  // of the first peer that is a pipeline
+// How each peer's devices share its training; nullopt where there is one.
+Result<std::vector<std::optional<DividedPeer>>> divided_peers(const Experiment& e,
+                                                              const std::string& data_root) {
+  std::vector<std::optional<DividedPeer>> peers;
+  std::optional<models::Plan> plan;  // for the first peer with several devices
   for (std::uint32_t peer = 0; peer < e.peers; ++peer) {
     const Experiment own = training::of_peer(e, peer);
-    steps.push_back(to_seconds(virtual_step(own)));
-    if (!training::has_stages(own)) continue;
+    peers.emplace_back();
+    if (own.training.devices.size() < 2) continue;
     if (!plan) {
       auto data = training::load_data(e, data_root);
       if (!data) return data.error();
@@ -101,11 +103,19 @@ Result<std::vector<double>> steps_of_peers(const Experiment& e, const std::strin
       if (!made) return made.error();
       plan = *std::move(made);
     }
-    const auto pipeline = pipeline_of(own, *plan);
-    if (!pipeline) return pipeline.error();
-    steps.back() = (*pipeline)->trace.seconds;
+    auto divided = divided_peer(own, *plan);
+    if (!divided) return divided.error();
+    peers.back() = *std::move(divided);
   }
-  return steps;
+  return peers;
+}
+
+// What the devices of the peers divide, without repetition.
+std::string text_of(const std::vector<std::optional<DividedPeer>>& peers) {
+  std::vector<std::string> texts;
+  for (const auto& peer : peers)
+    if (peer && std::ranges::find(texts, peer->text) == texts.end()) texts.push_back(peer->text);
+  return training::joined(texts, "; ");
 }
 
 // Samples that a run consumes at most, or nullopt if only its target accuracy ends it. `epoch`: in the
@@ -118,10 +128,13 @@ Result<std::optional<double>> samples_of(const Experiment& e, double epoch, cons
   if (e.end.steps) limit(static_cast<double>(*e.end.steps) * e.peers * batch);
   if (e.end.seconds) {
     double rate = 0;  // samples per virtual second
-    const auto steps = steps_of_peers(e, data_root);
-    if (!steps) return steps.error();
-    for (std::uint32_t peer = 0; peer < e.peers; ++peer)
-      rate += batch / (*steps)[peer] / training::slowness(e, peer);
+    const auto peers = divided_peers(e, data_root);
+    if (!peers) return peers.error();
+    for (std::uint32_t peer = 0; peer < e.peers; ++peer) {
+      const auto& divided = (*peers)[peer];
+      const double step = divided ? divided->step : to_seconds(virtual_step(training::of_peer(e, peer)));
+      rate += batch / step / training::slowness(e, peer);
+    }
     limit(to_seconds(*e.end.seconds) * rate);
   }
   return samples;
@@ -135,7 +148,10 @@ class Estimate {
     const auto summaries = complete_summaries(sweep_, options_);
     if (!summaries) return summaries.error();
     for (std::size_t i = 0; i < summaries->size(); ++i) {
-      result_.runs.push_back({.complete = !(*summaries)[i].empty()});
+      const auto divided = divided_peers(sweep_.points[i].experiment, options_.data_root);
+      if (!divided) return divided.error();
+      result_.runs.push_back(
+          {.complete = !(*summaries)[i].empty(), .seconds = {}, .split = text_of(*divided)});
       if (result_.runs.back().complete) add_complete(sweep_.points[i].experiment, (*summaries)[i]);
     }
     result_.measured = costs_.size();

@@ -2,139 +2,81 @@
 // step's beginning, while virtual time advances.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "base/bytes.h"
 #include "base/result.h"
+#include "lab/simulate/learner_state.h"
 #include "lab/simulate/steps_ahead.h"
 #include "lab/simulate/virtual_run.h"
-#include "lab/world/learner.h"
 #include "training/experiment/schedule.h"
+#include "training/replica/device_group.h"
 #include "training/replica/worker.h"
 
 namespace starling::lab {
 
-// Serializes values as consecutive bytes, for states that only the same program reads again. The reader
-// checks every length, so it detects truncated and foreign data.
-class StateWriter {
- public:
-  template <class T>
-  void value(const T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    append(std::as_bytes(std::span(&value, 1)));
-  }
-  template <class Vector>
-  void values(const Vector& values) {
-    static_assert(std::is_trivially_copyable_v<typename Vector::value_type>);
-    value(static_cast<std::uint64_t>(values.size()));
-    append(std::as_bytes(std::span(values)));
-  }
-  Bytes bytes() const { return bytes_; }
-
- private:
-  void append(Bytes bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  std::vector<std::byte> bytes_;
+// The devices of a peer, each with a replica.
+struct LearningDevices {
+  std::vector<const kernels::Backend*> backends;  // that compute, of each device
+  std::uint32_t average_every = 1;                // steps of each device
+  Duration average{0};                            // that each device waits for a mean of their replicas
 };
 
-// A value beyond the end reads as zero, and fits() is false from then on.
-class StateReader {
- public:
-  explicit StateReader(Bytes bytes) : bytes_(bytes) {}
-
-  template <class T>
-
-  T value() {
-    static_assert(std::is_trivially_copyable_v<T>);
-    T value{};
-    copy(std::as_writable_bytes(std::span(&value, 1)));
-    return value;
-  }
-
-  template <class T>
-
-  std::vector<T> values() {
-    const auto count = value<std::uint64_t>();
-    if (count > bytes_.size() / sizeof(T)) {
-      fits_ = false;
-      return {};
-    }
-    std::vector<T> values(count);
-    copy(std::as_writable_bytes(std::span(values)));
-    return values;
-  }
-
-  // REQUIRES: as many bytes as were written; else fits() is false.
-  void into(MutableBytes out) {
-    if (value<std::uint64_t>() != out.size()) {
-      fits_ = false;
-      return;
-    }
-    copy(out);
-  }
-
-  // Whether everything was read and nothing was missing.
-  bool done() const { return fits_ && bytes_.empty(); }
-  bool fits() const { return fits_; }
-
- private:
-  void copy(MutableBytes out) {
-    if (out.size() > bytes_.size()) {
-      fits_ = false;
-      return;
-    }
-    if (!out.empty()) std::memcpy(out.data(), bytes_.data(), out.size());
-    bytes_ = bytes_.subspan(out.size());
-  }
-
-  Bytes bytes_;
-  bool fits_ = true;
-};
-
-class TrainingLearner final : public Learner {
+class TrainingLearner final : public RestorableLearner {
  public:
   // While `rehearsing` is set, steps begin and end without computing; load() follows when it is cleared.
-  // `rate`, `ahead` and `rehearsing` outlive the learner.
+  // `rate`, `ahead` and `rehearsing` outlive the learner. With `devices` each has the same number of workers,
+  // those of the first one first.
   TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, const LearningRate& rate,
-                  StepsAhead& ahead, const bool& rehearsing)
-      : rate_(rate), ahead_(ahead), rehearsing_(rehearsing), places_(workers.size()) {
+                  StepsAhead& ahead, const bool& rehearsing, std::optional<LearningDevices> devices = {})
+      : rate_(rate),
+        ahead_(ahead),
+        rehearsing_(rehearsing),
+        devices_(std::move(devices)),
+        places_(workers.size()) {
     for (std::size_t k = 0; k < workers.size(); ++k) places_[k].worker = std::move(workers[k]);
     if (!places_.empty()) batch_size_ = places_.front().worker->batch_size();
   }
 
   ~TrainingLearner() override { drop_all(); }
 
+  void start(models::Arena& arena) override {
+    if (!devices_) return;
+    group_ = std::make_unique<training::DeviceGroup>(arena, devices_->backends);
+    group_->adopt();
+    average_due_ = std::uint64_t{devices_->average_every} * group_->size();
+    landed_ = 0;
+  }
+  void stop() override {
+    if (group_) average();
+  }
+  Duration waits(std::uint32_t worker) override {
+    return std::exchange(places_.at(worker).waits, Duration{0});
+  }
+
   void begin_step(std::uint32_t worker, const models::Arena& arena, Instant ends) override {
     Place& place = places_.at(worker);
     place.stepping = true;
     place.ends = ends;
-    if (!rehearsing_) ahead_.begin(place.step, *place.worker, arena, ends);
+    if (!rehearsing_) ahead_.begin(place.step, *place.worker, read_by(worker, arena), ends);
   }
 
   void arena_will_change() override {
-    for (auto& place : places_) ahead_.keep(place.step);
+    if (!group_) keep_all();
   }
   void swarm_has_consumed(std::uint64_t samples) override { swarm_samples_ = samples; }
 
   std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) override {
     Place& place = places_.at(worker);
     place.stepping = false;
-    if (rehearsing_) return batch_size_;
-    const double loss = ahead_.finish(place.step);
-    smoothed_loss_ = steps_++ == 0 ? loss : 0.95 * smoothed_loss_ + 0.05 * loss;
-    const double factor =
-        training::step_rate_factor(rate_.schedule, swarm_samples_, batch_size_, rate_.epoch_samples, steps_);
-    learning_rate_ = rate_.base * factor;
-    arena_will_change();  // for the steps of other workers
-    place.worker->apply(arena, factor);
-    ahead_.done(*place.worker);
+    if (!rehearsing_) land(worker, arena);
+    if (group_ && ++landed_ >= average_due_) average();
     return batch_size_;
   }
 
@@ -148,6 +90,10 @@ class TrainingLearner final : public Learner {
 
   void renew() override {
     renewed_ = true;
+    if (group_) {
+      keep_all();
+      group_->adopt();
+    }
     if (rehearsing_) return;
     for (auto& place : places_) {
       ahead_.wait(place.step);
@@ -162,18 +108,18 @@ class TrainingLearner final : public Learner {
   void over() override {
     drop_all();
     for (auto& place : places_) place.worker.reset();
+    group_.reset();
   }
 
   double loss() const override { return smoothed_loss_; }
   std::optional<double> learning_rate() const override { return learning_rate_; }
 
-  // The state between two happenings, with steps under way. load() puts it into a learner that has rehearsed
-  // the same steps; an Error if the state is not of such a learner.
-  void save(StateWriter& out, const models::Arena& arena) {
+  void save(StateWriter& out, const models::Arena& arena) override {
     out.value(smoothed_loss_);
     out.value(steps_);
     out.value(learning_rate_.has_value());
     out.value(learning_rate_.value_or(0));
+    if (group_) save_group(out);
     for (Place& place : places_) {
       out.value(place.worker != nullptr);
       if (!place.worker) continue;  // training has ended
@@ -184,18 +130,22 @@ class TrainingLearner final : public Learner {
         out.value(midway.loss);
         out.values(midway.vector);
       }
-      save_worker(out, place.worker->save_midway(arena));
+      save_worker(out, place.worker->save_midway(read_by(number_of(place), arena)));
     }
   }
 
-  Status load(StateReader& in, const models::Arena& arena) {
-    const Error anothers{"the state of a learner is of another experiment"};
+  Status load(StateReader& in, const models::Arena& whole) override {
+    const Error anothers = of_another_experiment();
     smoothed_loss_ = in.value<double>();
     steps_ = in.value<std::uint64_t>();
     const bool has_rate = in.value<bool>();
     const auto rate = in.value<double>();
     if (has_rate) learning_rate_ = rate;
+    if (group_) {  // before its steps, which read it
+      if (Status loaded = load_group(in); !loaded) return loaded;
+    }
     for (Place& place : places_) {
+      const models::Arena& arena = read_by(number_of(place), whole);
       if (in.value<bool>() != (place.worker != nullptr)) return anothers;
       if (!place.worker) continue;
       const bool stepping = in.value<bool>();
@@ -226,43 +176,61 @@ class TrainingLearner final : public Learner {
     StepsAhead::Step step{};
     bool stepping = false;
     Instant ends{};
+    Duration waits{0};
   };
 
-  static void save_worker(StateWriter& out, const training::WorkerState& state) {
-    out.values(state.cursor.order);
-    out.value(state.cursor.position);
-    out.value(state.cursor.random);
-    out.value(state.images.has_value());
-    if (state.images) out.value(*state.images);
-    out.value(state.draws);
-    out.values(state.velocity);
-    out.values(state.square);
-    out.value(state.steps);
-    out.value(state.following.has_value());
-    if (!state.following) return;
-    out.value(state.following->mixed);
-    out.value(state.following->steps);
-    out.value(state.following->rates);
-    out.values(state.following->last);
+  std::size_t number_of(const Place& place) const {
+    return static_cast<std::size_t>(&place - places_.data());
   }
 
-  static training::WorkerState load_worker(StateReader& in) {
-    training::WorkerState state;
-    state.cursor.order = in.values<std::uint32_t>();
-    state.cursor.position = in.value<std::uint64_t>();
-    state.cursor.random = in.value<training::RandomState>();
-    if (in.value<bool>()) state.images = in.value<training::RandomState>();
-    state.draws = in.value<std::uint64_t>();
-    state.velocity = in.values<float>();
-    state.square = in.values<float>();
-    state.steps = in.value<std::uint64_t>();
-    if (!in.value<bool>()) return state;
-    auto& following = state.following.emplace();
-    following.mixed = in.value<bool>();
-    following.steps = in.value<std::uint64_t>();
-    following.rates = in.value<double>();
-    following.last = in.values<float>();
-    return state;
+  void save_group(StateWriter& out) {
+    for (std::size_t d = 0; d < group_->size(); ++d)
+      out.values(std::span(group_->replica(d).data(), group_->replica(d).size()));
+    out.values(group_->mean());
+  }
+
+  Status load_group(StateReader& in) {
+    for (std::size_t d = 0; d < group_->size(); ++d) {
+      const auto values = in.values<float>();
+      if (values.size() != group_->replica(d).size()) return of_another_experiment();
+      group_->replica(d).write(0, values);
+    }
+    const auto mean = in.values<float>();
+    if (mean.size() != group_->mean().size()) return of_another_experiment();
+    std::ranges::copy(mean, group_->mean().begin());
+    return Done{};
+  }
+
+  // The step's update, on the replica that its device trains.
+  void land(std::uint32_t worker, models::Arena& arena) {
+    Place& place = places_[worker];
+    const double loss = ahead_.finish(place.step);
+    smoothed_loss_ = steps_++ == 0 ? loss : 0.95 * smoothed_loss_ + 0.05 * loss;
+    const double factor =
+        training::step_rate_factor(rate_.schedule, swarm_samples_, batch_size_, rate_.epoch_samples, steps_);
+    learning_rate_ = rate_.base * factor;
+    for (std::size_t other = 0; other < places_.size(); ++other)
+      if (!group_ || device_of(other) == device_of(worker)) ahead_.keep(places_[other].step);
+    place.worker->apply(group_ ? group_->replica(device_of(worker)) : arena, factor);
+    ahead_.done(*place.worker);
+  }
+
+  void keep_all() {
+    for (auto& place : places_) ahead_.keep(place.step);
+  }
+
+  std::size_t device_of(std::size_t worker) const { return worker / (places_.size() / group_->size()); }
+  // What the steps of a worker read.
+  const models::Arena& read_by(std::size_t worker, const models::Arena& arena) const {
+    return group_ ? group_->replica(device_of(worker)) : arena;
+  }
+
+  // The devices' replicas, the peer's included. While rehearsing too, as it counts what was mixed.
+  void average() {
+    keep_all();
+    group_->average();
+    average_due_ = landed_ + std::uint64_t{devices_->average_every} * group_->size();
+    for (Place& place : places_) place.waits += devices_->average;
   }
 
   void drop_all() {
@@ -272,6 +240,9 @@ class TrainingLearner final : public Learner {
   const LearningRate& rate_;
   StepsAhead& ahead_;
   const bool& rehearsing_;
+  std::optional<LearningDevices> devices_;
+  std::unique_ptr<training::DeviceGroup> group_;  // between start() and over()
+  std::uint64_t landed_ = 0, average_due_ = 0;    // steps since start()
   std::vector<Place> places_;
   std::uint32_t batch_size_ = 0;
   std::uint64_t swarm_samples_ = 0;

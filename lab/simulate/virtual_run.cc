@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "base/hash.h"
 #include "base/ids.h"
-#include "lab/simulate/pipelined_peer.h"
 #include "topologies/graph_file.h"
 #include "training/experiment/experiment_file.h"
+#include "training/experiment/quantities.h"
 #include "training/experiment/settings.h"
 #include "training/records/checkpoint.h"
 #include "training/replica/recipe.h"
@@ -64,31 +65,40 @@ std::vector<Evaluator::Score> VirtualRun::scores_of(const training::Replicas& re
   return scores;
 }
 
-// Sets the length of each peer's step. Peers with the same devices share a pipeline.
-Status VirtualRun::plan_pipelines() {
-  struct Pipeline {
+// Sets the length of each peer's step. Peers with the same devices share a DividedPeer.
+Status VirtualRun::divide_peers() {
+  struct Alike {
     Experiment own;
-    PipelinedPeer pipeline;
+    std::shared_ptr<const DividedPeer> divided;
     std::vector<std::string> peers;
   };
-  std::vector<Pipeline> kinds;
+  std::vector<Alike> kinds;
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
     const Experiment own = training::of_peer(experiment_, peer);
-    steps_.push_back(virtual_step(own));
-    if (!training::has_stages(own)) continue;
-    auto known = std::ranges::find_if(kinds, [&](const Pipeline& kind) {
+    devices_.steps.push_back(virtual_step(own));
+    devices_.divided.emplace_back();
+    if (own.training.devices.size() < 2) continue;
+    auto known = std::ranges::find_if(kinds, [&](const Alike& kind) {
       return kind.own.training == own.training && kind.own.pipeline == own.pipeline;
     });
     if (known == kinds.end()) {
-      auto pipeline = pipeline_of(own, plan_);
-      if (!pipeline) return pipeline.error();
-      kinds.push_back({own, std::move(**pipeline), {}});
+      auto divided = divided_peer(own, plan_);
+      if (!divided) return divided.error();
+      kinds.push_back({own, std::make_shared<const DividedPeer>(std::move(**divided)), {}});
       known = kinds.end() - 1;
     }
     known->peers.push_back(training::peer_name(experiment_, peer));
-    steps_.back() = std::max(Duration{1}, from_seconds(known->pipeline.trace.seconds));
+    devices_.divided.back() = known->divided;
+    // Each device with a replica has steps of its own.
+    if (!known->divided->replicas)
+      devices_.steps.back() = std::max(Duration{1}, from_seconds(known->divided->step));
   }
-  for (const Pipeline& kind : kinds) pipelines_ += pipeline_line(kind.pipeline, kind.peers);
+  for (const Alike& kind : kinds) {
+    if (kind.divided->pipeline) devices_.lines += pipeline_line(*kind.divided->pipeline, kind.peers);
+    const std::string peers =
+        kind.peers.size() == experiment_.peers ? "all peers" : training::joined(kind.peers, ", ");
+    if (options_.decided) options_.decided("devices of " + peers + ": " + kind.divided->text);
+  }
   return Done{};
 }
 
@@ -107,7 +117,7 @@ Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experimen
   std::unique_ptr<VirtualRun> run(new VirtualRun(experiment, options, folder, std::move(*data),
                                                  std::move(*plan), std::move(*backend), *schedule));
   run->started_ = started;
-  if (Status planned = run->plan_pipelines(); !planned) return planned.error();
+  if (Status planned = run->divide_peers(); !planned) return planned.error();
   return run;
 }
 
@@ -146,8 +156,8 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
     made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
   if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
     return written.error();
-  if (!pipelines_.empty()) {
-    if (Status written = folder_.write("pipelines.jsonl", pipelines_); !written) return written.error();
+  if (!devices_.lines.empty()) {
+    if (Status written = folder_.write("pipelines.jsonl", devices_.lines); !written) return written.error();
   }
   return open_metrics(metrics_bytes);
 }
@@ -173,8 +183,17 @@ const kernels::Backend& VirtualRun::backend_of(const Experiment& its) const {
 
 VirtualRun::Workers VirtualRun::make_workers(std::uint32_t peer) const {
   const Experiment its = as_computed(experiment_, peer);
-  return training::make_workers(its, plan_, backend_of(its), data_.train, peer, experiment_.peers, 0,
-                                engines_.at({its.training.precision, its.training.recompute}));
+  const auto& engines = engines_.at({its.training.precision, its.training.recompute});
+  const bool replicas = divided(peer) != nullptr && divided(peer)->replicas;
+  const std::size_t devices = replicas ? divided(peer)->replicas->steps.size() : 1;
+  std::vector<std::unique_ptr<training::Worker>> workers;
+  for (std::uint32_t device = 0; device < devices; ++device) {
+    auto of_device = training::make_workers(its, plan_, backend_of(its), data_.train, peer, experiment_.peers,
+                                            device, engines);
+    if (!of_device) return of_device.error();
+    std::ranges::move(*of_device, std::back_inserter(workers));
+  }
+  return workers;
 }
 
 VirtualRun::Workers VirtualRun::workers(std::uint32_t peer) {

@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "datasets/dataset.h"
 #include "kernels/backend.h"
+#include "lab/simulate/divided_peer.h"
 #include "lab/simulate/simulate.h"
 #include "lab/thread_pool.h"
 #include "models/spec.h"
@@ -53,8 +54,10 @@ class VirtualRun {
   std::uint64_t epoch_samples() const { return data_.train.size(); }
   ThreadPool& pool() { return pool_; }
   // The length of a peer's step without faults.
-  Duration step_of(std::uint32_t peer) const { return steps_.at(peer); }
-  const std::vector<Duration>& steps() const { return steps_; }  // of all peers
+  Duration step_of(std::uint32_t peer) const { return devices_.steps.at(peer); }
+  const std::vector<Duration>& steps() const { return devices_.steps; }  // of all peers
+  // How the devices of a peer share its training; null if it has one.
+  const DividedPeer* divided(std::uint32_t peer) const { return devices_.divided.at(peer).get(); }
 
   // Writes experiment.toml and pipelines.jsonl, opens metrics.jsonl and keeps its first `metrics_bytes`, and
   // starts to make the workers of all peers in the pool.
@@ -100,7 +103,7 @@ class VirtualRun {
              const training::RunFolder& folder, datasets::DataPair data, models::Plan plan,
              std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule);
 
-  Status plan_pipelines();
+  Status divide_peers();
   Status open_metrics(std::uint64_t kept_bytes);
   void write_waiting();
   Error metrics_failed() const;
@@ -120,8 +123,11 @@ class VirtualRun {
   std::unique_ptr<kernels::Backend> backend_;
   std::map<std::string, std::unique_ptr<kernels::Backend>> others_;  // by precision: of peers with their own
   LearningRate rate_;
-  std::vector<Duration> steps_;       // of each peer
-  std::string pipelines_;             // a line for each kind of pipeline; empty: no peer has one
+  struct Devices {
+    std::vector<Duration> steps;                              // of each peer
+    std::vector<std::shared_ptr<const DividedPeer>> divided;  // by peer; null with one device
+    std::string lines;  // for each kind of pipeline; empty: no peer has one
+  } devices_;
   std::uint64_t evaluation_samples_;  // between two evaluations; 0: none
   std::uint64_t evaluations_ = 0;
   std::optional<std::chrono::steady_clock::time_point> first_step_, last_step_;  // in real time

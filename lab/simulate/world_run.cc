@@ -13,11 +13,14 @@
 
 #include "gossip/rules.h"
 #include "lab/recurrence.h"
+#include "lab/simulate/divided_peer.h"
 #include "lab/simulate/incidents.h"
+#include "lab/simulate/learner_state.h"
 #include "lab/simulate/run_watch.h"
 #include "lab/simulate/simulate.h"
 #include "lab/simulate/simulation_file.h"
 #include "lab/simulate/steps_ahead.h"
+#include "lab/simulate/stream_learner.h"
 #include "lab/simulate/training_learner.h"
 #include "lab/simulate/virtual_run.h"
 #include "lab/world/world.h"
@@ -26,6 +29,7 @@
 #include "training/experiment/experiment.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
+#include "training/pipeline/stages/streamed_network.h"
 #include "training/replica/recipe.h"
 
 namespace starling::lab {
@@ -80,6 +84,20 @@ WorldOptions watched(WorldOptions options, Watcher& watcher) {
 
 // ---- the world of an experiment ----
 
+// The pipeline of a peer if it has one without a flush, else null.
+const PipelinedPeer* streaming_pipeline(const DividedPeer* divided) {
+  const bool streams = divided != nullptr && divided->pipeline && divided->pipeline->streams();
+  return streams ? &*divided->pipeline : nullptr;
+}
+
+std::shared_ptr<const StreamOptions> stream_of(const PipelinedPeer* pipeline) {
+  if (pipeline == nullptr) return nullptr;
+  StreamOptions stream{pipeline->shape, pipeline->times, pipeline->devices.vertical_sync};
+  stream.shape.batches =
+      std::max<std::uint64_t>(1, training::StreamedNetwork::kLongest / stream.shape.micro_batches);
+  return std::make_shared<const StreamOptions>(std::move(stream));
+}
+
 void add_machines(const VirtualRun& run, WorldOptions& options) {
   const Experiment& experiment = run.experiment();
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
@@ -88,6 +106,12 @@ void add_machines(const VirtualRun& run, WorldOptions& options) {
     machine.name = training::peer_name(experiment, i);
     machine.workers = own.training.workers;
     machine.step = run.step_of(i);
+    machine.stream = stream_of(streaming_pipeline(run.divided(i)));
+    if (const DividedPeer* const divided = run.divided(i); divided != nullptr && divided->replicas) {
+      for (const double step : divided->replicas->steps)
+        machine.speeds.insert(machine.speeds.end(), machine.workers, to_seconds(machine.step) / step);
+      machine.workers = static_cast<std::uint32_t>(machine.speeds.size());
+    }
     options.machines.push_back(std::move(machine));
   }
   // A server begins: peers that train start with its parameters.
@@ -205,9 +229,36 @@ class WorldRun {
       failure_ = workers.error();
       workers = std::vector<std::unique_ptr<training::Worker>>{};
     }
-    auto learner = std::make_unique<TrainingLearner>(std::move(*workers), run_->rate(), ahead_, rehearsing_);
+    std::unique_ptr<RestorableLearner> learner;
+    const PipelinedPeer* const pipeline = streaming_pipeline(run_->divided(machine));
+    if (pipeline != nullptr && !workers->empty()) {
+      learner = make_stream_learner(machine, std::move(workers->front()));
+    } else {
+      learner = std::make_unique<TrainingLearner>(std::move(*workers), run_->rate(), ahead_, rehearsing_,
+                                                  learning_devices(machine));
+    }
     learners_[machine] = learner.get();
     return learner;
+  }
+
+  std::optional<LearningDevices> learning_devices(std::uint32_t machine) const {
+    const DividedPeer* const divided = run_->divided(machine);
+    if (divided == nullptr || !divided->replicas) return std::nullopt;
+    const ReplicaTimes& times = *divided->replicas;
+    return LearningDevices{std::vector(times.steps.size(), &run_->backend()), times.average_every,
+                           from_seconds(times.average)};
+  }
+
+  std::unique_ptr<RestorableLearner> make_stream_learner(std::uint32_t machine,
+                                                         std::unique_ptr<training::Worker> worker) {
+    const Experiment own = training::of_peer(experiment_, machine);
+    const SimulatedDevices& devices = streaming_pipeline(run_->divided(machine))->devices;
+    return std::make_unique<StreamLearner>(
+        std::move(worker),
+        StreamLearner::Stream{floats_of_stages(run_->plan(), devices.cuts), devices.micro_batches,
+                              devices.vertical_sync, training::make_optimizer(own),
+                              training::warm_up_of_newcomers(own)},
+        run_->plan(), run_->backend(), run_->rate(), run_->pool(), rehearsing_);
   }
 
   // False if the world is not the one of the checkpoint.
@@ -371,6 +422,8 @@ class WorldRun {
     record.samples = machine.samples;
     record.exchanges = exchanges_of(machine);
     record.serves = i >= experiment_.peers;
+    if (const DividedPeer* divided = record.serves ? nullptr : run_->divided(i); divided != nullptr)
+      record.split = divided->text;
     record.slow = record.serves ? 1 : training::slowness(experiment_, i);
     record.state = kStateNames.at(static_cast<std::size_t>(machine.state));
     summary.per_peer.push_back(record);
@@ -407,8 +460,8 @@ class WorldRun {
   const Experiment& experiment_;
   StepsAhead ahead_;
   RunWatch watch_;
-  std::vector<TrainingLearner*> learners_;  // of each machine that trains, the latest
-  bool rehearsing_;                         // until the world has the state of the checkpoint
+  std::vector<RestorableLearner*> learners_;  // of each machine that trains, the latest
+  bool rehearsing_;                           // until the world has the state of the checkpoint
   World world_;
 
   std::optional<Error> failure_{};

@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "models/arena.h"
 #include "training/exchange/make.h"
+#include "training/pipeline/machine.h"
 
 namespace starling::lab {
 
@@ -17,6 +18,11 @@ class Learner {
  public:
   virtual ~Learner() = default;
 
+  // Training starts on this arena, which outlives the learner, and stops.
+  virtual void start(models::Arena& /*arena*/) {}
+  virtual void stop() {}
+  // How much longer the worker's next step takes, for what its device has to wait for first.
+  virtual Duration waits(std::uint32_t /*worker*/) { return Duration{0}; }
   // A Hogwild worker begins a step that ends at `ends` or, after a pause, later. The learner reads the arena
   // before this call or the next arena_will_change() returns.
   virtual void begin_step(std::uint32_t worker, const models::Arena& arena, Instant ends) = 0;
@@ -26,6 +32,17 @@ class Learner {
   virtual void swarm_has_consumed(std::uint64_t /*samples*/) {}
   // The step ends: adds its update and returns the number of samples it consumed.
   virtual std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) = 0;
+  // Of a machine whose batches follow one another through stages (MachineOptions::stream), instead of
+  // begin_step() and end_step(): a stage begins or ends a pass of a batch, or an update. It reads the arena
+  // at the beginning of a forward pass, and writes to it at the end of an update.
+  virtual void begin_work(std::size_t /*stage*/, const training::StageWork& /*work*/,
+                          const models::Arena& /*arena*/) {}
+  virtual void end_work(std::size_t /*stage*/, const training::StageWork& /*work*/,
+                        models::Arena& /*arena*/) {}
+  // The oldest batch under way has come out: returns the number of its samples.
+  virtual std::uint64_t land() { return 0; }
+  // All batches under way are lost.
+  virtual void drop_batches() {}
   // The step ends without an update.
   virtual void discard_step(std::uint32_t /*worker*/) {}
   // No later step will add an update; a step under way will be discarded.

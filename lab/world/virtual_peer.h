@@ -16,6 +16,7 @@
 #include "lab/world/virtual_identity.h"
 #include "lab/world/virtual_machine.h"
 #include "lab/world/virtual_reach.h"
+#include "lab/world/virtual_stream.h"
 
 namespace starling::lab {
 
@@ -24,11 +25,16 @@ namespace starling::lab {
 class VirtualTraining {
  public:
   VirtualTraining(VirtualMachine& machine, VirtualReplica& replica, Surroundings& world)
-      : machine_(machine), replica_(replica), world_(world) {}
+      : machine_(machine), replica_(replica), world_(world) {
+    if (machine.options().stream)
+      stream_.emplace(
+          machine, replica, [this] { land(); }, [this] { begin_steps(); });
+  }
 
   // A new instance with this core begins.
   void clear(const gossip::Peer& core) {
     core_ = &core;
+    if (stream_) stream_->clear();
     running_ = resting_ = false;
     allowed_ = UINT64_MAX;
     since_.reset();
@@ -41,10 +47,14 @@ class VirtualTraining {
     since_ = machine_.now();
     if (!world_.training_began) world_.training_began = machine_.now();
     stepping_.assign(machine_.options().workers, false);
+    replica_.learner->start(*replica_.arena);
     begin_steps();
   }
 
-  void stop() { running_ = false; }
+  void stop() {
+    running_ = false;
+    drop_batches();
+  }
   // As Trainer::allow_samples(); of this instance.
   void allow_samples(std::uint64_t samples) {
     allowed_ = samples;
@@ -53,7 +63,9 @@ class VirtualTraining {
   // `discard`: steps under way are discarded when they end.
   void pause(bool discard) {
     resting_ = true;
-    if (discard) ++era_;
+    if (!discard) return;
+    ++era_;
+    drop_batches();
   }
   void resume() {
     resting_ = false;
@@ -68,6 +80,7 @@ class VirtualTraining {
  private:
   // On every idle worker, unless training has stopped or is paused.
   void begin_steps() {
+    if (stream_) return feed_stream();
     if (!running_ || resting_) return;
     for (std::uint32_t worker = 0; worker < machine_.options().workers; ++worker) {
       if (!stepping_[worker] && may_begin_step()) begin_step(worker);
@@ -75,7 +88,14 @@ class VirtualTraining {
   }
 
   bool may_begin_step() const {
-    const auto under_way = static_cast<std::uint64_t>(std::count(stepping_.begin(), stepping_.end(), true));
+    // No batch follows the last step, so that those before it come out (TrainerOptions::last_step in the
+    // daemon).
+    if (const auto& last = world_.options.rules->end.steps;
+        stream_ && last && steps_ + stream_->under_way() >= *last)
+      return false;
+    const auto under_way =
+        stream_ ? stream_->under_way()
+                : static_cast<std::uint64_t>(std::count(stepping_.begin(), stepping_.end(), true));
     return samples_ + under_way * batch_ < allowed_;
   }
 
@@ -85,7 +105,8 @@ class VirtualTraining {
     double seconds = to_seconds(options.step) * machine_.mishaps().slowness_of_step(machine_.now(), begun_++);
     if (options.step_spread > 0)
       seconds *= 1 - options.step_spread + options.step_spread * machine_.random().exponential();
-    const Duration time = std::max(Duration{1}, from_seconds(seconds));
+    if (!options.speeds.empty()) seconds /= options.speeds[worker];
+    const Duration time = std::max(Duration{1}, from_seconds(seconds)) + replica_.learner->waits(worker);
     const Instant end = machine_.now() + time;
     replica_.learner->begin_step(worker, *replica_.arena, end);
     world_.watcher.step_began(machine_.index(), time);
@@ -100,19 +121,41 @@ class VirtualTraining {
       return begin_steps();
     }
     replica_.learner->swarm_has_consumed(core_->view().swarm_samples);
-    const std::uint64_t consumed = replica_.learner->end_step(worker, *replica_.arena);
+    count_step(replica_.learner->end_step(worker, *replica_.arena));
+    if (machine_.up()) begin_steps();
+  }
+
+  // Of a stream: the next batch, if there may be one, else those under way come out.
+  void feed_stream() {
+    if (!stream_->awaits_batch()) return;
+    if (!running_ || resting_ || !may_begin_step()) return stream_->end();
+    replica_.learner->swarm_has_consumed(core_->view().swarm_samples);
+    world_.watcher.step_began(machine_.index(), machine_.options().step);
+    stream_->feed(begun_++);
+  }
+
+  void land() { count_step(replica_.learner->land()); }
+
+  void drop_batches() {
+    if (!stream_) return;
+    const std::uint64_t lost = stream_->under_way();
+    stream_->drop();
+    for (std::uint64_t k = 0; k < lost; ++k) world_.watcher.step_discarded(machine_.index());
+  }
+
+  void count_step(std::uint64_t consumed) {
     ++steps_;
     batch_ = consumed;
     samples_ += consumed;
     world_.samples += consumed;
     world_.watcher.step_ended(machine_.index());
     machine_.step(gossip::Stepped{steps_, samples_});
-    if (machine_.up()) begin_steps();
   }
 
   VirtualMachine& machine_;
   VirtualReplica& replica_;
   Surroundings& world_;
+  std::optional<VirtualStream> stream_;  // of a machine whose batches follow one another
   const gossip::Peer* core_ = nullptr;
   bool running_ = false;
   bool resting_ = false;        // between pause() and resume()
@@ -217,6 +260,7 @@ class VirtualPeer final : public VirtualMachine {
   void act(const gossip::AllowSamples& allow) { training_.allow_samples(allow.samples); }
   void act(const gossip::StopTraining&) {
     training_.stop();
+    replica_.learner->stop();
     replica_.mixer->settle();
   }
   void act(const gossip::PauseTraining& pause);

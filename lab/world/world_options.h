@@ -21,6 +21,8 @@
 #include "lab/world/virtual_network.h"
 #include "models/arena.h"
 #include "training/exchange/mixer.h"
+#include "training/pipeline/schedule.h"
+#include "training/pipeline/timing.h"
 
 namespace starling::lab {
 
@@ -106,12 +108,21 @@ class Watcher {
 
 // ---- the parts ----
 
+// Of a machine whose devices are the stages of a pipeline without a flush: batches follow one another.
+struct StreamOptions {
+  training::PipelineShape shape;  // of the longest stream, after which the next one begins
+  training::PipelineTimes times;
+  bool vertical_sync = false;
+};
+
 struct MachineOptions {
   std::string name;
-  Instant start{};            // of its process
-  std::uint32_t workers = 1;  // Hogwild workers
-  Duration step{0};           // mean time of one step of one worker, without slowdown
-  double step_spread = 0;     // 0: all steps take equally long; 1: exponentially distributed
+  Instant start{};               // of its process
+  std::uint32_t workers = 1;     // Hogwild workers
+  Duration step{0};              // mean time of one step of one worker, without slowdown
+  double step_spread = 0;        // 0: all steps take equally long; 1: exponentially distributed
+  std::vector<double> speeds{};  // of the workers' devices; empty: all 1
+  std::shared_ptr<const StreamOptions> stream{};  // then there is one worker; else null
 };
 
 // A function that returns the next of some incidents, ordered by beginning; nullopt after the last.

@@ -194,11 +194,6 @@ TEST_CASE("impossible devices of a simulated peer are refused") {
   const auto summary = simulate(experiment, {}, *folder);
   REQUIRE_FALSE(summary.ok());
   CHECK(contains(summary.error().message, "training.split: "));
-  experiment = three_devices();
-  experiment.pipeline.schedule = PipelineSchedule::pipedream;
-  const auto delayed = simulate(experiment, {}, *folder);
-  REQUIRE_FALSE(delayed.ok());
-  CHECK(contains(delayed.error().message, "pipeline.schedule: pipedream learns with earlier parameters"));
 }
 
 TEST_CASE("a report has the pipelines of a run, and says which line is damaged") {

@@ -173,6 +173,33 @@ TEST_CASE("a resumed simulation has the same results with payloads, optimizers, 
   CHECK(notices.empty());
 }
 
+TEST_CASE("a resumed simulation of peers with several devices has the same results", "[figures]") {
+  const training::TemporaryFolder scratch;
+  auto experiment = experiment_of(Rule::pairwise, 1);
+  SECTION("stages without a flush") {
+    experiment.model.name = "mlp";
+    experiment.peers = 4;
+    experiment.training.devices = {"cpu:0", "cpu:1", "cpu:2"};
+    experiment.training.split = training::Split::stages;
+    experiment.pipeline.schedule = training::PipelineSchedule::pipedream;
+    experiment.pipeline.micro_batches = GENERATE(1U, 3U);
+    experiment.pipeline.vertical_sync = experiment.pipeline.micro_batches == 3;
+    experiment.end.epochs = 0.2;
+  }
+  SECTION("devices with replicas") {
+    experiment.training.devices = {"cpu:0", "cpu:1"};
+    experiment.training.average_every = 3;
+    experiment.pipeline.speeds = {1, 0.6};
+    experiment.optimizer.quasi_global_momentum = GENERATE(false, true);
+  }
+  const Left whole = run_whole(experiment, scratch.path() + "/whole");
+  int pieces = 0;
+  std::vector<std::string> notices;
+  CHECK((run_in_pieces(experiment, scratch.path() + "/pieces", 37, pieces, notices) == whole));
+  CHECK(pieces > 2);
+  CHECK(notices.empty());
+}
+
 TEST_CASE("resuming without a checkpoint, with another experiment, or with a damaged file is an error") {
   const training::TemporaryFolder scratch;
   auto experiment = experiment_of(Rule::pairwise, 1);

@@ -70,6 +70,11 @@ Status check_split(const Experiment& experiment) {
     if (training.recompute != Recomputation::except_last) return Done{};
     return Error{"training.recompute: except-last needs stages; set training.devices and training.split"};
   }
+  if (const std::size_t speeds = experiment.pipeline.speeds.size();
+      speeds > 0 && speeds != training.devices.size()) {
+    return Error{"pipeline.speeds: " + std::to_string(speeds) + " speeds, but training.devices has " +
+                 std::to_string(training.devices.size()) + " devices"};
+  }
   if (training.split == Split::data) return Done{};
   if (training.workers != 1) {
     return Error{
@@ -82,11 +87,6 @@ Status check_split(const Experiment& experiment) {
   if (stages && cuts > 0 && cuts + 1 != training.devices.size()) {
     return Error{"pipeline.cuts: " + std::to_string(cuts) + " cuts make " + std::to_string(cuts + 1) +
                  " stages, but training.devices has " + std::to_string(training.devices.size()) + " devices"};
-  }
-  if (const std::size_t speeds = experiment.pipeline.speeds.size();
-      stages && speeds > 0 && speeds != training.devices.size()) {
-    return Error{"pipeline.speeds: " + std::to_string(speeds) + " speeds, but training.devices has " +
-                 std::to_string(training.devices.size()) + " devices"};
   }
   const bool flushes = pipeline_traits(experiment.pipeline.schedule).flushes;
   if (stages && !flushes && experiment.optimizer.clip_norm > 0) {

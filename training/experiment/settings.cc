@@ -247,7 +247,7 @@ Settings pipeline_settings() {
   };
 }
 
-Settings of_virtual_devices() { return virtual_device_settings(with_stages()); }
+Settings of_virtual_devices() { return virtual_device_settings(with_devices()); }
 
 Settings end_settings() {
   return {

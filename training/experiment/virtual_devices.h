@@ -7,7 +7,7 @@
 
 namespace starling::training {
 
-// `effect`: when they have one.
-std::vector<Setting> virtual_device_settings(const Effect& effect);
+// `several`: when a peer has several devices.
+std::vector<Setting> virtual_device_settings(const Effect& several);
 
 }  // namespace starling::training

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <queue>
-#include <tuple>
 
 #include "base/check.h"
 
@@ -14,7 +13,7 @@ namespace {
 class VirtualPipeline {
  public:
   VirtualPipeline(const PipelineShape& shape, const PipelineTimes& times, StageOptions options)
-      : times_(times) {
+      : times_(times), transfers_(times) {
     STARLING_CHECK(times.stages.size() == shape.stages());
     STARLING_CHECK(times.links.empty() || times.links.size() + 1 == shape.stages());
     for (std::size_t stage = 0; stage < shape.stages(); ++stage) {
@@ -57,19 +56,6 @@ class VirtualPipeline {
     }
   };
 
-  static double seconds_of(const StageTimes& times, const StageTask& task, const StageTask& before) {
-    switch (task.kind) {
-      case StageTask::Kind::forward:
-        return times.forward;
-      case StageTask::Kind::backward:
-        return times.backward +
-               (before == StageTask{StageTask::Kind::forward, task.number} ? 0 : times.recomputation);
-      case StageTask::Kind::update:
-        break;
-    }
-    return times.update;
-  }
-
   void begin(std::size_t at) {
     StageMachine& machine = machines_[at];
     if (!machine.ready()) return;
@@ -88,26 +74,17 @@ class VirtualPipeline {
     trace_.entries.push_back(under_way_.at(at));
     for (const StageMessage& message : machines_[at].finish()) {
       const std::size_t to = first_[message.stage] + message.replica;
-      events_.push({arrival(at, to, message), order_++, to, false, message});
+      const double arrival = transfers_.arrival(now_, trace_.replicas[at].stage, message);
+      events_.push({arrival, order_++, to, false, message});
     }
   }
 
-  double arrival(std::size_t from, std::size_t to, const StageMessage& message) {
-    const std::size_t stage = trace_.replicas[from].stage;
-    if (message.kind == StageMessage::Kind::share) return now_ + times_.stages[stage].share;
-    if (times_.links.empty()) return now_;
-    const StageLink& link = times_.links[std::min(stage, message.stage)];
-    double& free = free_[{from, to}];
-    free = std::max(free, now_) + link.bytes / link.bandwidth;
-    return free + link.latency;
-  }
-
   const PipelineTimes& times_;
+  StageTransfers transfers_;
   std::vector<StageMachine> machines_;
   std::vector<std::size_t> first_;  // by stage: the index of its first replica
   std::vector<StageTask> last_;     // that each machine began
   std::map<std::size_t, PipelineTrace::Entry> under_way_;
-  std::map<std::pair<std::size_t, std::size_t>, double> free_;  // when a link's direction is free
   std::priority_queue<Event> events_;
   std::uint64_t order_ = 0;
   double now_ = 0;
@@ -115,6 +92,28 @@ class VirtualPipeline {
 };
 
 }  // namespace
+
+double seconds_of(const StageTimes& times, const StageTask& task, const StageTask& before) {
+  switch (task.kind) {
+    case StageTask::Kind::forward:
+      return times.forward;
+    case StageTask::Kind::backward:
+      return times.backward +
+             (before == StageTask{StageTask::Kind::forward, task.number} ? 0 : times.recomputation);
+    case StageTask::Kind::update:
+      break;
+  }
+  return times.update;
+}
+
+double StageTransfers::arrival(double now, std::size_t stage, const StageMessage& message) {
+  if (message.kind == StageMessage::Kind::share) return now + times_.stages[stage].share;
+  if (times_.links.empty()) return now;
+  const StageLink& link = times_.links[std::min(stage, message.stage)];
+  double& free = free_[{stage, message.from, message.stage, message.replica}];
+  free = std::max(free, now) + link.bytes / link.bandwidth;
+  return free + link.latency;
+}
 
 double PipelineTrace::bubble() const {
   double busy = 0;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "training/pipeline/machine.h"
@@ -31,6 +33,22 @@ struct StageLink {
 struct PipelineTimes {
   std::vector<StageTimes> stages;  // one for each
   std::vector<StageLink> links;    // one for each cut, or none: data arrives at once
+};
+
+// Of a task that follows the task `before` of the same replica.
+double seconds_of(const StageTimes& times, const StageTask& task, const StageTask& before);
+
+// When what the replicas send arrives. `times` outlives it.
+class StageTransfers {
+ public:
+  explicit StageTransfers(const PipelineTimes& times) : times_(times) {}
+  // Of a message that a replica of `stage` sends now. REQUIRES: time does not go back.
+  double arrival(double now, std::size_t stage, const StageMessage& message);
+
+ private:
+  const PipelineTimes& times_;
+  // When a link's direction is free: from a replica of a stage to one of another stage.
+  std::map<std::tuple<std::size_t, std::uint32_t, std::size_t, std::uint32_t>, double> free_;
 };
 
 struct PipelineTrace {

@@ -28,6 +28,7 @@ void visit_fields(Visitor& visit, Peer& peer) {
                 figure::accuracy);
   visit("exchanges", peer.exchanges);
   visit("slow", peer.slow);
+  visit("split", peer.split);
   visit("state", peer.state);
 }
 

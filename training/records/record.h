@@ -38,8 +38,9 @@ struct PeerRecord : PeerFigures {
   std::string name;
   std::uint64_t exchanges = 0;  // completed ones that it began or answered
   double slow = 1;
-  std::string state{};  // finished, stopped (by the user), left, crashed, running
-  bool serves = false;  // a parameter server: it makes no steps, and is not evaluated
+  std::optional<std::string> split{};  // from `simulate`: what its devices divide, if there are several
+  std::string state{};                 // finished, stopped (by the user), left, crashed, running
+  bool serves = false;                 // a parameter server: it makes no steps, and is not evaluated
 };
 
 // What was run.

@@ -12,6 +12,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "kernels/averager.h"
@@ -33,6 +35,8 @@ class DeviceGroup {
 
   std::size_t size() const { return members_.size(); }
   models::Arena& replica(std::size_t device) { return members_[device]->replica; }
+  // The last mean, a part of the group's state. REQUIRES: the devices compute on the host; no average runs.
+  std::span<float> mean() { return members_.front()->mean.values(); }
   std::string_view way() const { return averager_->name(); }  // how they average
 
   // Copies the peer's arena to all replicas. REQUIRES: none of them changes meanwhile.

@@ -101,14 +101,13 @@ Result<models::Plan> check_parts(const Experiment& experiment, Result<models::Pl
   return plan;
 }
 
-// Steps in which the rate rises after the parameters were copied from another peer.
+}  // namespace
+
 std::uint64_t warm_up_of_newcomers(const Experiment& experiment) {
   const Warmup& warmup = experiment.schedule.warmup;
   const bool in_steps = warmup.unit == Warmup::Unit::steps && warmup.length > 0;
   return in_steps ? static_cast<std::uint64_t>(std::ceil(warmup.length)) : kNewcomerSteps;
 }
-
-}  // namespace
 
 Result<datasets::text::AnyTokenizer> tokenizer_of(const std::string& path, const Facts& metadata) {
   const auto text = metadata.find(kTokenizerFact);

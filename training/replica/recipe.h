@@ -49,6 +49,8 @@ Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Exper
 Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment);
 
 Optimizer make_optimizer(const Experiment& experiment);
+// Steps in which the rate rises after the parameters were copied from another peer.
+std::uint64_t warm_up_of_newcomers(const Experiment& experiment);
 
 // The first parameters of a run: a function of only the plan and the seed. arena_size() floats.
 std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed);

@@ -1,0 +1,117 @@
+// The learner of a simulated peer whose devices are the stages of a pipeline without a flush (PipeDream).
+// Both passes of a batch in a stage use the parameters that the arena has when the forward pass begins there,
+// or those of an earlier pass between the same two updates. So the gradient of a batch is that of the whole
+// network for a vector in which each stage has its own version of its parameters, and each stage's part of it
+// is added to the arena when that stage updates. A tensor that two stages use is read by both as the first
+// one read it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/buffer.h"
+#include "lab/simulate/learner_state.h"
+#include "lab/simulate/virtual_run.h"
+#include "lab/thread_pool.h"
+#include "models/spec.h"
+#include "training/replica/optimizer_state.h"
+#include "training/replica/worker.h"
+
+namespace starling::lab {
+
+// What a stage trains: floats of the arena.
+struct StageFloats {
+  using Range = std::pair<std::size_t, std::size_t>;  // [first, second)
+  std::vector<Range> trained{};                       // whole blocks (kernels::kDecayBlock)
+  std::vector<Range> statistics{};                    // running ones
+};
+// By stage. `cuts`: the first layer of each stage but the first.
+std::vector<StageFloats> floats_of_stages(const models::Plan& plan, const std::vector<std::size_t>& cuts);
+
+class StreamLearner final : public RestorableLearner {
+ public:
+  struct Stream {
+    std::vector<StageFloats> stages;
+    std::uint32_t micro_batches = 1;  // batches for an update
+    bool vertical_sync = false;
+    training::Optimizer optimizer;
+    std::uint64_t warm_up = 0;  // as of WorkerOptions
+  };
+
+  // While `rehearsing` is set, nothing is computed; load() follows when it is cleared. The worker computes
+  // gradients only. References outlive the learner.
+  StreamLearner(std::unique_ptr<training::Worker> worker, Stream stream, const models::Plan& plan,
+                const kernels::Backend& backend, const LearningRate& rate, ThreadPool& pool,
+                const bool& rehearsing);
+  ~StreamLearner() override { StreamLearner::drop_batches(); }
+
+  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
+  std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 0; }
+  void swarm_has_consumed(std::uint64_t samples) override { swarm_samples_ = samples; }
+  void begin_work(std::size_t stage, const training::StageWork& work, const models::Arena& arena) override;
+  void end_work(std::size_t stage, const training::StageWork& work, models::Arena& arena) override;
+  std::uint64_t land() override;
+  void drop_batches() override;
+  void renew() override;
+  void join(std::uint64_t swarm_samples) override;
+  void over() override;
+  double loss() const override { return smoothed_loss_; }
+  std::optional<double> learning_rate() const override { return learning_rate_; }
+
+  void save(StateWriter& out, const models::Arena& arena) override;
+  Status load(StateReader& in, const models::Arena& arena) override;
+
+ private:
+  // Under way, from its forward pass in the first stage to its update there.
+  struct Batch {
+    std::uint64_t number = 0;  // of the stream
+    double factor = 1;         // of the learning rate
+    double loss = 0;
+    kernels::Buffer vector{};  // parameters, stage by stage; from the last stage's backward pass the gradient
+    std::future<double> computing{};
+  };
+  struct Stage {
+    std::map<std::uint64_t, std::vector<float>> versions{};  // that forward passes may read
+    std::vector<float> sum{};                                // of gradients, if several are for an update
+    std::uint64_t summed = 0;                                // gradients since the last update
+    std::uint64_t latest = 0;                                // the batch of the latest of them
+  };
+
+  void begin_stream(const models::Arena& arena);
+  void read_version(std::size_t stage, std::uint64_t version, const models::Arena& arena, Batch& batch);
+  const std::vector<float>& version_of(std::size_t stage, std::uint64_t version, const models::Arena& arena);
+  void add_gradient(std::size_t stage, const Batch& batch);
+  void update(std::size_t stage, std::uint64_t number, models::Arena& arena);
+  void wait(Batch& batch);
+  void release(Batch& batch);
+  Batch& batch_of(std::uint64_t number) { return batches_.at(number - batches_.front().number); }
+
+  std::unique_ptr<training::Worker> worker_;
+  Stream stream_;
+  std::unique_ptr<kernels::Queue> queue_;
+  training::OptimizerState optimizer_;
+  const LearningRate& rate_;
+  ThreadPool& pool_;
+  const bool& rehearsing_;
+  std::size_t floats_;
+  kernels::Memory& memory_;
+  std::uint32_t batch_size_;
+  std::vector<Stage> stages_;
+  std::deque<Batch> batches_;           // by number
+  std::vector<kernels::Buffer> spare_;  // vectors
+  std::uint64_t updates_ = 0;           // of the first stage since the stream began
+  std::uint64_t swarm_samples_ = 0, steps_ = 0;
+  std::optional<double> learning_rate_;
+  double smoothed_loss_ = 0;
+  bool renewed_ = false;
+};
+
+}  // namespace starling::lab
