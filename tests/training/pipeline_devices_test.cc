@@ -22,7 +22,7 @@ using namespace testing;
 using models::Plan;
 
 // Back ends on this many devices, or, if the machine has fewer, several on each; empty without any.
-std::vector<std::unique_ptr<kernels::Backend>> on_devices(std::size_t count) {
+std::vector<std::unique_ptr<kernels::Backend>> device_backends(std::size_t count) {
   std::vector<std::unique_ptr<kernels::Backend>> backends;
   const kernels::CudaModule* module = kernels::gpu_module();
   if (module == nullptr) return backends;
@@ -35,7 +35,7 @@ std::vector<std::unique_ptr<kernels::Backend>> on_devices(std::size_t count) {
   return backends;
 }
 
-std::vector<const kernels::Backend*> pointers(
+std::vector<const kernels::Backend*> of_devices(
     const std::vector<std::unique_ptr<kernels::Backend>>& backends) {
   std::vector<const kernels::Backend*> them;
   for (const auto& backend : backends) them.push_back(backend.get());
@@ -43,7 +43,8 @@ std::vector<const kernels::Backend*> pointers(
 }
 
 // The largest distance of the gradient's parts [begin, end), relative to the largest magnitude.
-double apart(const kernels::Buffer& a, const kernels::Buffer& b, std::size_t begin, std::size_t end) {
+double largest_distance(const kernels::Buffer& a, const kernels::Buffer& b, std::size_t begin,
+                        std::size_t end) {
   double most = 0, largest = 1e-30;
   for (std::size_t i = begin; i < end; ++i) {
     most = std::max(most, std::abs(static_cast<double>(a.data()[i]) - static_cast<double>(b.data()[i])));
@@ -53,12 +54,12 @@ double apart(const kernels::Buffer& a, const kernels::Buffer& b, std::size_t beg
 }
 
 void check_on_devices(const Plan& plan, StagedOptions options, Random& random) {
-  const auto backends = on_devices(options.cuts.size() + 1);
+  const auto backends = device_backends(options.cuts.size() + 1);
   if (backends.empty()) return;
   const int batch = 2 * static_cast<int>(options.micro_batches);
   const kernels::Backend& host = models::backend("reference");
   StagedNetwork on_host(plan, host, batch, options);
-  options.backends = pointers(backends);
+  options.backends = of_devices(backends);
   StagedNetwork on_gpus(plan, host, batch, options);
   kernels::Buffer x(plan.layout.arena_size()), expected(x.size()), found(x.size());
   models::initialize(plan, Random(5), x.values());
@@ -69,13 +70,13 @@ void check_on_devices(const Plan& plan, StagedOptions options, Random& random) {
     const double there = on_gpus.train(x.data(), samples.inputs.data(), samples.labels.data(), found.data());
     REQUIRE(std::abs(loss - there) <= 1e-5 * loss);
     const std::size_t trained = plan.layout.trained_size();
-    REQUIRE(apart(expected, found, 0, trained) <= 1e-4);
-    REQUIRE(apart(expected, found, trained, x.size()) <= 1e-4);
+    REQUIRE(largest_distance(expected, found, 0, trained) <= 1e-4);
+    REQUIRE(largest_distance(expected, found, trained, x.size()) <= 1e-4);
   }
 }
 
 // The parameters after batches that pass through the stages without a flush.
-std::vector<float> streamed(const Plan& plan, const StagedOptions& options, std::uint64_t batches) {
+std::vector<float> after_stream(const Plan& plan, const StagedOptions& options, std::uint64_t batches) {
   const kernels::Backend& host = models::backend("reference");
   StreamedNetwork network(plan, host, 2, options);
   models::Arena arena(plan.layout.arena_size());
@@ -101,12 +102,12 @@ std::vector<float> streamed(const Plan& plan, const StagedOptions& options, std:
 }
 
 void check_slices_on_devices(const Plan& plan, std::size_t parts) {
-  const auto backends = on_devices(parts);
+  const auto backends = device_backends(parts);
   if (backends.empty()) return;
   Random random(32);
   const kernels::Backend& host = models::backend("reference");
   SlicedNetwork on_host(plan, host, 3, {parts, 9});
-  SlicedNetwork on_gpus(plan, host, 3, {parts, 9, pointers(backends)});
+  SlicedNetwork on_gpus(plan, host, 3, {parts, 9, of_devices(backends)});
   kernels::Buffer x(plan.layout.arena_size()), expected(x.size()), found(x.size());
   models::initialize(plan, Random(5), x.values());
   for (int step = 0; step < 2; ++step) {
@@ -114,7 +115,7 @@ void check_slices_on_devices(const Plan& plan, std::size_t parts) {
     const double loss = on_host.train(x.data(), batch.inputs.data(), batch.labels.data(), expected.data());
     const double there = on_gpus.train(x.data(), batch.inputs.data(), batch.labels.data(), found.data());
     REQUIRE(std::abs(loss - there) <= 1e-5 * loss);
-    REQUIRE(apart(expected, found, 0, x.size()) <= 1e-4);
+    REQUIRE(largest_distance(expected, found, 0, x.size()) <= 1e-4);
   }
 }
 
@@ -123,7 +124,7 @@ void check_slices_on_devices(const Plan& plan, std::size_t parts) {
 TEST_CASE("the memory of each device is within 10 % of the predicted one", "[gpu]") {
   // A real device gives memory in larger pieces, and other programs take some.
   if (kernels::gpu_is_a_must() || kernels::gpu_module() == nullptr) return;
-  const auto backends = on_devices(2);
+  const auto backends = device_backends(2);
   const auto taken = [&](std::size_t k) {
     const kernels::Room room = *backends[k]->memory().room();
     return static_cast<double>(room.total - room.free);
@@ -134,7 +135,7 @@ TEST_CASE("the memory of each device is within 10 % of the predicted one", "[gpu
       StagedOptions options{
           .cuts = {9}, .schedule = schedule, .micro_batches = 4, .recomputation = recomputation};
       const auto predicted = predict_stage_memory(plan, *backends[0], 8, {{1, 1}, schedule, 4, 1}, options);
-      options.backends = pointers(backends);
+      options.backends = of_devices(backends);
       const double before[] = {taken(0), taken(1)};
       StagedNetwork network(plan, models::backend("reference"), 32, options);
       Random random(8);
@@ -158,16 +159,16 @@ TEST_CASE("PipeDream's stages on devices train like those on the host", "[gpu]")
   plans.pop_back();  // a stage reads a tied tensor while another one changes it, at no certain time
   for (const Plan& plan : plans) {
     for (const std::size_t stages : {2U, 4U}) {
-      const auto backends = on_devices(stages);
+      const auto backends = device_backends(stages);
       if (backends.empty()) return;
       for (const bool vertical_sync : {false, true}) {
         StagedOptions options{.cuts = cuts_for(random, plan, stages),
                               .schedule = PipelineSchedule::pipedream,
                               .recomputation = Recomputation::always,
                               .vertical_sync = vertical_sync};
-        const std::vector<float> expected = streamed(plan, options, 7);
-        options.backends = pointers(backends);
-        const std::vector<float> found = streamed(plan, options, 7);
+        const std::vector<float> expected = after_stream(plan, options, 7);
+        options.backends = of_devices(backends);
+        const std::vector<float> found = after_stream(plan, options, 7);
         INFO(plan.spec.name << ", " << stages << " stages, vertical sync " << vertical_sync);
         for (std::size_t i = 0; i < expected.size(); ++i)
           REQUIRE(std::abs(expected[i] - found[i]) <= 2e-4F * std::max(1.0F, std::abs(expected[i])));
