@@ -153,7 +153,7 @@ TEST_CASE("the memory of each device is within 10 % of the predicted one", "[gpu
   }
 }
 
-TEST_CASE("PipeDream's stages on devices train like those on the host", "[gpu]") {
+TEST_CASE("PipeDream's stages on devices train like those on the host", "[gpu][figures]") {
   Random random(33);
   std::vector<Plan> plans = plans_for_stages();
   plans.pop_back();  // a stage reads a tied tensor while another one changes it, at no certain time
@@ -186,7 +186,7 @@ TEST_CASE("layers that are divided among devices have the gradient of those on t
   }
 }
 
-TEST_CASE("stages on devices have the gradient of stages on the host", "[gpu]") {
+TEST_CASE("stages on devices have the gradient of stages on the host", "[gpu][figures]") {
   Random random(31);
   for (const Plan& plan : plans_for_stages()) {
     for (const std::size_t stages : {2U, 4U}) {
