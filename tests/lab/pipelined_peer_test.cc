@@ -11,6 +11,7 @@
 #include "lab/simulate/simulate.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
+#include "tests/lab/even_network.h"
 #include "tests/lab/report_folders.h"
 #include "tests/training/temporary_folder.h"
 #include "training/experiment/check.h"
@@ -22,14 +23,6 @@ namespace {
 
 using training::Json;
 using training::PipelineSchedule;
-
-// Four layers with equal operations.
-models::Plan even_network() {
-  auto plan = models::make_plan(
-      {"even", {64, 1, 1}, {models::Linear{64}, models::Linear{64}, models::Linear{64}, models::Linear{64}}});
-  REQUIRE(plan.ok());
-  return *std::move(plan);
-}
 
 SimulatedDevices four_devices() { return {.speeds = {1, 1, 1, 1}, .cuts = {1, 2, 3}, .micro_batches = 8}; }
 

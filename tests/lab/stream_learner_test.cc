@@ -5,6 +5,7 @@
 
 #include "lab/simulate/pipelined_peer.h"
 #include "tests/catch.h"
+#include "tests/lab/even_network.h"
 #include "tests/lab/simulated_run.h"
 #include "training/experiment/settings.h"
 #include "training/replica/recipe.h"
@@ -15,17 +16,9 @@ namespace {
 
 using training::PipelineSchedule;
 
-// Four layers with equal operations.
-models::Plan four_equal_layers() {
-  auto plan = models::make_plan(
-      {"even", {64, 1, 1}, {models::Linear{64}, models::Linear{64}, models::Linear{64}, models::Linear{64}}});
-  REQUIRE(plan.ok());
-  return *std::move(plan);
-}
-
 PipelinedPeer streaming(SimulatedDevices devices) {
   devices.schedule = PipelineSchedule::pipedream;
-  const auto peer = pipelined_peer(four_equal_layers(), devices, 64, 0.24);
+  const auto peer = pipelined_peer(even_network(), devices, 64, 0.24);
   if (!peer) FAIL(peer.error().message);
   return *peer;
 }

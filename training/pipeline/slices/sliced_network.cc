@@ -21,7 +21,7 @@
 namespace starling::training {
 namespace {
 
-// A partial gradient of a value, in the memory of a part that read it.
+// A partial gradient of a value, which a part that read it has computed.
 struct PartialGradient {
   const float* from;  // on the host
   SliceCopy copy;     // to the channels of a part that computed it

@@ -22,16 +22,6 @@ std::size_t bytes_of(const models::Layout& layout, const std::vector<std::size_t
   return floats * sizeof(float);
 }
 
-// The tensors of the layers [begin, end), ascending.
-std::vector<std::size_t> tensors_of(const models::Plan& plan, int begin, int end) {
-  std::set<std::size_t> tensors;
-  for (int layer = begin; layer < end; ++layer) {
-    const auto& own = plan.layers[static_cast<std::size_t>(layer)].tensors;
-    tensors.insert(own.begin(), own.end());
-  }
-  return {tensors.begin(), tensors.end()};
-}
-
 // Predicts one stage after the other.
 class Predictor {
  public:
@@ -59,7 +49,7 @@ class Predictor {
     }
     memory.sections = section_bytes(begin, end, places);
     if (!on_device && !is_last) memory.crossings = places * bytes_of(borders_, true);
-    add_parameters(tensors_of(plan_, begin, end), places, on_device, memory);
+    add_parameters(tensors_of_layers(plan_, begin, end), places, on_device, memory);
     return memory;
   }
 

@@ -78,18 +78,15 @@ void StageParts::divide_tensors(const models::Plan& plan, int samples) {
   const auto owner = owners_of(plan, bounds_);
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     Stage& stage = stages_[s];
-    std::vector<std::size_t> tensors;
     for (int layer = bounds_[s]; layer < bounds_[s + 1]; ++layer) {
       const models::LayerInfo& info = plan.layers[static_cast<std::size_t>(layer)];
       for (const std::size_t tensor : info.tensors) give_tensor(plan, s, tensor, *owner[tensor]);
-      tensors.insert(tensors.end(), info.tensors.begin(), info.tensors.end());
       if (models::running_statistics(info)) stage.statistics.emplace_back(plan, info, samples);
     }
     std::ranges::sort(stage.ranges);
-    std::ranges::sort(tensors);
-    tensors.erase(std::ranges::unique(tensors).begin(), tensors.end());
     stage.gradient = stage.own_gradient.size() > 0 ? stage.own_gradient.data() : micro_gradient_.data();
-    if (!stage.backend->memory().on_host()) build_copy(s, plan.layout, tensors);
+    if (!stage.backend->memory().on_host())
+      build_copy(s, plan.layout, tensors_of_layers(plan, bounds_[s], bounds_[s + 1]));
   }
 }
 
