@@ -1,5 +1,7 @@
 #include "node/peer/shutdown.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <thread>
@@ -115,6 +117,7 @@ void Shutdown::report() {
 // The evaluator uses the workers' memory.
 void Shutdown::judge_final_replica() const {
   parts_.trainer->give_back();
+  ::malloc_trim(0);  // small blocks too, which would stay in the heaps of the workers' threads
   Replica& replica = *parts_.replica;
   if (replica.is_outside()) return;  // only the trainer can evaluate it
   replica.arena.wait();
