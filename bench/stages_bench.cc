@@ -133,7 +133,7 @@ int measure(const std::string& name, Settings settings) {
   }
   std::printf("%s whole %.1f micro_batches %.1f stages %.1f ratio %.3f", name.c_str(), median(alone),
               median(pieces), median(together), median(ratios));
-  for (std::size_t s = 0; s < staged.stages(); ++s)
+  for (std::size_t s = 0; s < staged.parts(); ++s)
     std::printf(" bytes_of_%zu %zu", s, staged.memory(s).total());
   std::printf(" bytes_of_whole %zu cuts", whole.memory().total());
   for (const int cut : settings.staged.cuts)

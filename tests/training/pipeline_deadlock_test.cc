@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/catch.h"
@@ -24,8 +25,10 @@ class PoorPipeline {
       : ends_after_(ends_after) {
     for (std::size_t stage = 0; stage < shape.stages(); ++stage) {
       first_.push_back(machines_.size());
-      for (std::uint32_t replica = 0; replica < shape.replicas[stage]; ++replica)
+      for (std::uint32_t replica = 0; replica < shape.replicas[stage]; ++replica) {
         machines_.emplace_back(shape, stage, replica, options);
+        places_.emplace_back(stage, replica);
+      }
     }
     unsent_.resize(machines_.size());
     told_.resize(machines_.size(), !ends_after);
@@ -50,7 +53,11 @@ class PoorPipeline {
       }
       if (told_[at]) continue;
       PoorPipeline& after = all.emplace_back(*this);
-      REQUIRE(after.machines_[at].arrived({StageMessage::Kind::end, *ends_after_, 0, at, 0, 0}).ok());
+      const auto [stage, replica] = places_[at];
+      REQUIRE(
+          after.machines_[at].arrived({StageMessage::Kind::end, *ends_after_, 0, stage, replica, 0}).ok());
+      for (const StageMessage& message : after.machines_[at].take_due())
+        after.unsent_[at].push_back(message);
       after.told_[at] = true;
     }
     for (const auto& [link, message] : links_) {
@@ -100,7 +107,8 @@ class PoorPipeline {
            machine.task().number >= *ends_after_;
   }
   static bool needs(const StageMachine& machine, const StageMessage& message) {
-    if (machine.is_over() || machine.task().number != message.number) return false;
+    if (machine.is_over()) return message.kind == StageMessage::Kind::share;  // it makes no such update
+    if (machine.task().number != message.number) return false;
     switch (machine.task().kind) {
       case StageTask::Kind::forward:
         return message.kind == StageMessage::Kind::activations;
@@ -114,6 +122,7 @@ class PoorPipeline {
 
   std::vector<StageMachine> machines_;
   std::vector<std::size_t> first_;
+  std::vector<std::pair<std::size_t, std::uint32_t>> places_;  // stage and replica
   std::vector<std::deque<StageMessage>> unsent_;
   std::map<Link, StageMessage> links_;
   std::optional<std::uint64_t> ends_after_;
@@ -179,6 +188,20 @@ TEST_CASE("no order of events stops a pipeline whose end is told in the middle")
         INFO(stages << " stages, " << count << " micro-batches, an update for " << updates_after);
         REQUIRE(states_of(shape, {}, count) > 0);
         REQUIRE(states_of(shape, {.stash = true, .vertical_sync = true}, count) > 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("no order of events stops a pipeline with replicas whose end is told in the middle") {
+  for (const std::vector<std::uint32_t>& replicas :
+       {std::vector<std::uint32_t>{2, 1}, {1, 2}, {2, 2}, {2, 1, 1}, {3, 1}}) {
+    for (std::uint64_t count = 1; count <= 5; ++count) {
+      for (const std::uint32_t updates_after : {1U, 2U}) {
+        const PipelineShape shape{replicas, PipelineSchedule::pipedream, updates_after, 6};
+        INFO(replicas.size() << " stages, " << replicas[0] << " replicas first, " << count
+                             << " micro-batches, an update for " << updates_after);
+        REQUIRE(states_of(shape, {}, count) > 0);
       }
     }
   }

@@ -82,7 +82,7 @@ void check_equal(const std::string& on, const Plan& plan, const StagedOptions& o
         staged.train(parameters.buffer.data(), batch.inputs.data(), batch.labels.data(), found.data());
     const std::size_t floats = m == 1 ? x.size() : plan.layout.trained_size();
     const double apart = difference(expected, found.values(), floats);
-    if (on == "reference") {
+    if (on == "reference" && options.replicas.empty()) {
       REQUIRE(apart == 0);
       REQUIRE(std::abs(loss - loss_of_stages) <= 1e-14 * loss);
     } else {
@@ -136,6 +136,25 @@ TEST_CASE("stages on the processor have the gradient of the whole to 1e-6, also 
   }
 }
 
+TEST_CASE("replicas of stages have the gradient of the whole, up to the order of summation", "[arena]") {
+  Random random(14);
+  for (const Plan& plan : plans_for_stages()) {
+    for (const std::vector<std::uint32_t>& replicas :
+         {std::vector<std::uint32_t>{2}, {2, 1, 1}, {1, 4}, {2, 4, 1}, {3, 2}}) {
+      for (const auto schedule : {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b}) {
+        StagedOptions options{cuts_for(random, plan, replicas.size()), schedule};
+        options.micro_batches = replicas[0] == 3 ? 6 : 8;
+        options.recomputation = static_cast<Recomputation>(random.below(3));
+        options.replicas = replicas;
+        INFO(plan.spec.name << ", " << pipeline_traits(schedule).name << ", " << replicas.size()
+                            << " stages, the first with " << replicas[0] << " replicas");
+        check_equal("reference", plan, options, 1, random);
+        check_equal("cpu", plan, options, 2, random);
+      }
+    }
+  }
+}
+
 TEST_CASE("running statistics change once for a batch, by the statistics of all its samples") {
   const Plan plan = planned(
       {"normalized",
@@ -145,12 +164,14 @@ TEST_CASE("running statistics change once for a batch, by the statistics of all 
   std::vector<float> x = first_values(plan), whole(x.size());
   for (std::size_t i = plan.layout.trained_size(); i < x.size(); ++i) x[i] = 0.5F;
   const Aligned parameters(x);
-  for (const int micro : {1, 3}) {
+  for (const std::vector<std::uint32_t>& replicas : {std::vector<std::uint32_t>{}, {2, 1}, {4, 2}}) {
+    const int micro = replicas.size() == 2 ? 1 : 3;
     const models::Batch batch = batch_of(random, plan, 4 * micro);
     models::Network network(plan, models::backend("reference"), 4 * micro, models::Purpose::train);
     network.train(x.data(), batch.inputs.data(), batch.labels.data(), whole.data());
-    StagedNetwork staged(plan, models::backend("reference"), 4 * micro,
-                         {{2}, PipelineSchedule::one_f_one_b, 4, Recomputation::always, 0});
+    StagedOptions options{{2}, PipelineSchedule::one_f_one_b, 4, Recomputation::always, 0};
+    options.replicas = replicas;
+    StagedNetwork staged(plan, models::backend("reference"), 4 * micro, options);
     kernels::Buffer found(x.size());
     staged.train(parameters.buffer.data(), batch.inputs.data(), batch.labels.data(), found.data());
     for (std::size_t i = plan.layout.trained_size(); i < x.size(); ++i) {
@@ -161,7 +182,7 @@ TEST_CASE("running statistics change once for a batch, by the statistics of all 
 }
 
 TEST_CASE("a part that fails ends the round of all threads, and the next round computes again", "[arena]") {
-  StageInboxes inboxes(3);
+  StageInboxes inboxes(PipelineShape{.replicas = {1, 1, 1}});
   int failing = 2;
   std::vector<int> rounds(3);
   std::vector<std::vector<StageMessage>> got(3);
@@ -206,15 +227,17 @@ TEST_CASE("the memory of stages is predicted without building them") {
       for (const auto schedule :
            {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b, PipelineSchedule::pipedream}) {
         for (const auto recomputation : {Recomputation::never, Recomputation::always}) {
-          const StagedOptions options{cuts_for(random, plan, count), schedule, 3, recomputation, 0};
+          StagedOptions options{cuts_for(random, plan, count), schedule, 6, recomputation, 0};
+          for (std::size_t s = 0; s < count; ++s)
+            options.replicas.push_back(1 + static_cast<std::uint32_t>(random.below(3)));
           const bool flushes = pipeline_traits(schedule).flushes;
-          const PipelineShape shape{std::vector<std::uint32_t>(count, 1), schedule, 3, flushes ? 1U : 8U};
+          const PipelineShape shape = shape_of(options, flushes ? 1 : 24);
           const auto found = predict_stage_memory(plan, models::backend("cpu"), 2, shape, options);
           INFO(plan.spec.name << ", " << pipeline_traits(schedule).name << ", " << count << " stages");
           REQUIRE(found.size() == count);
           const auto check = [&](const auto& network) {
             for (std::size_t s = 0; s < count; ++s) {
-              const StageMemory is = network.memory(s);
+              const StageMemory is = network.memory(shape.number_of(s + 1, 0) - 1);
               CHECK(found[s].sections == is.sections);
               CHECK(found[s].crossings == is.crossings);
               CHECK(found[s].gradients == is.gradients);
@@ -222,7 +245,7 @@ TEST_CASE("the memory of stages is predicted without building them") {
             }
           };
           if (flushes) {
-            check(StagedNetwork(plan, models::backend("cpu"), 6, options));
+            check(StagedNetwork(plan, models::backend("cpu"), 12, options));
           } else {
             check(StreamedNetwork(plan, models::backend("cpu"), 2, options));
           }
@@ -241,6 +264,18 @@ TEST_CASE("impossible stages are an error that says what is possible") {
         "a stage cannot begin with layer 1: cuts are ascending, from 1 to 2");
   CHECK(refusal_of(plan, 4, {{1}, PipelineSchedule::gpipe, 3, Recomputation::never, 0}) ==
         "a batch of 4 samples cannot be divided into 3 micro-batches of equal size");
+  StagedOptions replicated{{1}, PipelineSchedule::one_f_one_b, 3, Recomputation::never, 0};
+  replicated.replicas = {2, 1};
+  CHECK(refusal_of(plan, 6, replicated) ==
+        "3 micro-batches cannot be divided equally among 2 replicas of a stage");
+  replicated.replicas = {2};
+  CHECK(refusal_of(plan, 6, replicated) == "1 numbers of replicas, but 2 stages");
+  replicated.replicas = {2, 1};
+  replicated.schedule = PipelineSchedule::pipedream;
+  CHECK(refusal_of(plan, 6, replicated).empty());
+  replicated.vertical_sync = true;
+  CHECK(refusal_of(plan, 6, replicated) ==
+        "with vertical sync all stages need as many replicas: one with fewer makes more updates");
   CHECK(refusal_of(plan, 3, {{1}, PipelineSchedule::pipedream, 2, Recomputation::never, 0}).empty());
 }
 

@@ -27,54 +27,82 @@ void descend(const Plan& plan, const FloatRange& range, const float* gradient, d
     x[i] += trained ? -rate * gradient[i] : gradient[i];
 }
 
-// The definition, after PipeDream's section 3.3. With K stages stage s (from 0) makes w = K - 1 - s forward
-// passes before its first backward pass, so for batch t it has completed max(0, t - w) backward passes, and
-// as many updates for M batches each. The gradient of batch t is that of the whole network whose stages have
-// these versions of the parameters.
+// The definition, after PipeDream's sections 3.1 and 3.3. A replica of stage s (from 0), of r, makes w
+// forward passes before its first backward pass: as many as the replicas from this stage on, without one,
+// divided by r. So for its k-th batch it has completed max(0, k - w) backward passes, and with the other
+// replicas an update for M batches of each. The gradient of batch t, the k-th of replica t mod r, is that of
+// the whole network whose stages have these versions of the parameters.
 struct Definition {
   Definition(const Plan& of, const StreamedNetwork& staged, StagedOptions its, int batch)
       : plan(of),
         options(std::move(its)),
+        replicas(shape_of(options).replicas),
         network(of, models::backend("reference"), batch, models::Purpose::train) {
     for (std::size_t s = 0; s < staged.stages(); ++s) ranges.push_back(staged.ranges(s));
   }
 
   std::uint64_t version(std::size_t stage, std::uint64_t batch) const {
-    const std::size_t ahead = options.vertical_sync ? ranges.size() - 1 : ranges.size() - 1 - stage;
-    return batch < ahead ? 0 : (batch - ahead) / options.micro_batches;
+    const std::size_t from = options.vertical_sync ? 0 : stage;
+    const auto all =
+        std::accumulate(replicas.begin() + static_cast<std::ptrdiff_t>(from), replicas.end(), 0U);
+    const std::uint64_t ahead = (all - 1) / replicas[from], turn = batch / replicas[stage];
+    return turn < ahead ? 0 : (turn - ahead) / options.micro_batches;
+  }
+
+  // The mean over batches [begin, end), summed for each replica of a stage and then over these.
+  std::vector<float> mean(std::size_t stage, std::size_t begin, std::size_t end) const {
+    std::vector<float> all;
+    for (std::size_t replica = 0; replica < std::min<std::size_t>(replicas[stage], end - begin); ++replica) {
+      std::vector<float> own = gradients[begin + replica];
+      for (std::size_t t = begin + replica + replicas[stage]; t < end; t += replicas[stage])
+        for (std::size_t i = 0; i < own.size(); ++i) own[i] += gradients[t][i];
+      if (all.empty()) {
+        all = std::move(own);
+      } else {
+        for (std::size_t i = 0; i < own.size(); ++i) all[i] += own[i];
+      }
+    }
+    for (float& value : all) value /= static_cast<float>(end - begin);
+    return all;
   }
 
   // A stream of these batches from `x`. Returns the losses; x becomes the result.
   std::vector<double> run(std::vector<float>& x, std::span<const models::Batch> batches) {
-    std::vector<std::vector<float>> versions{x};  // by updates; stages have them at different times
-    std::vector<float> mixed(x.size()), one(x.size()), sum(x.size());
+    // By stage and updates; of each only the stage's ranges count.
+    std::vector<std::vector<std::vector<float>>> versions(ranges.size(), {x});
+    std::vector<float> mixed(x.size()), one(x.size());
     std::vector<double> losses;
+    gradients.clear();
     for (std::uint64_t t = 0; t < batches.size(); ++t) {
       for (std::size_t s = 0; s < ranges.size(); ++s) {
         for (const auto& [begin, end] : ranges[s])
-          for (std::size_t i = begin; i < end; ++i) mixed[i] = versions[version(s, t)][i];
+          for (std::size_t i = begin; i < end; ++i) mixed[i] = versions[s].at(version(s, t))[i];
       }
       network.set_draws(draws++);
       losses.push_back(
           network.train(mixed.data(), batches[t].inputs.data(), batches[t].labels.data(), one.data()));
-      const std::uint64_t part = t % options.micro_batches;
-      for (std::size_t i = 0; i < x.size(); ++i) sum[i] = part == 0 ? one[i] : sum[i] + one[i];
-      if (part + 1 < options.micro_batches && t + 1 < batches.size()) continue;
-      if (options.micro_batches > 1)
-        for (float& value : sum) value /= static_cast<float>(part + 1);
-      versions.push_back(versions.back());
-      for (const auto& of_stage : ranges)
-        for (const FloatRange& range : of_stage)
-          descend(plan, range, sum.data(), factor_of(t), versions.back().data());
+      gradients.push_back(one);
+      for (std::size_t s = 0; s < ranges.size(); ++s) {
+        const std::uint64_t round = options.micro_batches * replicas[s];
+        if ((t + 1) % round != 0 && t + 1 < batches.size()) continue;
+        versions[s].push_back(versions[s].back());
+        const auto gradient = mean(s, t / round * round, t + 1);
+        for (const FloatRange& range : ranges[s])
+          descend(plan, range, gradient.data(), factor_of(t), versions[s].back().data());
+      }
     }
-    x = versions.back();
+    for (std::size_t s = 0; s < ranges.size(); ++s)
+      for (const auto& [begin, end] : ranges[s])
+        std::copy_n(versions[s].back().data() + begin, end - begin, x.data() + begin);
     return losses;
   }
 
   const Plan& plan;
   StagedOptions options;
+  std::vector<std::uint32_t> replicas;
   models::Network network;
   std::vector<std::vector<FloatRange>> ranges;
+  std::vector<std::vector<float>> gradients;  // of the stream's batches
   std::uint64_t draws = 0;
 };
 
@@ -102,7 +130,7 @@ struct Streamed {
     };
     for (std::size_t t = 0; t < batches.size(); ++t) {
       take(network.feed(arena, batches[t].inputs.data(), batches[t].labels.data(), factor_of(t)));
-      REQUIRE(network.in_flight() <= network.stages() - 1);
+      REQUIRE(network.in_flight() <= network.most_in_flight());
     }
     while (take(network.land())) {
     }
@@ -176,6 +204,34 @@ TEST_CASE("stages without a flush compute with parameters of the version that th
   }
 }
 
+TEST_CASE("replicas of a stage share the batches, and update together with the mean of their gradients") {
+  const std::uint64_t seed = Random(std::random_device{}()).bits();
+  INFO("seed " << seed);
+  Random random(seed);
+  for (const Plan& plan : plans_for_streams()) {
+    for (const std::vector<std::uint32_t>& replicas :
+         {std::vector<std::uint32_t>{2}, {2, 1, 1}, {1, 2}, {2, 2}, {3, 1, 2}, {1, 3}}) {
+      for (const std::uint32_t updates_after : {1U, 2U}) {
+        StagedOptions options = options_for(cuts_for(random, plan, replicas.size()), updates_after);
+        options.replicas = replicas;
+        options.recomputation = static_cast<Recomputation>(random.below(3));
+        options.vertical_sync = replicas == std::vector<std::uint32_t>{2, 2} && random.chance(0.5);
+        Streamed streamed(plan, options, 2);
+        Definition definition(plan, streamed.network, options, 2);
+        std::vector<float> x = first_values(plan);
+        for (const std::size_t count : {std::size_t{12}, 1 + random.below(7), std::size_t{17}}) {
+          const auto batches = batches_for(random, plan, 2, count);
+          const auto losses = streamed.run(batches);
+          INFO(plan.spec.name << ", " << replicas.size() << " stages, the first with " << replicas[0]
+                              << " replicas, an update for " << updates_after << ", " << count << " batches");
+          CHECK(losses == definition.run(x, batches));
+          REQUIRE(streamed.parameters() == x);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("without stashing a gradient is not that of any version of the parameters") {
   Random random(3);
   const Plan plan = zoo("lenet", {1, 14, 14});
@@ -228,6 +284,13 @@ TEST_CASE("a stream that is abandoned stops its threads") {
     for (const auto& batch : batches)
       static_cast<void>(streamed.network.feed(streamed.arena, batch.inputs.data(), batch.labels.data(), 1));
     CHECK(streamed.network.in_flight() == 2);
+    StagedOptions options = options_for({3}, 1);
+    options.replicas = {2, 2};
+    Streamed replicated(plan, options, 2);
+    for (const auto& batch : batches)
+      static_cast<void>(
+          replicated.network.feed(replicated.arena, batch.inputs.data(), batch.labels.data(), 1));
+    CHECK(replicated.network.in_flight() == 2);
   }
 }
 

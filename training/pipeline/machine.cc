@@ -12,30 +12,44 @@ using MessageKind = StageMessage::Kind;
 
 StageMachine::StageMachine(const PipelineShape& shape, std::size_t stage, std::uint32_t replica,
                            StageOptions options)
-    : shape_(shape), stage_(stage), replica_(replica), options_(options) {
+    : shape_(shape),
+      stage_(stage),
+      replica_(replica),
+      options_(options),
+      micro_batches_(shape.all_micro_batches()) {
   STARLING_CHECK(check_shape(shape).ok() && stage < shape.stages() && replica < shape.replicas[stage]);
   STARLING_CHECK(options.stash || !options.vertical_sync);
   tasks_ = tasks_of(shape, stage, replica);
 }
 
 Status StageMachine::end_after(std::uint64_t count) {
-  STARLING_CHECK(!pipeline_traits(shape_.schedule).flushes &&
-                 shape_.replicas == std::vector<std::uint32_t>(shape_.stages(), 1));
+  STARLING_CHECK(!pipeline_traits(shape_.schedule).flushes);
   const std::size_t begun = position_ + (is_busy() ? 1 : 0);
-  std::uint64_t forwards = 0;
-  for (std::size_t i = 0; i < begun; ++i) forwards += tasks_[i].kind == TaskKind::forward ? 1 : 0;
-  if (count < forwards || count >= shape_.all_micro_batches()) {
+  std::uint64_t least = 0;  // micro-batches up to the last one that has begun
+  for (std::size_t i = 0; i < begun; ++i)
+    if (tasks_[i].kind == TaskKind::forward) least = tasks_[i].number + 1;
+  if (count < least || count >= micro_batches_) {
     return Error{"stage " + std::to_string(stage_) + " cannot end after " + std::to_string(count) +
-                 " micro-batches: it has begun " + std::to_string(forwards) + " of " +
-                 std::to_string(shape_.all_micro_batches())};
+                 " micro-batches: it has begun " + std::to_string(least) + " of " +
+                 std::to_string(micro_batches_)};
   }
   // A schedule without a flush begins alike, however long it is.
-  std::vector<StageTask> tasks = open_tasks(shape_, stage_, count);
+  std::vector<StageTask> tasks = open_tasks(shape_, stage_, replica_, count);
   STARLING_CHECK(
       tasks.size() >= begun &&
       std::equal(tasks.begin(), tasks.begin() + static_cast<std::ptrdiff_t>(begun), tasks_.begin()));
+  const bool updates = !is_over() && task().kind == TaskKind::update;
   tasks_ = std::move(tasks);
+  micro_batches_ = count;
+  if (!updates && !is_busy()) add_shares(due_);
   return Done{};
+}
+
+std::uint32_t StageMachine::updating(std::uint64_t update) const {
+  const std::uint32_t replicas = shape_.replicas[stage_];
+  const std::uint64_t before =
+      update * shape_.micro_batches * (pipeline_traits(shape_.schedule).flushes ? 1 : replicas);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(replicas, micro_batches_ - before));
 }
 
 Status StageMachine::arrived(const StageMessage& message) {
@@ -50,30 +64,39 @@ Status StageMachine::arrived(const StageMessage& message) {
   };
   if (message.kind == MessageKind::end) return end_after(message.number);
   if (message.kind == MessageKind::activations) {
-    if (is_first() || !awaits(TaskKind::forward)) return refused("has activations that are not awaited");
+    if ((is_first() && !options_.awaits_samples) || !awaits(TaskKind::forward))
+      return refused("has activations that are not awaited");
     if (!activations_.emplace(message.number, message.version).second) return refused("came before");
   } else if (message.kind == MessageKind::gradient) {
     if (is_last() || !awaits(TaskKind::backward)) return refused("has a gradient that is not awaited");
     if (!gradients_.insert(message.number).second) return refused("came before");
   } else {
     const bool another = message.from < shape_.replicas[stage_] && message.from != replica_;
+    const bool ended = micro_batches_ < shape_.all_micro_batches() && is_beyond_end(message.number);
+    if (another && ended) return Done{};  // its sender did not know that the run has ended here
     if (!another || !awaits(TaskKind::update)) return refused("has a share that is not awaited");
     if (!shares_[message.number].insert(message.from).second) return refused("came before");
   }
   return Done{};
 }
 
+bool StageMachine::is_beyond_end(std::uint64_t update) const {
+  return std::ranges::none_of(tasks_, [update](const StageTask& task) {
+    return task.kind == TaskKind::update && task.number >= update;
+  });
+}
+
 bool StageMachine::is_fed(const StageTask& task) const {
   switch (task.kind) {
     case TaskKind::forward:
-      return is_first() || activations_.contains(task.number);
+      return (is_first() && !options_.awaits_samples) || activations_.contains(task.number);
     case TaskKind::backward:
       return is_last() || gradients_.contains(task.number);
     case TaskKind::update:
       break;
   }
   const auto shares = shares_.find(task.number);
-  return (shares == shares_.end() ? 0 : shares->second.size()) + 1 == shape_.replicas[stage_];
+  return (shares == shares_.end() ? 0 : shares->second.size()) + 1 == updating(task.number);
 }
 
 std::uint64_t StageMachine::version_for(const StageTask& task) const {
@@ -107,6 +130,14 @@ StageMessage StageMachine::to(std::size_t stage, MessageKind kind, std::uint64_t
   return {kind, number, 0, stage, shape_.replica_of(stage, number), replica_};
 }
 
+void StageMachine::add_shares(std::vector<StageMessage>& out) const {
+  if (is_over() || task().kind != TaskKind::update) return;
+  for (std::uint32_t other = 0; other < updating(task().number); ++other) {
+    if (other == replica_) continue;
+    out.push_back({MessageKind::share, task().number, 0, stage_, other, replica_});
+  }
+}
+
 std::vector<StageMessage> StageMachine::finish() {
   STARLING_CHECK(is_busy());
   const StageWork work = *under_way_;
@@ -124,12 +155,7 @@ std::vector<StageMessage> StageMachine::finish() {
     used_.erase(number);
     gradients_.erase(number);
     if (!is_first()) out.push_back(to(stage_ - 1, MessageKind::gradient, number));
-    // The update that follows needs this replica's gradient at all others.
-    if (is_over() || task().kind != TaskKind::update) return out;
-    for (std::uint32_t other = 0; other < shape_.replicas[stage_]; ++other) {
-      if (other == replica_) continue;
-      out.push_back({MessageKind::share, task().number, 0, stage_, other, replica_});
-    }
+    add_shares(out);
   } else {
     shares_.erase(number);
     ++version_;

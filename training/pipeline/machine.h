@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -21,7 +22,7 @@ namespace starling::training {
 
 struct StageMessage {
   enum class Kind : std::uint8_t {
-    activations,  // of a micro-batch, to the next stage
+    activations,  // of a micro-batch, to the next stage; or its samples (StageOptions::awaits_samples)
     gradient,     // of these, to the stage before
     share,        // of an update, to the other replicas of the stage: the gradient of this one's parameters
     end,          // to every stage: micro-batches from `number` on do not come (StageMachine::end_after())
@@ -41,8 +42,9 @@ struct StageWork {
 };
 
 struct StageOptions {
-  bool stash = true;           // false: a backward pass uses the newest weights
-  bool vertical_sync = false;  // REQUIRES: stash
+  bool stash = true;            // false: a backward pass uses the newest weights
+  bool vertical_sync = false;   // REQUIRES: stash; as many replicas in each stage
+  bool awaits_samples = false;  // of the first stage: a forward pass begins after a message
 };
 
 class StageMachine {
@@ -52,8 +54,8 @@ class StageMachine {
                StageOptions options = {});
 
   // The run ends after `count` micro-batches of the stage instead of all: what began is completed, and an
-  // update follows the last ones, even if they are fewer than others have. Error, and no change, if more have
-  // begun or if the run is not longer. REQUIRES: no flush; one replica in each stage.
+  // update follows the last ones, even if they are fewer than others have and not all replicas have any.
+  // Error, and no change, if later ones have begun or if the run is not longer. REQUIRES: no flush.
   Status end_after(std::uint64_t count);
 
   // Something for this replica has arrived. Error, and no change, if it is none of its, or came before.
@@ -66,6 +68,9 @@ class StageMachine {
   StageWork begin();
   // The work under way is complete. Returns what is to be sent, in order.
   std::vector<StageMessage> finish();
+  // What is to be sent because the run has been told its end: the replica's share of an update that is smaller
+  // than others. REQUIRES: called after each end_after() and `end` that succeeded.
+  std::vector<StageMessage> take_due() { return std::exchange(due_, {}); }
 
   bool is_over() const { return position_ == tasks_.size(); }
   bool is_busy() const { return under_way_.has_value(); }
@@ -74,6 +79,8 @@ class StageMachine {
   std::size_t position() const { return position_; }
 
   std::uint64_t version() const { return version_; }  // the newest
+  // The replicas of the stage, from 0, that have micro-batches for this update.
+  std::uint32_t updating(std::uint64_t update) const;
   // Micro-batches whose activations are kept, and versions of the weights that are, the newest included.
   std::size_t in_flight() const { return used_.size(); }
   std::size_t versions() const;
@@ -82,18 +89,23 @@ class StageMachine {
  private:
   bool is_first() const { return stage_ == 0; }
   bool is_last() const { return stage_ + 1 == shape_.stages(); }
+  // This replica makes no update with this number or a later one.
+  bool is_beyond_end(std::uint64_t update) const;
   // What the task reads has arrived.
   bool is_fed(const StageTask& task) const;
   std::uint64_t version_for(const StageTask& task) const;
   // The version of the first stage's weights for the micro-batch of a forward pass.
   std::uint64_t stamp_of(const StageWork& forward) const;
   StageMessage to(std::size_t stage, StageMessage::Kind kind, std::uint64_t number) const;
+  // The other replicas need this one's gradient for the update that is next, if one is.
+  void add_shares(std::vector<StageMessage>& out) const;
 
   PipelineShape shape_;
   std::size_t stage_;
   std::uint32_t replica_;
   StageOptions options_;
   std::vector<StageTask> tasks_;
+  std::uint64_t micro_batches_;  // of the stage in all
   std::size_t position_ = 0;
   std::optional<StageWork> under_way_;
   std::uint64_t version_ = 0;
@@ -102,6 +114,7 @@ class StageMachine {
   std::uint64_t latest_stamp_ = 0;                      // the latest of those versions
   std::set<std::uint64_t> gradients_;                   // arrived
   std::map<std::uint64_t, std::set<std::uint32_t>> shares_;  // arrived: replicas by update
+  std::vector<StageMessage> due_;
 };
 
 }  // namespace starling::training

@@ -98,13 +98,14 @@ std::vector<StageTask> tasks_of(const PipelineShape& shape, std::size_t stage, s
   return with_updates(passes, shape.micro_batches / shape.replicas[stage]);
 }
 
-std::vector<StageTask> open_tasks(const PipelineShape& shape, std::size_t stage, std::uint64_t count) {
-  std::vector<std::uint64_t> own(count);
-  std::iota(own.begin(), own.end(), std::uint64_t{0});
+std::vector<StageTask> open_tasks(const PipelineShape& shape, std::size_t stage, std::uint32_t replica,
+                                  std::uint64_t count) {
+  const auto own = share_of(shape, stage, replica, 0, count);
   std::vector<StageTask> passes;
   add_alternating(passes, own, warm_up_passes(shape, stage));
   std::vector<StageTask> tasks = with_updates(passes, shape.micro_batches);
-  if (count % shape.micro_batches != 0) tasks.push_back({Kind::update, count / shape.micro_batches});
+  if (own.size() % shape.micro_batches != 0)
+    tasks.push_back({Kind::update, own.size() / shape.micro_batches});
   return tasks;
 }
 

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
 #include <vector>
 
@@ -65,6 +66,12 @@ struct PipelineShape {
   std::uint64_t batches = 1;
 
   std::size_t stages() const { return replicas.size(); }
+  // The replicas of all stages are numbered: those of the first stage, then those of the second one, ...
+  std::size_t all_replicas() const { return number_of(replicas.size(), 0); }
+  std::size_t number_of(std::size_t stage, std::uint32_t replica) const {
+    return std::accumulate(replicas.begin(), replicas.begin() + static_cast<std::ptrdiff_t>(stage),
+                           std::size_t{replica});
+  }
   std::uint64_t all_micro_batches() const { return batches * micro_batches; }
   std::uint32_t replica_of(std::size_t stage, std::uint64_t micro_batch) const {
     return static_cast<std::uint32_t>(micro_batch % replicas[stage]);
@@ -82,9 +89,10 @@ std::uint64_t warm_up_passes(const PipelineShape& shape, std::size_t stage);
 // All tasks of a replica, in order. REQUIRES: check_shape() succeeds.
 std::vector<StageTask> tasks_of(const PipelineShape& shape, std::size_t stage, std::uint32_t replica);
 
-// The tasks of a stage for the first `count` micro-batches of a schedule without a flush and without
-// replicas. An update follows the last ones.
-std::vector<StageTask> open_tasks(const PipelineShape& shape, std::size_t stage, std::uint64_t count);
+// The tasks of a replica for the first `count` micro-batches of a schedule without a flush. An update follows
+// the last ones.
+std::vector<StageTask> open_tasks(const PipelineShape& shape, std::size_t stage, std::uint32_t replica,
+                                  std::uint64_t count);
 
 // The most micro-batches whose activations a replica keeps at a time: from the end of a forward pass to the
 // end of its backward pass.

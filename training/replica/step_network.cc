@@ -5,17 +5,10 @@
 namespace starling::training {
 namespace {
 
-// The threads of a network.
-template <class Network>
-std::size_t count_of(const Network& network) {
-  return network.stages();
-}
-std::size_t count_of(const SlicedNetwork& network) { return network.parts(); }
-
 template <class Network>
 std::size_t sum_of(const Network& network) {
   std::size_t bytes = 0;
-  for (std::size_t k = 0; k < count_of(network); ++k) bytes += network.memory(k).total();
+  for (std::size_t k = 0; k < network.parts(); ++k) bytes += network.memory(k).total();
   return bytes;
 }
 
@@ -52,7 +45,7 @@ class DividedStep final : public StepNetwork {
   }
   void set_draws(std::uint64_t batches) override { network_.set_draws(batches); }
   std::size_t divided_bytes() const override { return sum_of(network_); }
-  std::size_t threads() const override { return count_of(network_); }
+  std::size_t threads() const override { return network_.parts(); }
   void on_each_thread(const std::function<void(std::size_t)>& settle) override {
     network_.on_each_thread(settle);
   }
@@ -76,7 +69,7 @@ class StreamedStep final : public StepNetwork {
   void set_draws(std::uint64_t batches) override { network_.set_draws(batches); }
   StreamedNetwork* stream() override { return &network_; }
   std::size_t divided_bytes() const override { return sum_of(network_); }
-  std::size_t threads() const override { return network_.stages(); }
+  std::size_t threads() const override { return network_.parts(); }
   void on_each_thread(const std::function<void(std::size_t)>& settle) override {
     network_.on_each_thread(settle);
   }

@@ -1,15 +1,25 @@
 #include "training/pipeline/stages/stage_links.h"
 
 #include <functional>
+#include <numeric>
 
 #include "base/check.h"
 
 namespace starling::training {
 
-Crossing::Crossing(const std::vector<models::Border>& borders, std::size_t places,
+std::size_t crossings_between(std::size_t senders, std::size_t receivers) {
+  return std::lcm(senders, receivers);
+}
+
+std::size_t places_of_crossing(std::size_t kept, std::size_t senders, std::size_t receivers) {
+  const std::size_t of_sender = crossings_between(senders, receivers) / senders;
+  return (kept + of_sender - 1) / of_sender;
+}
+
+Crossing::Crossing(const std::vector<models::Border>& borders, std::size_t places, std::uint64_t apart,
                    const kernels::Backend& sender, const kernels::Backend& receiver)
-    : places_(places) {
-  STARLING_CHECK(places > 0);
+    : apart_(apart), places_(places) {
+  STARLING_CHECK(places > 0 && apart > 0);
   for (Place& it : places_) {
     for (const models::Border& border : borders) {
       const std::size_t floats = border.activation.floats;
@@ -67,18 +77,28 @@ std::size_t Crossing::arrived_bytes() const {
 void StageInboxes::send(const StageMessage& message) {
   {
     const std::lock_guard lock(mutex_);
-    inboxes_[message.stage].push_back(message);
+    inboxes_[shape_.number_of(message.stage, message.replica)].messages.push_back(message);
   }
   arrived_.notify_all();
 }
 
-bool StageInboxes::await(std::size_t stage, std::vector<StageMessage>& out) {
+bool StageInboxes::await(std::size_t replica, std::vector<StageMessage>& out) {
+  Inbox& inbox = inboxes_[replica];
   std::unique_lock lock(mutex_);
-  arrived_.wait(lock, [&] { return stopped_ || !inboxes_[stage].empty(); });
+  arrived_.wait(lock, [&] { return stopped_ || inbox.woken || !inbox.messages.empty(); });
   if (stopped_) return false;
-  out.insert(out.end(), inboxes_[stage].begin(), inboxes_[stage].end());
-  inboxes_[stage].clear();
+  out.insert(out.end(), inbox.messages.begin(), inbox.messages.end());
+  inbox.messages.clear();
+  inbox.woken = false;
   return true;
+}
+
+void StageInboxes::wake(std::size_t replica) {
+  {
+    const std::lock_guard lock(mutex_);
+    inboxes_[replica].woken = true;
+  }
+  arrived_.notify_all();
 }
 
 void StageInboxes::stop() {
@@ -92,7 +112,7 @@ void StageInboxes::stop() {
 void StageInboxes::clear() {
   const std::lock_guard lock(mutex_);
   stopped_ = false;
-  for (auto& inbox : inboxes_) inbox.clear();
+  for (Inbox& inbox : inboxes_) inbox = {};
 }
 
 }  // namespace starling::training

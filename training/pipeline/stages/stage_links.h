@@ -1,5 +1,5 @@
 // What passes between the stages of a network on one machine: the values that cross a cut and their
-// gradients, and an inbox of messages for each stage.
+// gradients, and an inbox of messages for each replica of a stage.
 #pragma once
 
 #include <condition_variable>
@@ -16,14 +16,21 @@
 
 namespace starling::training {
 
-// The values that cross the cut behind a stage, for as many micro-batches as the stage keeps: it reuses the
-// place of one only after its own backward pass, when the next stage needs neither any more. They cross in
-// the host's memory: a device copies them there, and another one from there. The sender's functions are
-// called with its queue, the receiver's with its own; the work of one is done before the other begins.
+// Replicas of two stages: micro-batch i takes crossing i mod this count, which connects those that compute
+// it.
+std::size_t crossings_between(std::size_t senders, std::size_t receivers);
+// The micro-batches of one of them, if a sender keeps `kept`.
+std::size_t places_of_crossing(std::size_t kept, std::size_t senders, std::size_t receivers);
+
+// The values that cross a cut between two replicas of stages, for as many micro-batches as the sender keeps:
+// it reuses the place of one only after its own backward pass, when the receiver needs neither any more. They
+// cross in the host's memory: a device copies them there, and another one from there. The sender's functions
+// are called with its queue, the receiver's with its own; the work of one is done before the other begins.
 class Crossing {
  public:
-  Crossing(const std::vector<models::Border>& borders, std::size_t places, const kernels::Backend& sender,
-           const kernels::Backend& receiver);
+  // `apart`: between the numbers of two micro-batches that cross here.
+  Crossing(const std::vector<models::Border>& borders, std::size_t places, std::uint64_t apart,
+           const kernels::Backend& sender, const kernels::Backend& receiver);
 
   // Copies the outputs of the sender's forward pass, `inputs` being its own.
   void put(std::uint64_t number, const models::Section& sender, std::span<const float* const> inputs,
@@ -46,28 +53,39 @@ class Crossing {
     std::vector<kernels::Buffer> arrived;            // the values on the receiver's device, if it is one
     std::vector<const float*> pointers;              // to the values for the receiver
   };
-  const Place& place(std::uint64_t number) const { return places_[number % places_.size()]; }
-  Place& place(std::uint64_t number) { return places_[number % places_.size()]; }
+  const Place& place(std::uint64_t number) const { return places_[number / apart_ % places_.size()]; }
+  Place& place(std::uint64_t number) { return places_[number / apart_ % places_.size()]; }
 
+  std::uint64_t apart_;
   std::vector<Place> places_;
 };
 
-// Messages for the stages of one network. Any thread may call.
+// Messages for the replicas of all stages of one network, by number (PipelineShape::number_of()). Any thread
+// may call.
 class StageInboxes {
  public:
-  explicit StageInboxes(std::size_t stages) : inboxes_(stages) {}
+  explicit StageInboxes(const PipelineShape& shape) : shape_(shape), inboxes_(shape.all_replicas()) {}
 
   void send(const StageMessage& message);
-  // Waits for messages to the stage and appends them to `out`. Returns false if stop() was called.
-  bool await(std::size_t stage, std::vector<StageMessage>& out);
+  // Waits for messages to the replica, or for wake(), and appends them to `out`. Returns false if stop() was
+  // called.
+  bool await(std::size_t replica, std::vector<StageMessage>& out);
+  // Ends a wait of the replica, or its next one.
+  void wake(std::size_t replica);
   // Ends all waits until clear().
   void stop();
   void clear();
 
  private:
+  struct Inbox {
+    std::vector<StageMessage> messages{};
+    bool woken = false;
+  };
+
+  const PipelineShape shape_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::vector<std::vector<StageMessage>> inboxes_;
+  std::vector<Inbox> inboxes_;
   bool stopped_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include "models/lowering.h"
 #include "models/section.h"
 #include "training/pipeline/stages/stage_copy.h"
+#include "training/pipeline/stages/stage_links.h"
 
 namespace starling::training {
 namespace {
@@ -44,16 +45,25 @@ class Predictor {
     const bool on_device = !backend_.memory().on_host();
     StageMemory memory;
     if (on_device) {
-      memory.crossings = places * bytes_of(borders_, false);
+      memory.crossings = (s == 0 ? places : received_places(s)) * bytes_of(borders_, false);
       if (is_last) memory.crossings += static_cast<std::size_t>(samples_ * plan_.labels()) * sizeof(float);
     }
     memory.sections = section_bytes(begin, end, places);
-    if (!on_device && !is_last) memory.crossings = places * bytes_of(borders_, true);
-    add_parameters(tensors_of_layers(plan_, begin, end), places, on_device, memory);
+    if (!on_device && !is_last) memory.crossings = sent_places(s) * bytes_of(borders_, true);
+    add_parameters(s, tensors_of_layers(plan_, begin, end), places, on_device, memory);
     return memory;
   }
 
  private:
+  // Of micro-batches behind a replica of the stage, and before one of the next stage.
+  std::size_t sent_places(std::size_t s) const { return places_at_cut(s) / shape_.replicas[s]; }
+  std::size_t received_places(std::size_t s) const { return places_at_cut(s - 1) / shape_.replicas[s]; }
+  std::size_t places_at_cut(std::size_t s) const {
+    const std::size_t senders = shape_.replicas[s], receivers = shape_.replicas[s + 1];
+    return crossings_between(senders, receivers) *
+           places_of_crossing(most_in_flight(tasks_of(shape_, s, 0)), senders, receivers);
+  }
+
   // Continues with what crosses the cut behind the layers.
   std::size_t section_bytes(int begin, int end, std::size_t places) {
     const auto queue = backend_.make_queue();
@@ -69,22 +79,22 @@ class Predictor {
     return shared + own * (options_.recomputation == Recomputation::never ? places : 1);
   }
 
-  void add_parameters(const std::vector<std::size_t>& read, std::size_t places, bool on_device,
+  void add_parameters(std::size_t s, const std::vector<std::size_t>& read, std::size_t places, bool on_device,
                       StageMemory& memory) {
     std::vector<std::size_t> own;
     for (const std::size_t tensor : read)
       if (owned_.insert(tensor).second) own.push_back(tensor);
-    const bool flushes = pipeline_traits(shape_.schedule).flushes;
+    const bool flushes = pipeline_traits(shape_.schedule).flushes, shared = shape_.replicas[s] > 1;
     const bool sums = !flushes && shape_.micro_batches > 1;
     if (on_device) {
       const std::size_t copy = StageCopy(plan_.layout, read).floats() * sizeof(float);
-      memory.gradients = copy * (flushes || sums ? 2 : 1);
+      memory.gradients = copy * (flushes ? 2 : 1);
       memory.versions = copy * (flushes ? 1 : places);
       return;
     }
-    const bool shares = own.size() < read.size();
-    memory.gradients = shares ? plan_.layout.arena_size() * sizeof(float) : bytes_of(plan_.layout, own);
-    if (sums) memory.gradients *= 2;
+    const std::size_t arena = plan_.layout.arena_size() * sizeof(float);
+    memory.gradients = own.size() < read.size() || shared ? arena : bytes_of(plan_.layout, own);
+    if (sums || (flushes && shared)) memory.gradients += arena;
     if (!flushes) memory.versions = places * bytes_of(plan_.layout, read);
   }
 

@@ -21,9 +21,9 @@ struct StageMemory {
   std::size_t total() const { return sections + crossings + gradients + versions; }
 };
 
-// The same of a replica of each stage, without building the stages: for micro-batches of `samples`, by the
-// schedule of `shape`, which has the replicas of each stage. Builds one section at a time, so that it takes
-// the memory of one micro-batch in one stage. REQUIRES: check_stages() succeeds; all stages compute on
+// The same of the last replica of each stage, without building the stages: for micro-batches of `samples`, by
+// the schedule of `shape`, which has the replicas of each stage. Builds one section at a time, so that it
+// takes the memory of one micro-batch in one stage. REQUIRES: check_stages() succeeds; all stages compute on
 // `backend`.
 std::vector<StageMemory> predict_stage_memory(const models::Plan& plan, const kernels::Backend& backend,
                                               int samples, const PipelineShape& shape,

@@ -1,12 +1,13 @@
-// A network in stages, each on a thread of its own: it computes the loss and the gradient of a batch like
-// models::Network, in micro-batches that pass through the stages by a schedule with a flush (schedule.h). Its
-// user does not notice the stages.
+// A network in stages, each replica of a stage on a thread of its own: it computes the loss and the gradient
+// of a batch like models::Network, in micro-batches that pass through the stages by a schedule with a flush
+// (schedule.h). Its user does not notice the stages.
 //
-// The gradient is the mean of those of the micro-batches, summed in the order of their backward passes. It is
-// that of the whole network for the same micro-batches, bit by bit where operations are not fused across
-// stages. Batch normalization uses the statistics of a micro-batch; running statistics change once for the
-// batch, by those of all its samples, as in GPipe (Huang et al., 2019, section 2.2) and torchgpipe. Dropout
-// draws by the number of the micro-batch, in recomputation the same.
+// The gradient is the mean of those of the micro-batches, summed in the order of their backward passes, and
+// then over the replicas of a stage. Without replicas it is that of the whole network for the same
+// micro-batches, bit by bit where operations are not fused across stages. Batch normalization uses the
+// statistics of a micro-batch; running statistics change once for the batch, by those of all its samples, as
+// in GPipe (Huang et al., 2019, section 2.2) and torchgpipe. Dropout draws by the number of the micro-batch,
+// in recomputation the same.
 #pragma once
 
 #include <cstddef>
@@ -28,19 +29,19 @@ class StagedNetwork {
                 const StagedOptions& options);
   ~StagedNetwork();
 
-  std::size_t stages() const;
-  int predictions() const;  // of a batch: one for each sample, or for each token of a text
+  std::size_t parts() const;  // replicas of all stages
+  int predictions() const;    // of a batch: one for each sample, or for each token of a text
 
   // As models::Network::train().
   double train(const float* parameters, const float* inputs, const std::int32_t* labels, float* gradient);
   // Continues dropout's draws as after this number of batches.
   void set_draws(std::uint64_t batches);
 
-  // Calls settle(s) on the thread of each stage s; that of the first is the caller's, which must also be the
-  // one that calls train(). REQUIRES: train() is not running.
+  // Calls settle(k) on the thread of each part k, by number (PipelineShape::number_of()); that of the first
+  // is the caller's, which must also be the one that calls train(). REQUIRES: train() is not running.
   void on_each_thread(const std::function<void(std::size_t)>& settle);
 
-  StageMemory memory(std::size_t stage) const;
+  StageMemory memory(std::size_t part) const;
 
  private:
   struct Impl;

@@ -21,10 +21,16 @@ struct StagedOptions {
   std::uint64_t seed = 0;  // of dropout's draws
   bool stash = true;       // the same three as StageOptions, for schedules without a flush
   bool vertical_sync = false;
-  // That of each stage; they outlive the network. All are of one kind: what passes between them has its
-  // format. Empty: all stages compute on the back end of the network.
+  std::vector<std::uint32_t> replicas{};  // of each stage; empty: one
+  // That of each replica of each stage, by number (PipelineShape::number_of()); they outlive the network. All
+  // are of one kind: what passes between them has its format. Empty: all compute on the back end of the
+  // network.
   std::vector<const kernels::Backend*> backends{};
 };
+
+// For `batches` batches; without a flush for the smallest number from there that every stage can divide among
+// its replicas.
+PipelineShape shape_of(const StagedOptions& options, std::uint64_t batches = 1);
 
 // Whether a plan can be divided so. The Error says what is possible.
 Status check_stages(const models::Plan& plan, int batch, const StagedOptions& options);

@@ -33,6 +33,14 @@ void StatisticsPool::add(const float* gradient) {
   }
 }
 
+void StatisticsPool::add(const StatisticsPool& other) {
+  for (std::size_t c = 0; c < channels_; ++c) {
+    means_[c] += other.means_[c];
+    squares_[c] += other.squares_[c];
+    variances_[c] += other.variances_[c];
+  }
+}
+
 void StatisticsPool::write(const float* parameters, std::size_t micro_batches, float* gradient) const {
   const auto count = static_cast<double>(micro_batches);
   for (std::size_t c = 0; c < channels_; ++c) {

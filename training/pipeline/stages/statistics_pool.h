@@ -18,6 +18,7 @@ class StatisticsPool {
   void clear();
   // Adds what a micro-batch wrote into `gradient`, an arena.
   void add(const float* gradient);
+  void add(const StatisticsPool& other);  // all that was added to another one of the same layer
   // Writes the change to its places in `gradient`. REQUIRES: add() was called `micro_batches` > 1 times.
   void write(const float* parameters, std::size_t micro_batches, float* gradient) const;
 

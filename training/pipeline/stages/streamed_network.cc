@@ -1,7 +1,9 @@
 #include "training/pipeline/stages/streamed_network.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -16,16 +18,21 @@ namespace {
 using Kind = StageTask::Kind;
 
 PipelineShape stream_shape(const StagedOptions& options) {
-  const std::uint64_t updates = StreamedNetwork::kLongest / options.micro_batches;
-  return {std::vector<std::uint32_t>(options.cuts.size() + 1, 1), options.schedule, options.micro_batches,
-          std::max<std::uint64_t>(1, updates)};
+  const std::uint64_t round = shape_of(options).batches;
+  const std::uint64_t rounds = StreamedNetwork::kLongest / options.micro_batches / round;
+  return shape_of(options, std::max<std::uint64_t>(1, rounds) * round);
 }
 
-// A shape whose stages keep as many micro-batches at a time as those of a stream.
+// A shape whose parts keep as many micro-batches at a time as those of a stream.
 PipelineShape short_shape(const StagedOptions& options) {
-  PipelineShape shape = stream_shape(options);
-  shape.batches = std::min<std::uint64_t>(shape.batches, options.cuts.size() + 2);
-  return shape;
+  const PipelineShape stream = stream_shape(options);
+  const PipelineShape shape = shape_of(options, stream.all_replicas() + 1);
+  return shape.batches < stream.batches ? shape : stream;
+}
+
+// The most batches that are between their forward and backward passes in the first stage.
+std::size_t most_under_way(const PipelineShape& shape) {
+  return shape.replicas[0] * (warm_up_passes(shape, 0) + 1);
 }
 
 }  // namespace
@@ -42,14 +49,23 @@ struct StreamedNetwork::Impl {
     kernels::Buffer copy{};  // of a stage on a device
     const float* values = nullptr;
   };
-  struct Stage {
+  // A replica of a stage.
+  struct Part {
     std::optional<StageMachine> machine{};
     std::map<std::uint64_t, Version> versions{};
     std::vector<Version> spare{};
-    kernels::Buffer sum{};     // gradients since the last update, if there are several
-    std::uint64_t passes = 0;  // backward passes of the stream
-    std::uint64_t summed = 0;  // of these since the last update
+    kernels::Buffer sum{};            // gradients since the last update, if there are several
+    const float* gradient = nullptr;  // the latest one
+    std::uint64_t latest = 0;         // the batch of its latest backward pass
+    std::uint64_t summed = 0;         // backward passes since the last update
     std::vector<StageMessage> arrived{};
+    std::uint64_t passes = 0;             // backward passes of the stream
+    std::atomic<std::uint64_t> left = 0;  // of these, those that an update has followed if it had to
+  };
+  // Of the replicas of a stage.
+  struct Stage {
+    std::mutex mutex{};
+    std::uint64_t updates = 0;  // of the stream; the replica that comes first makes it
   };
 
   const models::Plan& plan;
@@ -60,6 +76,7 @@ struct StreamedNetwork::Impl {
   kernels::Memory& memory;
   StageParts parts;
   StageInboxes inboxes;
+  std::vector<Part> its;
   std::vector<Stage> stages;
   std::vector<Batch> batches;  // by number, modulo their count
 
@@ -77,18 +94,24 @@ struct StreamedNetwork::Impl {
         batch(samples),
         memory(on.memory()),
         parts(of, on, samples, short_shape(given), given),
-        inboxes(shape.stages()),
+        inboxes(shape),
+        its(parts.parts()),
         stages(shape.stages()),
-        batches(shape.stages() + 1) {
+        batches(most_under_way(shape) + 1) {
     STARLING_CHECK(check_stages(of, samples, given).ok() && !pipeline_traits(given.schedule).flushes);
     for (Batch& it : batches) {
       it.inputs.resize(static_cast<std::size_t>(samples) * static_cast<std::size_t>(of.spec.input.size()));
       it.labels.resize(static_cast<std::size_t>(samples) * static_cast<std::size_t>(of.labels()));
     }
-    if (given.micro_batches > 1)
-      for (Stage& stage : stages) stage.sum = kernels::Buffer(of.layout.arena_size(), memory);
+    for (std::size_t p = 0; p < its.size(); ++p)
+      if (sums(p)) its[p].sum = kernels::Buffer(of.layout.arena_size(), memory);
     threads.emplace(
-        stages.size(), [this](std::size_t s) { work(s); }, [this] { inboxes.stop(); });
+        its.size(), [this](std::size_t p) { work(p); }, [this] { inboxes.stop(); });
+  }
+
+  // Whether the part sums gradients: its own, or as the first replica those of all replicas.
+  bool sums(std::size_t p) const {
+    return options.micro_batches > 1 || (parts.replica_of(p) == 0 && shape.replicas[parts.stage_of(p)] > 1);
   }
 
   Batch& batch_of(std::uint64_t number) { return batches[number % batches.size()]; }
@@ -96,104 +119,134 @@ struct StreamedNetwork::Impl {
   // ---- versions of parameters ----
 
   // The parameters of a version: the newest ones are copied when a pass first needs them.
-  const float* version_of(std::size_t s, std::uint64_t version) {
-    Stage& stage = stages[s];
-    const auto [place, fresh] = stage.versions.try_emplace(version);
-    if (fresh) place->second = copy_of_newest(s);
+  const float* version_of(std::size_t p, std::uint64_t version) {
+    const auto [place, fresh] = its[p].versions.try_emplace(version);
+    if (fresh) place->second = copy_of_newest(p);
     return place->second.values;
   }
 
-  Version copy_of_newest(std::size_t s) {
-    Stage& stage = stages[s];
+  Version copy_of_newest(std::size_t p) {
+    Part& part = its[p];
     Version version;
-    if (stage.spare.empty()) {
+    if (part.spare.empty()) {
       version.arena = AlignedBytes(plan.layout.arena_size() * sizeof(float));
     } else {
-      version = std::move(stage.spare.back());
-      stage.spare.pop_back();
+      version = std::move(part.spare.back());
+      part.spare.pop_back();
     }
     auto* const floats = reinterpret_cast<float*>(version.arena.bytes().data());
-    for (const auto& [begin, end] : parts.reads(s)) arena->read(begin, {floats + begin, end - begin});
-    version.values = parts.settle(s, floats, version.copy);
+    for (const auto& [begin, end] : parts.reads(p)) arena->read(begin, {floats + begin, end - begin});
+    version.values = parts.settle(p, floats, version.copy);
     return version;
   }
 
   // Drops the versions that no pass will need.
-  void drop_versions(std::size_t s) {
-    Stage& stage = stages[s];
-    while (!stage.versions.empty() && stage.versions.begin()->first < stage.machine->oldest_version()) {
-      stage.spare.push_back(std::move(stage.versions.begin()->second));
-      stage.versions.erase(stage.versions.begin());
+  void drop_versions(std::size_t p) {
+    Part& part = its[p];
+    while (!part.versions.empty() && part.versions.begin()->first < part.machine->oldest_version()) {
+      part.spare.push_back(std::move(part.versions.begin()->second));
+      part.versions.erase(part.versions.begin());
     }
   }
 
-  // ---- a stage ----
+  // ---- a part ----
 
   // Does the next task, which is ready.
-  void do_task(std::size_t s) {
-    Stage& stage = stages[s];
-    const StageWork work = stage.machine->begin();
-    Batch& its = batch_of(work.task.number);
+  void do_task(std::size_t p) {
+    Part& part = its[p];
+    const StageWork work = part.machine->begin();
     const std::uint64_t number = work.task.number;
     if (work.task.kind == Kind::forward) {
-      parts.forward(s, number, draws + number, version_of(s, work.version), its.inputs.data());
+      parts.forward(p, number, draws + number, version_of(p, work.version), batch_of(number).inputs.data());
     } else if (work.task.kind == Kind::backward) {
-      const double loss = parts.backward(s, number, draws + number, version_of(s, work.version),
-                                         its.inputs.data(), its.labels.data());
-      if (parts.is_last(s)) its.loss = loss;
-      keep_gradient(s);
+      Batch& batch_under_way = batch_of(number);
+      const double loss = parts.backward(p, number, draws + number, version_of(p, work.version),
+                                         batch_under_way.inputs.data(), batch_under_way.labels.data());
+      if (parts.is_last(p)) batch_under_way.loss = loss;
+      keep_gradient(p, number);
     } else {
-      update(s, number);
+      update(p, number);
     }
-    for (const StageMessage& message : stage.machine->finish()) inboxes.send(message);
-    drop_versions(s);
+    for (const StageMessage& message : part.machine->finish()) inboxes.send(message);
+    drop_versions(p);
     // With vertical sync a later pass may need this version, which only exists now.
-    if (work.task.kind == Kind::update && options.vertical_sync) version_of(s, stage.machine->version());
+    if (work.task.kind == Kind::update && options.vertical_sync) version_of(p, part.machine->version());
+    if (work.task.kind != Kind::forward && parts.stage_of(p) == 0) count_left(p);
   }
 
-  void keep_gradient(std::size_t s) {
-    Stage& stage = stages[s];
-    ++stage.passes;
-    const bool is_first = stage.summed++ == 0;
-    if (stage.sum.size() == 0) return;
-    const float* const from = parts.gradient(s);
-    float* const to = stage.sum.data();
-    for (const auto& [begin, end] : parts.ranges(s)) {
+  void keep_gradient(std::size_t p, std::uint64_t number) {
+    Part& part = its[p];
+    part.latest = number;
+    ++part.passes;
+    const bool is_first = part.summed++ == 0;
+    part.gradient = parts.gradient(p);
+    if (part.sum.size() == 0) return;
+    float* const to = part.sum.data();
+    for (const auto& [begin, end] : parts.ranges(p)) {
       if (is_first) {
-        std::copy(from + begin, from + end, to + begin);
+        std::copy(part.gradient + begin, part.gradient + end, to + begin);
       } else {
-        for (std::size_t i = begin; i < end; ++i) to[i] += from[i];
+        for (std::size_t i = begin; i < end; ++i) to[i] += part.gradient[i];
       }
     }
+    part.gradient = to;
   }
 
-  void update(std::size_t s, std::uint64_t number) {
+  // All replicas of the stage have said that their gradients are there, and wait for this update.
+  void update(std::size_t p, std::uint64_t number) {
+    const std::size_t s = parts.stage_of(p);
     Stage& stage = stages[s];
-    const auto count = static_cast<float>(std::exchange(stage.summed, 0));
-    const float* gradient = parts.gradient(s);
-    if (stage.sum.size() > 0) {
-      for (const auto& [begin, end] : parts.ranges(s))
-        for (std::size_t i = begin; i < end; ++i) stage.sum.data()[i] /= count;
-      gradient = stage.sum.data();
+    const std::lock_guard lock(stage.mutex);
+    if (stage.updates > number) return;  // another replica has made it
+    ++stage.updates;
+    const std::size_t first = shape.number_of(s, 0), end = first + its[p].machine->updating(number);
+    std::uint64_t latest = 0, count = 0;
+    for (std::size_t k = first; k < end; ++k) {
+      latest = std::max(latest, its[k].latest);
+      count += std::exchange(its[k].summed, 0);
     }
-    apply({s, gradient, batch_of(stage.passes - 1).rate_factor, number});
+    if (its[first].sum.size() > 0) take_mean(first, end, static_cast<float>(count));
+    apply({s, its[first].gradient, batch_of(latest).rate_factor, number});
   }
 
-  // Takes what has arrived, after waiting for something. False if the stages have to stop.
-  bool take_messages(std::size_t s) {
-    Stage& stage = stages[s];
-    stage.arrived.clear();
-    if (!inboxes.await(s, stage.arrived)) return false;
-    for (const StageMessage& message : stage.arrived) STARLING_CHECK(stage.machine->arrived(message).ok());
+  // The first part's sum becomes the mean over the parts up to `end`.
+  void take_mean(std::size_t first, std::size_t end, float count) {
+    float* const sum = its[first].sum.data();
+    for (const auto& [begin, beyond] : parts.ranges(first)) {
+      for (std::size_t k = first + 1; k < end; ++k)
+        for (std::size_t i = begin; i < beyond; ++i) sum[i] += its[k].gradient[i];
+      for (std::size_t i = begin; i < beyond; ++i) sum[i] /= count;
+    }
+  }
+
+  // After a backward pass or an update of the first stage.
+  void count_left(std::size_t p) {
+    Part& part = its[p];
+    if (!part.machine->is_over() && part.machine->task().kind == Kind::update) return;
+    part.left.store(part.passes);
+    if (p > 0) inboxes.wake(0);
+  }
+  // The first stage has updated with the batch, or will after later ones.
+  bool has_left(std::uint64_t number) const {
+    return its[shape.replica_of(0, number)].left.load() > number / shape.replicas[0];
+  }
+
+  // Takes what has arrived, after waiting for something. False if the parts have to stop.
+  bool take_messages(std::size_t p) {
+    Part& part = its[p];
+    part.arrived.clear();
+    if (!inboxes.await(p, part.arrived)) return false;
+    for (const StageMessage& message : part.arrived) STARLING_CHECK(part.machine->arrived(message).ok());
+    for (const StageMessage& message : part.machine->take_due()) inboxes.send(message);
     return true;
   }
 
-  // The thread of a stage but the first.
-  void work(std::size_t s) {
-    while (!stages[s].machine->is_over()) {
-      if (stages[s].machine->ready()) {
-        do_task(s);
-      } else if (!take_messages(s)) {
+  // The thread of a part but the first.
+  void work(std::size_t p) {
+    while (!its[p].machine->is_over()) {
+      if (its[p].machine->ready()) {
+        do_task(p);
+      } else if (!take_messages(p)) {
         return;
       }
     }
@@ -206,13 +259,16 @@ struct StreamedNetwork::Impl {
     fed = landed = 0;
     ends = false;
     inboxes.clear();
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-      Stage& stage = stages[s];
-      for (auto& [version, values] : stage.versions) stage.spare.push_back(std::move(values));
-      stage.versions.clear();
-      stage.passes = stage.summed = 0;
-      stage.machine.emplace(shape, s, 0, StageOptions{options.stash, options.vertical_sync});
-      if (options.vertical_sync) version_of(s, 0);
+    for (Stage& stage : stages) stage.updates = 0;
+    for (std::size_t p = 0; p < its.size(); ++p) {
+      Part& part = its[p];
+      for (auto& [version, values] : part.versions) part.spare.push_back(std::move(values));
+      part.versions.clear();
+      part.passes = part.summed = 0;
+      part.left.store(0);
+      part.machine.emplace(shape, parts.stage_of(p), parts.replica_of(p),
+                           StageOptions{options.stash, options.vertical_sync, parts.stage_of(p) == 0});
+      if (options.vertical_sync) version_of(p, 0);
     }
     threads->start();
     runs = true;
@@ -221,34 +277,42 @@ struct StreamedNetwork::Impl {
   void end_stream() {
     ends = true;
     if (fed == shape.all_micro_batches()) return;  // the machines know
-    STARLING_CHECK(stages[0].machine->end_after(fed).ok());
-    for (std::size_t s = 1; s < stages.size(); ++s) inboxes.send({StageMessage::Kind::end, fed, 0, s, 0, 0});
+    STARLING_CHECK(its[0].machine->end_after(fed).ok());
+    for (const StageMessage& message : its[0].machine->take_due()) inboxes.send(message);
+    for (std::size_t p = 1; p < its.size(); ++p)
+      inboxes.send({StageMessage::Kind::end, fed, 0, parts.stage_of(p), parts.replica_of(p), 0});
   }
 
-  // The first stage's tasks up to the next update that ends the oldest batch, or up to its backward pass if
-  // others follow before the update.
+  // The first part's next task, or what it waits for.
+  void advance() {
+    if (its[0].machine->ready()) return do_task(0);
+    if (take_messages(0)) return;
+    runs = false;
+    threads->finish();  // throws
+    STARLING_CHECK(false);
+  }
+
   double complete_oldest() {
-    StageMachine& machine = *stages[0].machine;
     const std::uint64_t oldest = landed;
-    for (bool passed = false; !passed || (!machine.is_over() && machine.task().kind == Kind::update);) {
-      if (!machine.ready()) {
-        if (take_messages(0)) continue;
-        runs = false;
-        threads->finish();  // throws
-        STARLING_CHECK(false);
-      }
-      passed = passed || machine.task().kind == Kind::backward;
-      do_task(0);
-    }
+    while (!has_left(oldest)) advance();
     ++landed;
+    while (ends && landed == fed && !its[0].machine->is_over()) advance();
     finish_if_over();
     return batch_of(oldest).loss / (static_cast<double>(batch) * plan.labels());
   }
 
   void finish_if_over() {
-    if (!stages[0].machine->is_over()) return;
+    if (landed < fed || !its[0].machine->is_over()) return;
     threads->finish();
     runs = false;
+  }
+
+  // The samples of a batch are there.
+  void announce(std::uint64_t number) {
+    const StageMessage samples{StageMessage::Kind::activations, number, 0, 0, shape.replica_of(0, number), 0};
+    if (samples.replica > 0) return inboxes.send(samples);
+    STARLING_CHECK(its[0].machine->arrived(samples).ok());
+    do_task(0);
   }
 
   std::optional<double> feed(const models::Arena& to, const float* inputs, const std::int32_t* labels,
@@ -258,14 +322,13 @@ struct StreamedNetwork::Impl {
       arena = &to;
       begin_stream();
     }
-    Batch& its = batch_of(fed);
-    std::copy_n(inputs, its.inputs.size(), its.inputs.data());
-    std::copy_n(labels, its.labels.size(), its.labels.data());
-    its.rate_factor = rate_factor;
-    ++fed;
-    do_task(0);
+    Batch& next = batch_of(fed);
+    std::copy_n(inputs, next.inputs.size(), next.inputs.data());
+    std::copy_n(labels, next.labels.size(), next.labels.data());
+    next.rate_factor = rate_factor;
+    announce(fed++);
     if (fed == shape.all_micro_batches()) end_stream();
-    const bool is_full = stages[0].machine->task().kind == Kind::backward && !ends;
+    const bool is_full = fed - landed == most_under_way(shape);
     return is_full || ends ? std::optional(complete_oldest()) : std::nullopt;
   }
 
@@ -274,8 +337,8 @@ struct StreamedNetwork::Impl {
   std::optional<double> land() {
     if (runs && !ends) end_stream();
     if (fed > landed) return complete_oldest();
-    // A single stage has nothing under way, but perhaps an update to make with fewer batches than others.
-    while (runs && !stages[0].machine->is_over()) do_task(0);
+    // All have left, but perhaps there is an update to make with fewer batches than others.
+    while (runs && !its[0].machine->is_over()) advance();
     if (runs) finish_if_over();
     return std::nullopt;
   }
@@ -296,10 +359,12 @@ StreamedNetwork::~StreamedNetwork() {
 
 void StreamedNetwork::set_apply(Apply apply) { impl_->apply = std::move(apply); }
 
-std::size_t StreamedNetwork::stages() const { return impl_->parts.stages(); }
+std::size_t StreamedNetwork::stages() const { return impl_->shape.stages(); }
+std::size_t StreamedNetwork::parts() const { return impl_->its.size(); }
+std::size_t StreamedNetwork::most_in_flight() const { return most_under_way(impl_->shape) - 1; }
 int StreamedNetwork::predictions() const { return impl_->batch * impl_->plan.labels(); }
 const std::vector<FloatRange>& StreamedNetwork::ranges(std::size_t stage) const {
-  return impl_->parts.ranges(stage);
+  return impl_->parts.ranges(impl_->shape.number_of(stage, 0));
 }
 
 std::optional<double> StreamedNetwork::feed(const models::Arena& arena, const float* inputs,
@@ -323,10 +388,10 @@ void StreamedNetwork::on_each_thread(const std::function<void(std::size_t)>& set
   impl_->threads->run(settle);
 }
 
-StageMemory StreamedNetwork::memory(std::size_t stage) const {
-  StageMemory memory = impl_->parts.memory(stage);
-  memory.versions = impl_->parts.places(stage) * impl_->parts.read_bytes(stage);
-  if (impl_->options.micro_batches > 1) memory.gradients *= 2;
+StageMemory StreamedNetwork::memory(std::size_t part) const {
+  StageMemory memory = impl_->parts.memory(part);
+  memory.versions = impl_->parts.places(part) * impl_->parts.read_bytes(part);
+  if (!impl_->parts.is_on_device(part)) memory.gradients += impl_->its[part].sum.bytes();
   return memory;
 }
 

@@ -1,11 +1,14 @@
-// A network in stages, each on a thread of its own, that trains without a flush: PipeDream (Narayanan et al.,
-// SOSP 2019, sections 3.2 and 3.3). Batches follow one another through the stages, and each stage updates its
-// parameters after each of its backward passes, or after each few of them. Both passes of a batch in a stage
-// use the same parameters, which the stage copies at the forward pass (weight stashing). With vertical sync
-// all stages use parameters of the same number of updates.
+// A network in stages, each replica of a stage on a thread of its own, that trains without a flush: PipeDream
+// (Narayanan et al., SOSP 2019, sections 3.2 and 3.3). Batches follow one another through the stages, and
+// each stage updates its parameters after each of its backward passes, or after each few of them. Both passes
+// of a batch in a stage use the same parameters, which the stage copies at the forward pass (weight
+// stashing). With vertical sync all stages use parameters of the same number of updates.
+//
+// Replicas of a stage share the batches (PipeDream, section 3.1: batch i goes to replica i mod r), and update
+// together with the mean of their gradients.
 //
 // Parameters are in an arena that others may change meanwhile; a stage copies the newest values. The caller's
-// thread computes the first stage.
+// thread computes the first stage, or its first replica.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +28,7 @@ class StreamedNetwork {
  public:
   // Adds to the arena the update of what a stage trains. `gradient` is an arena, of which the stage's ranges
   // count: the mean over the batches since its last update. `number` counts its updates since the stream
-  // began, from 0. Runs on the stage's thread.
+  // began, from 0. Runs on a thread of the stage.
   struct Update {
     std::size_t stage;
     const float* gradient;
@@ -44,26 +47,28 @@ class StreamedNetwork {
   void set_apply(Apply apply);
 
   std::size_t stages() const;
-  int predictions() const;  // of a batch: one for each sample, or for each token of a text
+  std::size_t parts() const;  // replicas of all stages
+  int predictions() const;    // of a batch: one for each sample, or for each token of a text
   const std::vector<FloatRange>& ranges(std::size_t stage) const;
 
-  // Sends a batch into the stages, which copy what they need of it. If as many are under way as there are
-  // stages, waits until the first stage has updated with the oldest one, and returns that batch's mean loss.
-  // The same arena until in_flight() is 0.
+  // Sends a batch into the stages, which copy what they need of it. If more than most_in_flight() are under
+  // way, waits until the first stage has updated with the oldest one, and returns that batch's mean loss. The
+  // same arena until in_flight() is 0.
   std::optional<double> feed(const models::Arena& arena, const float* inputs, const std::int32_t* labels,
                              double rate_factor);
   // Ends the stream: waits for the oldest batch under way as above, and sends no other one before all have
   // come out. nullopt: none is left.
   std::optional<double> land();
-  bool must_land() const;         // the stream ends, so no batch may be fed before all have come out
-  std::size_t in_flight() const;  // batches that were fed and have not come out
+  bool must_land() const;              // the stream ends, so no batch may be fed before all have come out
+  std::size_t in_flight() const;       // batches that were fed and have not come out
+  std::size_t most_in_flight() const;  // after feed(); without replicas one less than there are stages
 
   // Continues dropout's draws as after this number of batches. REQUIRES: in_flight() is 0.
   void set_draws(std::uint64_t batches);
   // As of StagedNetwork. REQUIRES: in_flight() is 0.
   void on_each_thread(const std::function<void(std::size_t)>& settle);
 
-  StageMemory memory(std::size_t stage) const;
+  StageMemory memory(std::size_t part) const;
 
   // After so many batches a stream ends, and the next one begins.
   static constexpr std::uint64_t kLongest = 4096;
