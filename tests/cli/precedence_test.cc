@@ -105,6 +105,7 @@ std::optional<Values> values_of(const json& flag, const Places& places) {
       {"LENGTH", {"1.5", "100 steps", "1e+06 tokens"}},
       {"WHEN", {"4 steps", "100ms", "always"}},
       {"LAYERS", {"1,2", "1,3", "2,3"}},
+      {"COUNTS", {"1,1", "2,1", "2"}},
       {"SPEEDS", {"1,0.5", "1,0.25", "1,2"}},
       {"POLICY", {"turns", "aware", "uniform"}},
       {"DEVICE", {"cpu", "cuda:0", "cuda:1"}},

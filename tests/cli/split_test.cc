@@ -49,6 +49,21 @@ TEST_CASE("peers in stages learn and exchange like others, with every schedule",
   }
 }
 
+TEST_CASE("stages of peers may have replicas", "[figures]") {
+  const TemporaryFolder folder;
+  for (const char* schedule : {"1f1b", "pipedream"}) {
+    INFO(schedule);
+    const json result = result_of(swarm_of(folder, {"--devices", "cpu:0,cpu:1,cpu:2", "--split", "stages",
+                                                    "--stage-replicas", "2,1", "--pipeline", schedule}));
+    CHECK(result.at("accuracy").get<double>() > 0.8);
+    CHECK(result.at("exchanges").at("completed").get<double>() > 0);
+    const std::string log = log_of(folder);
+    INFO(log);
+    CHECK(has(log, "on cpu:0,cpu:1,cpu:2 (2 stages: conv1 to "));
+    CHECK(has(log, " on 2 devices, "));
+  }
+}
+
 TEST_CASE("peers with divided layers learn and exchange like others", "[figures]") {
   const TemporaryFolder folder;
   const json result = result_of(swarm_of(folder, {"--devices", "cpu:0,cpu:1", "--split", "layers"}));

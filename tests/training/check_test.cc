@@ -175,6 +175,14 @@ TEST_CASE("check rejects devices that cannot hold one replica together") {
   CHECK(why([](Experiment& e) { e.pipeline.cuts = {3}; }) ==
         "pipeline.cuts: 1 cuts make 2 stages, but training.devices has 3 devices");
   CHECK(why([](Experiment& e) { e.pipeline.cuts = {3, 5}; }).empty());
+  CHECK(why([](Experiment& e) {
+          e.pipeline.stage_replicas = {2, 1, 1};
+        }) == "pipeline.stage_replicas: 4 replicas in all, but training.devices has 3 devices");
+  CHECK(why([](Experiment& e) { e.pipeline.stage_replicas = {2, 1}; }).empty());
+  CHECK(why([](Experiment& e) {
+          e.pipeline.stage_replicas = {2, 1};
+          e.pipeline.cuts = {3, 5};
+        }) == "pipeline.cuts: 2 cuts make 3 stages, but pipeline.stage_replicas has 2");
   CHECK(why([](Experiment& e) { e.pipeline.micro_batches = 5; }) ==
         "pipeline.micro_batches: a batch of 64 samples cannot be divided into 5 micro-batches of equal size");
   const auto stream = [](Experiment& e) { e.pipeline.schedule = PipelineSchedule::pipedream; };

@@ -56,7 +56,7 @@ TEST_CASE("every setting has one key, flag, variable and help text, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 70);
+  REQUIRE(flags.size() == 71);
 }
 
 TEST_CASE("devices are different ones of a kind, and cuts ascend") {
@@ -81,6 +81,16 @@ TEST_CASE("devices are different ones of a kind, and cuts ascend") {
           std::string::npos);
 }
 
+TEST_CASE("the replicas of stages are numbers") {
+  Experiment e;
+  REQUIRE(set_value(e, "pipeline.stage_replicas", "2,1,1", "here").ok());
+  CHECK(e.pipeline.stage_replicas == std::vector<int>{2, 1, 1});
+  for (const char* wrong : {"0", "2,0", "2,,1", "2-1-1", "-1", "1001"})
+    CHECK(set_value(e, "pipeline.stage_replicas", wrong, "here").error().message ==
+          "here: pipeline.stage_replicas: '" + std::string(wrong) +
+              "' does not list replicas; expected a number from 1 to 1000 for each stage, for example 2,1,1");
+}
+
 TEST_CASE("recomputation was a switch, and still reads as one") {
   Experiment e;
   for (const auto& [text, value] :
@@ -100,6 +110,9 @@ TEST_CASE("micro-batches divide a batch, at most four for each stage") {
   e.training.batch_size = 60;
   CHECK(resolved_micro_batches(e, 2) == 6);
   CHECK(resolved_micro_batches(e, 4) == 15);
+  e.pipeline.stage_replicas = {2, 1, 1};
+  CHECK(resolved_micro_batches(e, 4) == 12);  // which replicas can share
+  e.pipeline.stage_replicas.clear();
   e.training.batch_size = 7;
   CHECK(resolved_micro_batches(e, 2) == 7);
   CHECK(resolved_micro_batches(e, 1) == 1);

@@ -83,6 +83,46 @@ TEST_CASE("stages get cuts and micro-batches, in every run the same") {
     CHECK(*settle_split(other, bench.plan, nullptr) == other);
 }
 
+TEST_CASE("devices may be replicas of stages") {
+  const SplitBench bench;
+  Experiment experiment = staged(4);
+  experiment.pipeline.stage_replicas = {2, 1, 1};
+  const auto settled = settle_split(experiment, bench.plan, nullptr);
+  REQUIRE(settled.ok());
+  CHECK(settled->pipeline.cuts.size() == 2);
+  CHECK(settled->pipeline.micro_batches == 12);
+  CHECK(split_text(*settled, bench.plan).starts_with("3 stages: conv1 to "));
+  CHECK(split_text(*settled, bench.plan).find(" on 2 devices, ") != std::string::npos);
+  CHECK(*settle_split(*settled, bench.plan, nullptr) == *settled);
+  experiment.pipeline.micro_batches = 3;
+  CHECK(bench.why_not(experiment) ==
+        "training.split: 3 micro-batches cannot be divided equally among 2 replicas of a stage");
+  experiment.pipeline.stage_replicas = {4};  // one stage
+  experiment.pipeline.micro_batches = 4;
+  CHECK(settle_split(experiment, bench.plan, nullptr)->pipeline.cuts.empty());
+}
+
+TEST_CASE("a worker whose stages have replicas trains as one on the whole network, up to rounding") {
+  const SplitBench bench;
+  Experiment experiment = staged(4);
+  experiment.pipeline.micro_batches = 4;
+  Experiment whole = experiment;
+  whole.training.devices.clear();
+  const auto expected = bench.trained(whole, 4);
+  for (const std::vector<int>& replicas : {std::vector<int>{2, 1, 1}, {4}, {1, 2, 1}, {2, 2}}) {
+    experiment.pipeline.stage_replicas = replicas;
+    for (const auto schedule : {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b}) {
+      experiment.pipeline.schedule = schedule;
+      const auto found = bench.trained(*settle_split(experiment, bench.plan, nullptr), 4);
+      REQUIRE(found.size() == expected.size());
+      double most = 0;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        most = std::max(most, std::abs(static_cast<double>(found[i]) - static_cast<double>(expected[i])));
+      CHECK(most < 1e-5);
+    }
+  }
+}
+
 TEST_CASE("auto is data or stages, as the planner decides") {
   const SplitBench bench;
   Experiment experiment = staged(2);

@@ -1,6 +1,7 @@
 #include "training/experiment/check.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/text.h"
 #include "training/experiment/schedule.h"
@@ -62,6 +63,22 @@ Status check_own(const OwnSettings& own, std::uint32_t peers) {
   return Done{};
 }
 
+// Whether there are as many stages and replicas of stages as cuts and devices.
+Status check_stage_counts(const Experiment& experiment) {
+  const std::vector<int>& replicas = experiment.pipeline.stage_replicas;
+  const std::size_t devices = experiment.training.devices.size(), cuts = experiment.pipeline.cuts.size();
+  const auto in_all = static_cast<std::size_t>(std::accumulate(replicas.begin(), replicas.end(), 0));
+  if (!replicas.empty() && in_all != devices) {
+    return Error{"pipeline.stage_replicas: " + std::to_string(in_all) +
+                 " replicas in all, but training.devices has " + std::to_string(devices) + " devices"};
+  }
+  if (cuts == 0 || cuts + 1 == (replicas.empty() ? devices : replicas.size())) return Done{};
+  return Error{"pipeline.cuts: " + std::to_string(cuts) + " cuts make " + std::to_string(cuts + 1) +
+               " stages, but " +
+               (replicas.empty() ? "training.devices has " + std::to_string(devices) + " devices"
+                                 : "pipeline.stage_replicas has " + std::to_string(replicas.size()))};
+}
+
 // Several devices that hold one replica together.
 Status check_split(const Experiment& experiment) {
   const TrainingSettings& training = experiment.training;
@@ -83,11 +100,7 @@ Status check_split(const Experiment& experiment) {
   }
   if (training.split == Split::layers && training.recompute != Recomputation::never)
     return Error{"training.recompute: divided layers (training.split) keep all activations; set it to never"};
-  const std::size_t cuts = experiment.pipeline.cuts.size();
-  if (stages && cuts > 0 && cuts + 1 != training.devices.size()) {
-    return Error{"pipeline.cuts: " + std::to_string(cuts) + " cuts make " + std::to_string(cuts + 1) +
-                 " stages, but training.devices has " + std::to_string(training.devices.size()) + " devices"};
-  }
+  if (Status fits = stages ? check_stage_counts(experiment) : Done{}; !fits) return fits;
   const bool flushes = pipeline_traits(experiment.pipeline.schedule).flushes;
   if (stages && !flushes && experiment.optimizer.clip_norm > 0) {
     return Error{

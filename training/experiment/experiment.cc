@@ -1,6 +1,7 @@
 #include "training/experiment/experiment.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace starling::training {
 
@@ -56,9 +57,12 @@ std::uint32_t resolved_micro_batches(const Experiment& experiment, std::size_t s
   if (experiment.pipeline.micro_batches > 0) return experiment.pipeline.micro_batches;
   const PipelineTraits& schedule = pipeline_traits(experiment.pipeline.schedule);
   if (!schedule.splits || !schedule.flushes) return 1;
+  int shared = 1;  // among the replicas of each stage
+  for (const int replicas : experiment.pipeline.stage_replicas) shared = std::lcm(shared, replicas);
+  const auto round = static_cast<std::uint32_t>(shared);
   auto count = static_cast<std::uint32_t>(std::min<std::size_t>(4 * stages, experiment.training.batch_size));
-  while (experiment.training.batch_size % count != 0) --count;
-  return count;
+  while (count > round && (experiment.training.batch_size % count != 0 || count % round != 0)) --count;
+  return std::max(count, round);
 }
 
 std::uint32_t resolved_looks(const Experiment& experiment) { return experiment.looks.value_or(20); }

@@ -77,6 +77,7 @@ struct PipelineSettings {
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   std::uint32_t micro_batches = 0;  // of a batch; 0: see resolved_micro_batches()
   std::vector<int> cuts;            // the first layer of each stage but the first; empty: settle_split()
+  std::vector<int> stage_replicas;  // of each stage, together as many as devices; empty: one
   bool vertical_sync = false;       // pipedream
   // Of simulated peers.
   std::vector<double> speeds;             // of the devices, where 1 is that of a peer with one; empty: 1

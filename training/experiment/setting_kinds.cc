@@ -103,6 +103,20 @@ Result<std::vector<int>> parse_cuts(std::string_view text) {
   return cuts;
 }
 
+Result<std::vector<int>> parse_replicas(std::string_view text) {
+  std::vector<int> replicas;
+  for (const std::string_view part : split(text, ',')) {
+    const auto count = parse_number<int>(part);
+    if (!count || *count < 1 || *count > 1000) {
+      return Error{in_quotes(text) +
+                   " does not list replicas; expected a number from 1 to 1000 for each stage, for example "
+                   "2,1,1"};
+    }
+    replicas.push_back(*count);
+  }
+  return replicas;
+}
+
 std::vector<std::string> texts_of(const std::vector<int>& numbers) {
   std::vector<std::string> texts;
   for (const int number : numbers) texts.push_back(std::to_string(number));

@@ -216,6 +216,10 @@ Effect with_stages() {
           }};
 }
 
+std::optional<std::string> comma_list(const std::vector<int>& numbers) {
+  return unless_empty(joined(texts_of(numbers), ","));
+}
+
 // The pipeline of a peer whose devices are stages.
 Settings pipeline_settings() {
   return {
@@ -242,8 +246,13 @@ Settings pipeline_settings() {
             "the numbers of the layers, from 0, at which the second and later stages begin; without them "
             "the stages have about equal work",
             per_peer, with_stages()},
-           in(&E::pipeline, &PipelineSettings::cuts), parse_cuts,
-           [](const std::vector<int>& cuts) { return unless_empty(joined(texts_of(cuts), ",")); }),
+           in(&E::pipeline, &PipelineSettings::cuts), parse_cuts, comma_list),
+      make({"pipeline.stage_replicas", "COUNTS",
+            "the devices of each stage, for example 2,1,1: they share the micro-batches; without it each "
+            "stage "
+            "has one",
+            per_peer, with_stages()},
+           in(&E::pipeline, &PipelineSettings::stage_replicas), parse_replicas, comma_list),
   };
 }
 
@@ -458,8 +467,8 @@ Status set_value(Experiment& experiment, std::string_view key, std::string_view 
 
 bool is_own_setting(const Setting& setting) {
   // Of [pipeline], those whose names are no other table's.
-  static constexpr std::array kOfPipeline = {"pipeline.micro_batches", "pipeline.cuts", "pipeline.speeds",
-                                             "pipeline.memory"};
+  static constexpr std::array kOfPipeline = {"pipeline.micro_batches", "pipeline.cuts",
+                                             "pipeline.stage_replicas", "pipeline.speeds", "pipeline.memory"};
   return !setting.shared && (setting.key.starts_with("training.") ||
                              std::ranges::find(kOfPipeline, setting.key) != kOfPipeline.end());
 }

@@ -231,6 +231,7 @@ NetworkForm network_form(const Experiment& experiment, std::uint64_t seed,
     return SlicedOptions{.parts = training.devices.size(), .seed = seed, .backends = parts};
   if (!has_stages(experiment))
     return models::NetworkOptions{.seed = seed, .recompute = training.recompute == Recomputation::always};
+  const std::vector<int>& replicas = experiment.pipeline.stage_replicas;
   return StagedOptions{.cuts = experiment.pipeline.cuts,
                        .schedule = experiment.pipeline.schedule,
                        .micro_batches = resolved_micro_batches(experiment, training.devices.size()),
@@ -238,6 +239,7 @@ NetworkForm network_form(const Experiment& experiment, std::uint64_t seed,
                        .seed = seed,
                        .stash = true,
                        .vertical_sync = experiment.pipeline.vertical_sync,
+                       .replicas = {replicas.begin(), replicas.end()},
                        .backends = parts};
 }
 

@@ -21,25 +21,45 @@ namespace {
 constexpr double kFlopsPerSecond = 50e9;
 constexpr double kBytesPerSecond = 5e9;  // between the processors of one machine, through its memory
 
-Result<std::vector<int>> planned_cuts(const PipelineProfile& profile, const Experiment& experiment,
-                                      int micro_batches, std::vector<int> replicas) {
+// With these replicas of each stage, or with those that the planner chooses.
+Result<PipelinePlan> planned(const PipelineProfile& profile, const Experiment& experiment, int micro_batches,
+                             std::vector<int> replicas) {
   const int devices = static_cast<int>(experiment.training.devices.size());
   const PlanRequest request{.levels = {{devices, kBytesPerSecond}},
                             .replicas = std::move(replicas),
                             .schedule = {experiment.pipeline.schedule, micro_batches}};
-  const auto plan = plan_pipeline(profile, request);
-  if (!plan) return plan.error();
+  return plan_pipeline(profile, request);
+}
+
+std::vector<int> cuts_of(const PipelinePlan& plan) {
   std::vector<int> cuts;
-  for (std::size_t s = 1; s < plan->stages.size(); ++s)
-    cuts.push_back(static_cast<int>(plan->stages[s].layers.front()));
+  for (std::size_t s = 1; s < plan.stages.size(); ++s)
+    cuts.push_back(static_cast<int>(plan.stages[s].layers.front()));
   return cuts;
 }
 
-// The cuts into a stage for each device.
-Result<std::vector<int>> straight_cuts(const PipelineProfile& profile, const Experiment& experiment,
-                                       int micro_batches) {
-  return planned_cuts(profile, experiment, micro_batches,
-                      std::vector<int>(experiment.training.devices.size(), 1));
+// The cuts into stages with the replicas that are set, else with one for each device.
+Result<std::vector<int>> settled_cuts(const PipelineProfile& profile, const Experiment& experiment,
+                                      int micro_batches) {
+  std::vector<int> replicas = experiment.pipeline.stage_replicas;
+  if (replicas.empty()) replicas.assign(experiment.training.devices.size(), 1);
+  const auto plan = planned(profile, experiment, micro_batches, std::move(replicas));
+  return plan ? Result<std::vector<int>>(cuts_of(*plan)) : plan.error();
+}
+
+// The stages of a plan that has several; no cuts if its replicas cannot divide the batch.
+Experiment with_plan(Experiment settled, const Experiment& experiment, const PipelinePlan& planned_stages,
+                     const models::Plan& plan) {
+  Experiment its = settled;
+  its.pipeline.cuts = cuts_of(planned_stages);
+  for (const PipelineStage& stage : planned_stages.stages)
+    its.pipeline.stage_replicas.push_back(stage.replicas);
+  const bool straight = its.pipeline.stage_replicas == std::vector<int>(planned_stages.stages.size(), 1);
+  if (straight) its.pipeline.stage_replicas.clear();
+  its.pipeline.micro_batches = experiment.pipeline.micro_batches;
+  its.pipeline.micro_batches = resolved_micro_batches(its, its.training.devices.size());
+  const auto form = std::get<StagedOptions>(network_form(its, 0));
+  return check_stages(plan, static_cast<int>(its.training.batch_size), form) ? its : settled;
 }
 
 std::string layers_text(const models::Plan& plan, int begin, int end) {
@@ -80,23 +100,26 @@ Result<Experiment> settle_split(const Experiment& experiment, const models::Plan
   const int micro = flushes ? std::max(1, batch / parts) : batch;
   settled.training.split = Split::stages;
   settled.pipeline.micro_batches = micro_batches;
-  if (devices > plan.layers.size()) {
-    return Error{"training.split: " + std::to_string(devices) + " stages are impossible: " + plan.spec.name +
+  const std::size_t replicated = experiment.pipeline.stage_replicas.size();
+  const std::size_t stages = replicated > 0 ? replicated : devices;
+  if (stages > plan.layers.size()) {
+    return Error{"training.split: " + std::to_string(stages) + " stages are impossible: " + plan.spec.name +
                  " has " + std::to_string(plan.layers.size()) + " layers, so at most as many stages"};
   }
-  if (open && experiment.pipeline.cuts.empty()) {
+  if (open && experiment.pipeline.cuts.empty() && replicated == 0) {
     const PipelineProfile profile =
         backend != nullptr ? measure_profile(plan, *backend, micro).profile : estimated_profile(plan, micro);
-    const auto free = planned_cuts(profile, experiment, parts, {});
+    const auto free = planned(profile, experiment, parts, {});
     if (!free) return Error{"training.split: " + free.error().message};
-    if (free->empty()) {
+    if (free->stages.size() == 1) {
       settled.training.split = Split::data;
       return settled;
     }
-    settled.pipeline.cuts = *straight_cuts(profile, experiment, parts);
+    settled = with_plan(settled, experiment, *free, plan);
+    if (settled.pipeline.cuts.empty()) settled.pipeline.cuts = *settled_cuts(profile, experiment, parts);
   }
-  if (settled.pipeline.cuts.empty()) {
-    const auto cuts = straight_cuts(estimated_profile(plan, micro), experiment, parts);
+  if (settled.pipeline.cuts.empty() && stages > 1) {
+    const auto cuts = settled_cuts(estimated_profile(plan, micro), experiment, parts);
     if (!cuts) return Error{"training.split: " + cuts.error().message};
     settled.pipeline.cuts = *cuts;
   }
@@ -117,6 +140,9 @@ std::string split_text(const Experiment& experiment, const models::Plan& plan) {
     begin = cut;
   }
   stages.push_back(layers_text(plan, begin, static_cast<int>(plan.layers.size())));
+  const std::vector<int>& replicas = experiment.pipeline.stage_replicas;
+  for (std::size_t s = 0; s < replicas.size(); ++s)
+    if (replicas[s] > 1) stages[s] += " on " + std::to_string(replicas[s]) + " devices";
   const std::uint32_t parts = experiment.pipeline.micro_batches;
   std::string text = std::to_string(stages.size()) + " stages: " + joined(stages, ", ") + "; " +
                      std::string(pipeline_traits(experiment.pipeline.schedule).name);
