@@ -28,7 +28,8 @@ Result<training::PipelinePlan> divided(const training::PipelineProfile& profile,
       .levels = {{static_cast<int>(devices.speeds.size()), std::min(devices.bandwidth, kFastLink)}},
       .memory = devices.memory,
       .counts_current = true};
-  request.replicas.assign(devices.speeds.size(), 1);
+  request.replicas = devices.replicas;
+  if (request.replicas.empty()) request.replicas.assign(devices.speeds.size(), 1);
   request.cuts = devices.cuts;
   request.schedule = {devices.schedule, static_cast<int>(devices.micro_batches)};
   auto plan = training::plan_pipeline(profile, request);
@@ -44,16 +45,17 @@ std::string layers_of(const training::PipelineProfile& profile, const training::
 
 // Seconds from the end of a batch to the end of the next one, far from the beginning of a stream.
 double interval_between_batches(const PipelinedPeer& peer, training::StageOptions options) {
-  training::PipelineShape shape = peer.shape;
-  const std::size_t stages = shape.stages();
-  shape.micro_batches = 1;  // when a stage updates makes no difference
-  shape.batches = kBatchesTimed + 2 * stages;
+  const std::size_t before = 2 * peer.shape.all_replicas();
+  const std::uint64_t round = training::shape_of(staged_options(peer.devices)).all_micro_batches();
+  const std::uint64_t timed = (kBatchesTimed + round - 1) / round * round;
+  const auto shape =
+      training::shape_of(staged_options(peer.devices), (timed + 2 * before) / peer.shape.micro_batches + 1);
   const training::PipelineTrace trace = training::time_pipeline(shape, peer.times, options);
   std::vector<double> ends;  // of backward passes of the first stage
   for (const auto& entry : trace.entries)
     if (entry.stage == 0 && entry.work.task.kind == training::StageTask::Kind::backward)
       ends.push_back(entry.end);
-  return (ends[stages + kBatchesTimed] - ends[stages]) / kBatchesTimed;
+  return (ends[before + timed] - ends[before]) / static_cast<double>(timed);
 }
 
 }  // namespace
@@ -63,6 +65,7 @@ SimulatedDevices simulated_devices(const Experiment& own) {
   SimulatedDevices devices;
   devices.speeds = pipeline.speeds;
   if (devices.speeds.empty()) devices.speeds.assign(own.training.devices.size(), 1);
+  devices.replicas = pipeline.stage_replicas;
   for (const int cut : pipeline.cuts) devices.cuts.push_back(static_cast<std::size_t>(cut));
   if (pipeline.bandwidth) devices.bandwidth = *pipeline.bandwidth / 8;
   if (pipeline.latency) devices.latency = to_seconds(*pipeline.latency);
@@ -74,16 +77,59 @@ SimulatedDevices simulated_devices(const Experiment& own) {
   return devices;
 }
 
-double PipelinedPeer::idle(std::size_t stage) const {
+training::StagedOptions staged_options(const SimulatedDevices& devices) {
+  training::StagedOptions options;
+  options.schedule = devices.schedule;
+  options.micro_batches = devices.micro_batches;
+  options.replicas.assign(devices.replicas.begin(), devices.replicas.end());
+  if (options.replicas.empty()) options.replicas.assign(devices.speeds.size(), 1);
+  options.vertical_sync = devices.vertical_sync;
+  return options;
+}
+
+double PipelinedPeer::idle(std::size_t device) const {
   const double all = static_cast<double>(streams() ? shape.all_micro_batches() : shape.batches) * step;
-  return all > 0 ? std::max(0.0, 1 - trace.replicas[stage].busy / all) : 0;
+  return all > 0 ? std::max(0.0, 1 - trace.replicas[device].busy / all) : 0;
 }
 
 double PipelinedPeer::bubble() const {
   double sum = 0;
-  for (std::size_t s = 0; s < layers.size(); ++s) sum += idle(s);
+  for (std::size_t k = 0; k < layers.size(); ++k) sum += idle(k);
   return sum / static_cast<double>(layers.size());
 }
+
+namespace {
+
+// Stage `k` of the peer, and the link to the one before.
+void add_stage(PipelinedPeer& peer, const training::PipelineProfile& profile,
+               const training::PipelineStage& stage, std::size_t k) {
+  const SimulatedDevices& devices = peer.devices;
+  const auto speeds = devices.speeds.begin() + static_cast<std::ptrdiff_t>(peer.shape.number_of(k, 0));
+  const double slowest = *std::min_element(speeds, speeds + peer.shape.replicas[k]);
+  training::StageTimes its{.forward = 0, .backward = 0};
+  double parameters = 0;  // bytes
+  for (const std::size_t layer : stage.layers) {
+    its.forward += profile.layers[layer].forward / slowest;
+    its.backward += profile.layers[layer].backward / slowest;
+    parameters += profile.layers[layer].parameters;
+  }
+  its.share = devices.latency + parameters / devices.bandwidth;
+  if (devices.recomputation == Recomputation::always) its.backward += its.forward;
+  if (devices.recomputation == Recomputation::except_last) its.recomputation = its.forward;
+  peer.times.stages.push_back(its);
+  if (k > 0) {
+    peer.devices.cuts.push_back(stage.layers.front());
+    peer.times.links.push_back(
+        {.latency = devices.latency, .bandwidth = devices.bandwidth, .bytes = stage.received});
+  }
+  const std::uint32_t replicas = peer.shape.replicas[k];
+  for (std::uint32_t replica = 0; replica < replicas; ++replica) {
+    const std::string which = replicas > 1 ? ", replica " + std::to_string(replica + 1) : "";
+    peer.layers.push_back(layers_of(profile, stage) + which);
+  }
+}
+
+}  // namespace
 
 Result<PipelinedPeer> pipelined_peer(const models::Plan& network, const SimulatedDevices& devices,
                                      std::uint32_t samples, double step) {
@@ -92,32 +138,12 @@ Result<PipelinedPeer> pipelined_peer(const models::Plan& network, const Simulate
   const training::PipelineProfile profile =
       training::profile_by_operations(network, samples / parts, step / parts);
   PipelinedPeer peer{.devices = devices,
-                     .shape = {.replicas = std::vector<std::uint32_t>(devices.speeds.size(), 1),
-                               .schedule = devices.schedule,
-                               .micro_batches = devices.micro_batches,
-                               .batches = 1}};
+                     .shape = training::shape_of(staged_options(devices), flushes ? 1 : kBatchesShown)};
   if (Status fits = training::check_shape(peer.shape); !fits) return fits.error();
   const auto plan = divided(profile, devices);
   if (!plan) return plan.error();
   peer.devices.cuts.clear();
-  for (std::size_t k = 0; k < plan->stages.size(); ++k) {
-    const training::PipelineStage& stage = plan->stages[k];
-    training::StageTimes its{.forward = 0, .backward = 0};
-    for (const std::size_t layer : stage.layers) {
-      its.forward += profile.layers[layer].forward / devices.speeds[k];
-      its.backward += profile.layers[layer].backward / devices.speeds[k];
-    }
-    if (devices.recomputation == Recomputation::always) its.backward += its.forward;
-    if (devices.recomputation == Recomputation::except_last) its.recomputation = its.forward;
-    peer.times.stages.push_back(its);
-    if (k > 0) {
-      peer.devices.cuts.push_back(stage.layers.front());
-      peer.times.links.push_back(
-          {.latency = devices.latency, .bandwidth = devices.bandwidth, .bytes = stage.received});
-    }
-    peer.layers.push_back(layers_of(profile, stage));
-  }
-  if (!flushes) peer.shape.batches = kBatchesShown;
+  for (std::size_t k = 0; k < plan->stages.size(); ++k) add_stage(peer, profile, plan->stages[k], k);
   const training::StageOptions options{.stash = true, .vertical_sync = devices.vertical_sync};
   peer.trace = training::time_pipeline(peer.shape, peer.times, options);
   peer.step = flushes ? peer.trace.seconds : interval_between_batches(peer, options);
@@ -152,7 +178,7 @@ std::string pipeline_line(const PipelinedPeer& pipeline, const std::vector<std::
   for (const auto& entry : trace.entries) {
     const training::StageTask& task = entry.work.task;
     if (task.kind == training::StageTask::Kind::update || passes.size() == kPassesWritten) continue;
-    passes.push_back({{"stage", entry.stage + 1},
+    passes.push_back({{"stage", pipeline.shape.number_of(entry.stage, entry.replica) + 1},
                       {"pass", task.kind == training::StageTask::Kind::forward ? "forward" : "backward"},
                       {"micro_batch", task.number},
                       {"begin_seconds", entry.begin},

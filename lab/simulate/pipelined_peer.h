@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "models/spec.h"
 #include "training/experiment/experiment.h"
+#include "training/pipeline/stages/staged_options.h"
 #include "training/pipeline/timing.h"
 
 namespace starling::lab {
@@ -21,6 +22,7 @@ namespace starling::lab {
 struct SimulatedDevices {
   std::vector<double> speeds;     // of each device, where 1 is that of a peer that is not divided
   std::vector<std::size_t> cuts;  // the first layer of each stage but the first
+  std::vector<int> replicas{};    // devices of each stage, in the order of their speeds; empty: one
   bool cuts_may_move = false;     // if the stages do not fit into the memory
   double bandwidth = std::numeric_limits<double>::infinity();  // bytes per second between two devices
   double latency = 0;                                          // seconds of a transfer
@@ -38,23 +40,27 @@ struct PipelinedPeer {
   training::PipelineTimes times{};
   training::PipelineTrace trace{};    // of a batch, or without a flush of the first ones
   double step = 0;                    // seconds: of a batch, or without a flush from one batch to the next
-  std::vector<std::string> layers{};  // of each stage: "conv1 to pool1"
+  std::vector<std::string> layers{};  // of each device: "conv1 to pool1"
 
   // Whether batches follow one another without a flush.
   bool streams() const { return !training::pipeline_traits(shape.schedule).flushes; }
-  // The part of a step in which a stage, or all of them, are idle; without a flush far from the beginning.
-  double idle(std::size_t stage) const;
+  // The part of a step in which a device, or all of them, are idle; without a flush far from the beginning.
+  double idle(std::size_t device) const;
   double bubble() const;
 };
 
 // `step`: seconds of a batch of `samples` on a device of speed 1 with the whole network. Its layers share
-// them by their operations, and a backward pass takes twice as long as a forward pass. An Error if the
-// schedule or the cuts are impossible, or there is too little memory.
+// them by their operations, and a backward pass takes twice as long as a forward pass. All replicas of a
+// stage take as long as the slowest. An Error if the schedule or the cuts are impossible, or there is too
+// little memory.
 Result<PipelinedPeer> pipelined_peer(const models::Plan& network, const SimulatedDevices& devices,
                                      std::uint32_t samples, double step);
 
 // The devices that the settings of `own` (training::of_peer()) describe, with its cuts.
 SimulatedDevices simulated_devices(const training::Experiment& own);
+
+// Their schedule, replicas and micro-batches; without cuts.
+training::StagedOptions staged_options(const SimulatedDevices& devices);
 
 // The length of a step on a virtual machine without faults, of a peer with one device.
 Duration virtual_step(const training::Experiment& own);

@@ -82,7 +82,7 @@ StreamLearner::StreamLearner(std::unique_ptr<training::Worker> worker, Stream st
 void StreamLearner::begin_stream(const models::Arena& arena) {
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     stages_[s].versions.clear();
-    stages_[s].summed = 0;
+    stages_[s].summed = stages_[s].updates = stages_[s].latest = 0;
     if (stream_.vertical_sync && !rehearsing_) version_of(s, 0, arena);
   }
 }
@@ -136,6 +136,7 @@ void StreamLearner::begin_work(std::size_t stage, const training::StageWork& wor
   }
   read_version(stage, work.version, arena, batch);
   if (stage + 1 < stages_.size()) return;
+  for (Batch& other : batches_) wait(other);  // another replica's
   worker_->lend(std::move(batch.vector));
   batch.computing = pool_.submit([this] { return worker_->compute_taken(); });
 }
@@ -149,6 +150,8 @@ void StreamLearner::wait(Batch& batch) {
 
 void StreamLearner::end_work(std::size_t stage, const training::StageWork& work, models::Arena& arena) {
   if (work.task.kind == Kind::update) {
+    if (stages_[stage].updates > work.task.number) return;  // another replica has made it
+    ++stages_[stage].updates;
     if (stage == 0) updates_ = work.task.number + 1;
     if (rehearsing_) {
       stages_[stage].summed = 0;
@@ -160,7 +163,7 @@ void StreamLearner::end_work(std::size_t stage, const training::StageWork& work,
     return;
   }
   if (work.task.kind == Kind::forward) return;
-  stages_[stage].latest = work.task.number;
+  stages_[stage].latest = std::max(stages_[stage].latest, work.task.number);
   if (rehearsing_) {
     ++stages_[stage].summed;
     return;
@@ -173,7 +176,8 @@ void StreamLearner::end_work(std::size_t stage, const training::StageWork& work,
 void StreamLearner::add_gradient(std::size_t stage, const Batch& batch) {
   Stage& its = stages_[stage];
   const bool is_first = its.summed++ == 0;
-  if (stream_.micro_batches == 1) return;
+  if (batch.number == its.latest) its.factor = batch.factor;
+  if (!sums(stage)) return;
   if (is_first) its.sum.assign(count_of(stream_.stages[stage]), 0);
   float* to = its.sum.data();
   for_each_range(stream_.stages[stage], [&](const Range& range) {
@@ -183,22 +187,21 @@ void StreamLearner::add_gradient(std::size_t stage, const Batch& batch) {
 
 void StreamLearner::update(std::size_t stage, std::uint64_t number, models::Arena& arena) {
   Stage& its = stages_[stage];
-  Batch& batch = batch_of(its.latest);
   const auto count = static_cast<float>(std::exchange(its.summed, 0));
   for (float& sum : its.sum) sum /= count;
   const float* summed = its.sum.data();
   const auto gradient_of = [&](const Range& range) {
     const std::size_t floats = range.second - range.first;
-    if (stream_.micro_batches == 1) return std::span<const float>(batch.vector.data() + range.first, floats);
+    if (!sums(stage)) return std::span<const float>(batch_of(its.latest).vector.data() + range.first, floats);
     return std::span<const float>(std::exchange(summed, summed + floats), floats);
   };
   // In the order of for_each_range().
   for (const Range& range : stream_.stages[stage].trained) {
-    optimizer_.apply_part(arena, range.first, gradient_of(range), batch.factor,
+    optimizer_.apply_part(arena, range.first, gradient_of(range), its.factor,
                           optimizer_.updates() + number + 1);
   }
   for (const Range& range : stream_.stages[stage].statistics) arena.add(range.first, gradient_of(range));
-  if (stage == 0) learning_rate_ = rate_.base * batch.factor;
+  if (stage == 0) learning_rate_ = rate_.base * its.factor;
 }
 
 void StreamLearner::release(Batch& batch) {
@@ -262,6 +265,7 @@ void StreamLearner::save(StateWriter& out, const models::Arena& arena) {
       out.values(values);
     }
     out.values(stage.sum);
+    out.value(stage.factor);
   }
   training::WorkerState state = worker_->save_midway(arena);
   optimizer_.save(state, arena, *queue_);
@@ -293,6 +297,7 @@ Status StreamLearner::load(StateReader& in, const models::Arena& arena) {
     stages_[s].sum = in.values<float>();
     if (!stages_[s].sum.empty() && stages_[s].sum.size() != count_of(stream_.stages[s]))
       return of_another_experiment();
+    stages_[s].factor = in.value<double>();
   }
   const training::WorkerState state = load_worker(in);
   if (!in.fits()) return of_another_experiment();

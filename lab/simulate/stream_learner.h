@@ -40,7 +40,8 @@ class StreamLearner final : public RestorableLearner {
  public:
   struct Stream {
     std::vector<StageFloats> stages;
-    std::uint32_t micro_batches = 1;  // batches for an update
+    std::vector<std::uint32_t> replicas;  // of each stage
+    std::uint32_t micro_batches = 1;      // batches of each replica for an update
     bool vertical_sync = false;
     training::Optimizer optimizer;
     std::uint64_t warm_up = 0;  // as of WorkerOptions
@@ -83,6 +84,8 @@ class StreamLearner final : public RestorableLearner {
     std::vector<float> sum{};                                // of gradients, if several are for an update
     std::uint64_t summed = 0;                                // gradients since the last update
     std::uint64_t latest = 0;                                // the batch of the latest of them
+    double factor = 1;                                       // its
+    std::uint64_t updates = 0;  // of the stream; the first replica that can makes one
   };
 
   void begin_stream(const models::Arena& arena);
@@ -92,6 +95,8 @@ class StreamLearner final : public RestorableLearner {
   void update(std::size_t stage, std::uint64_t number, models::Arena& arena);
   void wait(Batch& batch);
   void release(Batch& batch);
+  // Whether several gradients are for an update of the stage.
+  bool sums(std::size_t stage) const { return stream_.micro_batches > 1 || stream_.replicas[stage] > 1; }
   Batch& batch_of(std::uint64_t number) { return batches_.at(number - batches_.front().number); }
 
   std::unique_ptr<training::Worker> worker_;

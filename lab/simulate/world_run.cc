@@ -92,10 +92,9 @@ const PipelinedPeer* streaming_pipeline(const DividedPeer* divided) {
 
 std::shared_ptr<const StreamOptions> stream_of(const PipelinedPeer* pipeline) {
   if (pipeline == nullptr) return nullptr;
-  StreamOptions stream{pipeline->shape, pipeline->times, pipeline->devices.vertical_sync};
-  stream.shape.batches =
-      std::max<std::uint64_t>(1, training::StreamedNetwork::kLongest / stream.shape.micro_batches);
-  return std::make_shared<const StreamOptions>(std::move(stream));
+  return std::make_shared<const StreamOptions>(
+      StreamOptions{training::StreamedNetwork::longest_stream(staged_options(pipeline->devices)),
+                    pipeline->times, pipeline->devices.vertical_sync});
 }
 
 void add_machines(const VirtualRun& run, WorldOptions& options) {
@@ -255,8 +254,8 @@ class WorldRun {
     const SimulatedDevices& devices = streaming_pipeline(run_->divided(machine))->devices;
     return std::make_unique<StreamLearner>(
         std::move(worker),
-        StreamLearner::Stream{floats_of_stages(run_->plan(), devices.cuts), devices.micro_batches,
-                              devices.vertical_sync, training::make_optimizer(own),
+        StreamLearner::Stream{floats_of_stages(run_->plan(), devices.cuts), staged_options(devices).replicas,
+                              devices.micro_batches, devices.vertical_sync, training::make_optimizer(own),
                               training::warm_up_of_newcomers(own)},
         run_->plan(), run_->backend(), run_->rate(), run_->pool(), rehearsing_);
   }

@@ -10,16 +10,19 @@ namespace starling::lab {
 using Kind = training::StageTask::Kind;
 
 bool VirtualStream::awaits_batch() const {
-  if (stages_.empty()) return true;
-  const training::StageMachine& first = stages_.front().machine;
-  return !ends_ && !first.is_busy() && first.task().kind == Kind::forward;
+  if (parts_.empty()) return true;
+  const training::StageMachine& next = parts_[options().shape.replica_of(0, fed_)].machine;
+  return !ends_ && !next.is_busy() && next.task() == Task{Kind::forward, fed_};
 }
 
 void VirtualStream::begin() {
   const StreamOptions& its = options();
-  for (std::size_t s = 0; s < its.shape.stages(); ++s)
-    stages_.push_back(
-        {training::StageMachine(its.shape, s, 0, {.stash = true, .vertical_sync = its.vertical_sync})});
+  for (std::size_t s = 0; s < its.shape.stages(); ++s) {
+    for (std::uint32_t replica = 0; replica < its.shape.replicas[s]; ++replica)
+      parts_.push_back({s, replica,
+                        training::StageMachine(its.shape, s, replica,
+                                               {.stash = true, .vertical_sync = its.vertical_sync})});
+  }
   transfers_.emplace(its.times);
   ++stream_;
   fed_ = came_out_ = 0;
@@ -28,76 +31,90 @@ void VirtualStream::begin() {
 
 void VirtualStream::feed(std::uint64_t number) {
   STARLING_CHECK(awaits_batch());
-  if (stages_.empty()) {
+  if (parts_.empty()) {
     begin();
     first_ = number;
   }
-  ++fed_;
+  const std::uint32_t replica = options().shape.replica_of(0, fed_++);
   if (fed_ == options().shape.all_micro_batches()) ends_ = true;  // the machines know
-  advance(0);
+  advance(replica);
 }
 
 void VirtualStream::end() {
-  if (stages_.empty() || ends_) return;
+  if (parts_.empty() || ends_) return;
   ends_ = true;
-  for (Stage& stage : stages_) STARLING_CHECK(stage.machine.end_after(fed_).ok());
-  for (std::size_t s = 0; s < stages_.size(); ++s) advance(s);
+  for (Part& part : parts_) STARLING_CHECK(part.machine.end_after(fed_).ok());
+  for (Part& part : parts_)
+    for (const training::StageMessage& message : part.machine.take_due()) send(part.stage, message);
+  for (std::size_t p = 0; p < parts_.size(); ++p) advance(p);
 }
 
 void VirtualStream::drop() {
-  if (stages_.empty()) return;
+  if (parts_.empty()) return;
   clear();
   replica_.learner->drop_batches();
 }
 
 void VirtualStream::clear() {
-  stages_.clear();
+  parts_.clear();
   ++stream_;
   fed_ = came_out_ = 0;
 }
 
 bool VirtualStream::is_over() const {
-  return std::ranges::all_of(stages_, [](const Stage& stage) { return stage.machine.is_over(); });
+  return std::ranges::all_of(parts_, [](const Part& part) { return part.machine.is_over(); });
 }
 
-// Begins what the stage can begin.
-void VirtualStream::advance(std::size_t s) {
-  Stage& stage = stages_[s];
-  const auto work = stage.machine.ready();
+// Begins what the part can begin.
+void VirtualStream::advance(std::size_t p) {
+  Part& part = parts_[p];
+  const auto work = part.machine.ready();
   // Of the first stage every forward pass is ready, but its batch may not have been fed.
-  if (!work || (s == 0 && work->task.kind == Kind::forward && work->task.number >= fed_)) return;
-  stage.work = stage.machine.begin();
-  const Task before = std::exchange(stage.last, work->task);
+  if (!work || (part.stage == 0 && work->task.kind == Kind::forward && work->task.number >= fed_)) return;
+  part.work = part.machine.begin();
+  const Task before = std::exchange(part.last, work->task);
   const std::uint64_t batch = first_ + (work->task.kind == Kind::update ? came_out_ : work->task.number);
-  const double seconds = training::seconds_of(options().times.stages[s], work->task, before) *
+  const double seconds = training::seconds_of(options().times.stages[part.stage], work->task, before) *
                          machine_.mishaps().slowness_of_step(machine_.now(), batch);
-  replica_.learner->begin_work(s, stage.work, *replica_.arena);
-  later(machine_.now() + from_seconds(seconds), [this, s] { finish(s); });
+  replica_.learner->begin_work(part.stage, part.work, *replica_.arena);
+  later(machine_.now() + from_seconds(seconds), [this, p] { finish(p); });
 }
 
-void VirtualStream::finish(std::size_t s) {
-  Stage& stage = stages_[s];
-  replica_.learner->end_work(s, stage.work, *replica_.arena);
-  for (const training::StageMessage& message : stage.machine.finish()) send(s, message);
-  const bool updates_next = !stage.machine.is_over() && stage.machine.task().kind == Kind::update;
+void VirtualStream::finish(std::size_t p) {
+  Part& part = parts_[p];
+  replica_.learner->end_work(part.stage, part.work, *replica_.arena);
+  for (const training::StageMessage& message : part.machine.finish()) send(part.stage, message);
+  const bool updates_next = !part.machine.is_over() && part.machine.task().kind == Kind::update;
   const std::uint32_t stream = stream_;
-  if (s == 0 && stage.work.task.kind != Kind::forward && !updates_next) {
-    ++came_out_;
-    landed_();
+  if (part.stage == 0 && part.work.task.kind != Kind::forward && !updates_next) {
+    ++part.left;
+    land();
     if (stream != stream_) return;  // the machine stopped, or lost its batches
   }
   if (is_over()) clear();
   if (awaits_batch()) awaits_();
-  if (stream == stream_ && !stages_.empty()) advance(s);
+  if (stream == stream_ && !parts_.empty()) advance(p);
 }
 
-void VirtualStream::send(std::size_t s, const training::StageMessage& message) {
+// Batches come out in their order, although replicas of the first stage may not complete them in it.
+void VirtualStream::land() {
+  const training::PipelineShape& shape = options().shape;
+  const std::uint32_t stream = stream_;
+  while (stream == stream_ && came_out_ < fed_ &&
+         parts_[shape.replica_of(0, came_out_)].left > came_out_ / shape.replicas[0]) {
+    ++came_out_;
+    landed_();
+  }
+}
+
+void VirtualStream::send(std::size_t stage, const training::StageMessage& message) {
   const Instant now = machine_.now();
   const double seconds = to_seconds(now.since_start);
-  const Duration takes = from_seconds(transfers_->arrival(seconds, s, message) - seconds);
+  const Duration takes = from_seconds(transfers_->arrival(seconds, stage, message) - seconds);
   later(now + std::max(Duration{0}, takes), [this, message] {
-    STARLING_CHECK(stages_[message.stage].machine.arrived(message).ok());
-    advance(message.stage);
+    const std::size_t to = options().shape.number_of(message.stage, message.replica);
+    STARLING_CHECK(parts_[to].machine.arrived(message).ok());
+    advance(to);
   });
 }
 

@@ -25,7 +25,7 @@ class VirtualStream {
                 std::function<void()> awaits)
       : machine_(machine), replica_(replica), landed_(std::move(landed)), awaits_(std::move(awaits)) {}
 
-  // Whether the first stage is idle, and the next one that it has to begin is another batch.
+  // Whether the first stage, or the replica that gets the next batch, is idle and has to begin it next.
   bool awaits_batch() const;
   // Begins a batch. `number`: of those of the machine. REQUIRES: awaits_batch().
   void feed(std::uint64_t number);
@@ -40,16 +40,22 @@ class VirtualStream {
  private:
   using Task = training::StageTask;
 
-  struct Stage {
+  // A replica of a stage, by number (training::PipelineShape::number_of()).
+  struct Part {
+    std::size_t stage;
+    std::uint32_t replica;
     training::StageMachine machine;
     Task last{Task::Kind::update, 0};  // that it began
     training::StageWork work{};        // under way
+    std::uint64_t left =
+        0;  // of its batches, those that an update of the first stage has followed if it had to
   };
 
   const StreamOptions& options() const { return *machine_.options().stream; }
   void begin();
-  void advance(std::size_t stage);
-  void finish(std::size_t stage);
+  void advance(std::size_t part);
+  void finish(std::size_t part);
+  void land();
   void send(std::size_t stage, const training::StageMessage& message);
   bool is_over() const;
 
@@ -64,7 +70,7 @@ class VirtualStream {
   VirtualMachine& machine_;
   VirtualReplica& replica_;
   std::function<void()> landed_, awaits_;
-  std::vector<Stage> stages_;  // of the stream that runs, else empty
+  std::vector<Part> parts_;  // of the stream that runs, else empty
   std::optional<training::StageTransfers> transfers_;
   std::uint32_t stream_ = 0;  // counts streams
   std::uint64_t fed_ = 0, came_out_ = 0;

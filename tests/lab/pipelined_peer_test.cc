@@ -128,6 +128,23 @@ TEST_CASE("links, recomputation and memory count") {
   CHECK(moved->layers == std::vector<std::string>{"fc1 to fc2", "fc3 to fc4"});
 }
 
+TEST_CASE("replicas of a stage share the micro-batches of a simulated batch") {
+  SimulatedDevices devices = four_devices();
+  devices.cuts = {2, 3};
+  devices.replicas = {2, 1, 1};
+  const auto peer = pipelined_peer(even_network(), devices, 64, 0.24);
+  if (!peer) FAIL(peer.error().message);
+  CHECK(peer->shape.replicas == std::vector<std::uint32_t>{2, 1, 1});
+  CHECK(peer->trace.replicas.size() == 4);
+  devices.replicas.clear();
+  devices.speeds = {1, 1, 1};
+  CHECK(peer->step < step_of(devices));
+  devices.replicas = {3, 1, 1};
+  devices.speeds = {1, 1, 1, 1, 1};
+  CHECK(pipelined_peer(even_network(), devices, 64, 0.24).error().message ==
+        "8 micro-batches cannot be divided equally among 3 replicas of a stage");
+}
+
 TEST_CASE("a simulated peer of several devices learns like one device, in the time of its pipeline") {
   training::Experiment one = three_devices();
   one.training.devices.clear();

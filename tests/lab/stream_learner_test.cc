@@ -84,6 +84,21 @@ TEST_CASE("without a flush the time from batch to batch is that of the slowest s
   CHECK(streaming(devices).step >= 0.5);
 }
 
+TEST_CASE("two replicas of a stage with twice the work wait for one another only at updates") {
+  SimulatedDevices devices{.speeds = {1, 1, 1, 1}, .cuts = {2, 3}, .replicas = {2, 1, 1}};
+  CHECK(streaming(devices).layers ==
+        std::vector<std::string>{"fc1 to fc2, replica 1", "fc1 to fc2, replica 2", "fc3", "fc4"});
+  for (const std::uint32_t m : {1U, 2U, 4U, 16U}) {
+    devices.micro_batches = m;
+    CHECK(streaming(devices).step == Approx(0.06 * (1 + 0.5 / m)).epsilon(1e-9));
+  }
+  devices.speeds = {0.5, 1, 1, 1};  // one replica, for which the other one waits
+  CHECK(streaming(devices).step >= 0.12);
+  devices.speeds = {1, 1, 1, 1};
+  devices.latency = 10;  // of the gradients that they exchange, and of what crosses cuts
+  CHECK(streaming(devices).step >= 1);
+}
+
 TEST_CASE("a simulated stream takes the time of the pure machine") {
   const training::Experiment experiment = one_peer();
   auto data = training::load_data(experiment, "");
@@ -120,11 +135,20 @@ TEST_CASE("a simulated stream learns as a real peer's stages do") {
     experiment.pipeline.micro_batches = 2;
     experiment.pipeline.vertical_sync = true;
   }
+  SECTION("replicas of the first stage") {
+    experiment.training.devices.emplace_back("cpu:3");
+    experiment.pipeline.stage_replicas = {2, 1, 1};
+  }
+  SECTION("replicas of the last stage, and an update for two batches of each") {
+    experiment.pipeline.stage_replicas = {1, 2};
+    experiment.pipeline.micro_batches = 2;
+  }
   const std::vector<float> real = streamed(experiment);
   CHECK(largest_difference(simulated(experiment).parameters, real) < 1e-5);
   // Other parameters would show.
   experiment.pipeline.schedule = PipelineSchedule::one_f_one_b;
   experiment.pipeline.micro_batches = 0;
+  experiment.pipeline.vertical_sync = false;
   CHECK(largest_difference(simulated(experiment).parameters, real) > 1e-3);
 }
 
@@ -134,6 +158,7 @@ TEST_CASE("streams give the same digits on any number of threads, with every kin
   experiment.end.steps.reset();
   experiment.end.epochs = 0.2;
   experiment.gossip.rule = GENERATE(Rule::pairwise, Rule::d_psgd, Rule::noloco, Rule::parameter_server);
+  experiment.pipeline.stage_replicas = GENERATE(std::vector<int>{}, std::vector<int>{2, 1});
   experiment.faults = {{.peer = 1, .factor = 4}};
   training::OwnSettings own{.peers = 2};
   REQUIRE(training::set_own(own, "speeds", "1,0.5,1").ok());
@@ -155,6 +180,7 @@ TEST_CASE("batches under way are lost with their peer, and the others go on") {
   training::Experiment experiment = one_peer();
   experiment.peers = 3;
   experiment.gossip.rule = Rule::pairwise;
+  experiment.pipeline.stage_replicas = GENERATE(std::vector<int>{}, std::vector<int>{2, 1});
   experiment.end.steps.reset();
   experiment.end.epochs = 0.3;
   training::Fault crash;

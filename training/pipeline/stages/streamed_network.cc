@@ -17,15 +17,9 @@ namespace {
 
 using Kind = StageTask::Kind;
 
-PipelineShape stream_shape(const StagedOptions& options) {
-  const std::uint64_t round = shape_of(options).batches;
-  const std::uint64_t rounds = StreamedNetwork::kLongest / options.micro_batches / round;
-  return shape_of(options, std::max<std::uint64_t>(1, rounds) * round);
-}
-
 // A shape whose parts keep as many micro-batches at a time as those of a stream.
 PipelineShape short_shape(const StagedOptions& options) {
-  const PipelineShape stream = stream_shape(options);
+  const PipelineShape stream = StreamedNetwork::longest_stream(options);
   const PipelineShape shape = shape_of(options, stream.all_replicas() + 1);
   return shape.batches < stream.batches ? shape : stream;
 }
@@ -90,7 +84,7 @@ struct StreamedNetwork::Impl {
   Impl(const models::Plan& of, const kernels::Backend& on, int samples, const StagedOptions& given)
       : plan(of),
         options(given),
-        shape(stream_shape(given)),
+        shape(longest_stream(given)),
         batch(samples),
         memory(on.memory()),
         parts(of, on, samples, short_shape(given), given),
@@ -343,6 +337,12 @@ struct StreamedNetwork::Impl {
     return std::nullopt;
   }
 };
+
+PipelineShape StreamedNetwork::longest_stream(const StagedOptions& options) {
+  const std::uint64_t round = shape_of(options).batches;
+  const std::uint64_t rounds = kLongest / options.micro_batches / round;
+  return shape_of(options, std::max<std::uint64_t>(1, rounds) * round);
+}
 
 StreamedNetwork::StreamedNetwork(const models::Plan& plan, const kernels::Backend& backend, int batch,
                                  const StagedOptions& options)

@@ -70,8 +70,9 @@ class StreamedNetwork {
 
   StageMemory memory(std::size_t part) const;
 
-  // After so many batches a stream ends, and the next one begins.
+  // After so many batches a stream ends, or a few less that replicas can share, and the next one begins.
   static constexpr std::uint64_t kLongest = 4096;
+  static PipelineShape longest_stream(const StagedOptions& options);
 
  private:
   struct Impl;
