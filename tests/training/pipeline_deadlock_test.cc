@@ -56,8 +56,7 @@ class PoorPipeline {
       const auto [stage, replica] = places_[at];
       REQUIRE(
           after.machines_[at].arrived({StageMessage::Kind::end, *ends_after_, 0, stage, replica, 0}).ok());
-      for (const StageMessage& message : after.machines_[at].take_due())
-        after.unsent_[at].push_back(message);
+      for (const StageMessage& message : after.machines_[at].take_due()) after.unsent_[at].push_back(message);
       after.told_[at] = true;
     }
     for (const auto& [link, message] : links_) {

@@ -54,7 +54,7 @@ double largest_distance(const kernels::Buffer& a, const kernels::Buffer& b, std:
 }
 
 void check_on_devices(const Plan& plan, StagedOptions options, Random& random) {
-  const auto backends = device_backends(options.cuts.size() + 1);
+  const auto backends = device_backends(shape_of(options).all_replicas());
   if (backends.empty()) return;
   const int batch = 2 * static_cast<int>(options.micro_batches);
   const kernels::Backend& host = models::backend("reference");
@@ -174,6 +174,28 @@ TEST_CASE("PipeDream's stages on devices train like those on the host", "[gpu][f
           REQUIRE(std::abs(expected[i] - found[i]) <= 2e-4F * std::max(1.0F, std::abs(expected[i])));
       }
     }
+  }
+}
+
+TEST_CASE("replicas of stages on devices train like those on the host", "[gpu]") {
+  Random random(34);
+  for (const Plan& plan : plans_for_stages()) {
+    StagedOptions options{.cuts = cuts_for(random, plan, 3),
+                          .schedule = PipelineSchedule::one_f_one_b,
+                          .micro_batches = 4,
+                          .replicas = {2, 1, 1}};
+    INFO(plan.spec.name);
+    check_on_devices(plan, options, random);
+    if (plan.spec.name == "text") continue;  // a tied tensor: as above
+    const auto backends = device_backends(4);
+    if (backends.empty()) return;
+    options.schedule = PipelineSchedule::pipedream;
+    options.micro_batches = 1;
+    const std::vector<float> expected = after_stream(plan, options, 8);
+    options.backends = of_devices(backends);
+    const std::vector<float> found = after_stream(plan, options, 8);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      REQUIRE(std::abs(expected[i] - found[i]) <= 2e-4F * std::max(1.0F, std::abs(expected[i])));
   }
 }
 

@@ -159,7 +159,7 @@ Result<std::string> parse_network_layers(std::string_view text);  // canonical t
 // Different GPUs, or different groups of processors (cpu:0), separated by commas.
 Result<std::vector<std::string>> parse_devices(std::string_view text);
 Result<std::vector<int>> parse_replicas(std::string_view text);  // at least 1, separated by commas
-Result<std::vector<int>> parse_cuts(std::string_view text);  // ascending, at least 1, separated by commas
+Result<std::vector<int>> parse_cuts(std::string_view text);      // ascending, at least 1, separated by commas
 std::vector<std::string> texts_of(const std::vector<int>& numbers);
 // From 0.001 to 1000, separated by commas.
 Result<std::vector<double>> parse_speeds(std::string_view text);

@@ -7,8 +7,8 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "models/spec_text.h"
+#include "training/experiment/pipeline_settings.h"
 #include "training/experiment/setting_kinds.h"
-#include "training/experiment/virtual_devices.h"
 
 namespace starling::training {
 namespace {
@@ -210,53 +210,7 @@ Settings device_settings() {
   };
 }
 
-Effect with_stages() {
-  return {"training.split", {"stages", "auto"}, [](const E& it) {
-            return it.training.split == Split::stages || it.training.split == Split::automatic;
-          }};
-}
-
-std::optional<std::string> comma_list(const std::vector<int>& numbers) {
-  return unless_empty(joined(texts_of(numbers), ","));
-}
-
-// The pipeline of a peer whose devices are stages.
-Settings pipeline_settings() {
-  return {
-      one_named({"pipeline.schedule", "NAME",
-                 "the order of passes in stages: " + joined(names_of(kPipelineSchedules), ", "), per_peer,
-                 with_stages()},
-                in(&E::pipeline, &PipelineSettings::schedule), kPipelineSchedules),
-      make({"pipeline.micro_batches", "N",
-            "the parts of a batch that pass through the stages; auto: at most four for each stage; for "
-            "pipedream the batches for each update, auto: 1",
-            per_peer, with_stages()},
-           in(&E::pipeline, &PipelineSettings::micro_batches),
-           automatic([](std::string_view text) { return parse_whole(text, 1, 65'536); }),
-           automatic_text([](std::uint64_t n) { return std::to_string(n); })),
-      truth({"pipeline.vertical_sync",
-             "",
-             "pipedream: all stages compute a batch with parameters of equally many updates",
-             per_peer,
-             {"pipeline.schedule",
-              {"pipedream"},
-              [](const E& it) { return it.pipeline.schedule == PipelineSchedule::pipedream; }}},
-            in(&E::pipeline, &PipelineSettings::vertical_sync)),
-      make({"pipeline.cuts", "LAYERS",
-            "the numbers of the layers, from 0, at which the second and later stages begin; without them "
-            "the stages have about equal work",
-            per_peer, with_stages()},
-           in(&E::pipeline, &PipelineSettings::cuts), parse_cuts, comma_list),
-      make({"pipeline.stage_replicas", "COUNTS",
-            "the devices of each stage, for example 2,1,1: they share the micro-batches; without it each "
-            "stage "
-            "has one",
-            per_peer, with_stages()},
-           in(&E::pipeline, &PipelineSettings::stage_replicas), parse_replicas, comma_list),
-  };
-}
-
-Settings of_virtual_devices() { return virtual_device_settings(with_devices()); }
+Settings stages_and_virtual_devices() { return pipeline_settings(with_devices()); }
 
 Settings end_settings() {
   return {
@@ -371,10 +325,9 @@ Settings network_settings() {
 
 Settings make_settings() {
   Settings table;
-  for (const auto section :
-       {run_settings, model_and_data_settings, optimizer_settings, schedule_and_image_settings,
-        device_settings, end_settings, exchange_settings, server_and_chunk_settings, network_settings,
-        pipeline_settings, of_virtual_devices}) {
+  for (const auto section : {run_settings, model_and_data_settings, optimizer_settings,
+                             schedule_and_image_settings, device_settings, end_settings, exchange_settings,
+                             server_and_chunk_settings, network_settings, stages_and_virtual_devices}) {
     for (Setting& setting : section()) table.push_back(std::move(setting));
   }
   return table;

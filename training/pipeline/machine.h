@@ -68,8 +68,8 @@ class StageMachine {
   StageWork begin();
   // The work under way is complete. Returns what is to be sent, in order.
   std::vector<StageMessage> finish();
-  // What is to be sent because the run has been told its end: the replica's share of an update that is smaller
-  // than others. REQUIRES: called after each end_after() and `end` that succeeded.
+  // What is to be sent because the run has been told its end: the replica's share of an update that is
+  // smaller than others. REQUIRES: called after each end_after() and `end` that succeeded.
   std::vector<StageMessage> take_due() { return std::exchange(due_, {}); }
 
   bool is_over() const { return position_ == tasks_.size(); }

@@ -1,4 +1,4 @@
-// The settings of the devices of simulated peers, a part of the table of settings.h.
+// The settings of stages and of the devices of simulated peers, a part of the table of settings.h.
 #pragma once
 
 #include <vector>
@@ -8,6 +8,6 @@
 namespace starling::training {
 
 // `several`: when a peer has several devices.
-std::vector<Setting> virtual_device_settings(const Effect& several);
+std::vector<Setting> pipeline_settings(const Effect& several);
 
 }  // namespace starling::training
