@@ -44,7 +44,7 @@ struct StreamedNetwork::Impl {
     const float* values = nullptr;
   };
   // A replica of a stage.
-  struct Part {
+  struct PartState {
     std::optional<StageMachine> machine{};
     std::map<std::uint64_t, Version> versions{};
     std::vector<Version> spare{};
@@ -70,7 +70,7 @@ struct StreamedNetwork::Impl {
   kernels::Memory& memory;
   StageParts parts;
   StageInboxes inboxes;
-  std::vector<Part> its;
+  std::vector<PartState> states;
   std::vector<Stage> stages;
   std::vector<Batch> batches;  // by number, modulo their count
 
@@ -89,7 +89,7 @@ struct StreamedNetwork::Impl {
         memory(on.memory()),
         parts(of, on, samples, short_shape(given), given),
         inboxes(shape),
-        its(parts.parts()),
+        states(parts.parts()),
         stages(shape.stages()),
         batches(most_under_way(shape) + 1) {
     STARLING_CHECK(check_stages(of, samples, given).ok() && !pipeline_traits(given.schedule).flushes);
@@ -97,10 +97,10 @@ struct StreamedNetwork::Impl {
       it.inputs.resize(static_cast<std::size_t>(samples) * static_cast<std::size_t>(of.spec.input.size()));
       it.labels.resize(static_cast<std::size_t>(samples) * static_cast<std::size_t>(of.labels()));
     }
-    for (std::size_t p = 0; p < its.size(); ++p)
-      if (sums(p)) its[p].sum = kernels::Buffer(of.layout.arena_size(), memory);
+    for (std::size_t p = 0; p < states.size(); ++p)
+      if (sums(p)) states[p].sum = kernels::Buffer(of.layout.arena_size(), memory);
     threads.emplace(
-        its.size(), [this](std::size_t p) { work(p); }, [this] { inboxes.stop(); });
+        states.size(), [this](std::size_t p) { work(p); }, [this] { inboxes.stop(); });
   }
 
   // Whether the part sums gradients: its own, or as the first replica those of all replicas.
@@ -114,13 +114,13 @@ struct StreamedNetwork::Impl {
 
   // The parameters of a version: the newest ones are copied when a pass first needs them.
   const float* version_of(std::size_t p, std::uint64_t version) {
-    const auto [place, fresh] = its[p].versions.try_emplace(version);
+    const auto [place, fresh] = states[p].versions.try_emplace(version);
     if (fresh) place->second = copy_of_newest(p);
     return place->second.values;
   }
 
   Version copy_of_newest(std::size_t p) {
-    Part& part = its[p];
+    PartState& part = states[p];
     Version version;
     if (part.spare.empty()) {
       version.arena = AlignedBytes(plan.layout.arena_size() * sizeof(float));
@@ -136,7 +136,7 @@ struct StreamedNetwork::Impl {
 
   // Drops the versions that no pass will need.
   void drop_versions(std::size_t p) {
-    Part& part = its[p];
+    PartState& part = states[p];
     while (!part.versions.empty() && part.versions.begin()->first < part.machine->oldest_version()) {
       part.spare.push_back(std::move(part.versions.begin()->second));
       part.versions.erase(part.versions.begin());
@@ -147,7 +147,7 @@ struct StreamedNetwork::Impl {
 
   // Does the next task, which is ready.
   void do_task(std::size_t p) {
-    Part& part = its[p];
+    PartState& part = states[p];
     const StageWork work = part.machine->begin();
     const std::uint64_t number = work.task.number;
     if (work.task.kind == Kind::forward) {
@@ -169,7 +169,7 @@ struct StreamedNetwork::Impl {
   }
 
   void keep_gradient(std::size_t p, std::uint64_t number) {
-    Part& part = its[p];
+    PartState& part = states[p];
     part.latest = number;
     ++part.passes;
     const bool is_first = part.summed++ == 0;
@@ -193,41 +193,41 @@ struct StreamedNetwork::Impl {
     const std::lock_guard lock(stage.mutex);
     if (stage.updates > number) return;  // another replica has made it
     ++stage.updates;
-    const std::size_t first = shape.number_of(s, 0), end = first + its[p].machine->updating(number);
+    const std::size_t first = shape.number_of(s, 0), end = first + states[p].machine->updating(number);
     std::uint64_t latest = 0, count = 0;
     for (std::size_t k = first; k < end; ++k) {
-      latest = std::max(latest, its[k].latest);
-      count += std::exchange(its[k].summed, 0);
+      latest = std::max(latest, states[k].latest);
+      count += std::exchange(states[k].summed, 0);
     }
-    if (its[first].sum.size() > 0) take_mean(first, end, static_cast<float>(count));
-    apply({s, its[first].gradient, batch_of(latest).rate_factor, number});
+    if (states[first].sum.size() > 0) take_mean(first, end, static_cast<float>(count));
+    apply({s, states[first].gradient, batch_of(latest).rate_factor, number});
   }
 
   // The first part's sum becomes the mean over the parts up to `end`.
   void take_mean(std::size_t first, std::size_t end, float count) {
-    float* const sum = its[first].sum.data();
+    float* const sum = states[first].sum.data();
     for (const auto& [begin, beyond] : parts.ranges(first)) {
       for (std::size_t k = first + 1; k < end; ++k)
-        for (std::size_t i = begin; i < beyond; ++i) sum[i] += its[k].gradient[i];
+        for (std::size_t i = begin; i < beyond; ++i) sum[i] += states[k].gradient[i];
       for (std::size_t i = begin; i < beyond; ++i) sum[i] /= count;
     }
   }
 
   // After a backward pass or an update of the first stage.
   void count_left(std::size_t p) {
-    Part& part = its[p];
+    PartState& part = states[p];
     if (!part.machine->is_over() && part.machine->task().kind == Kind::update) return;
     part.left.store(part.passes);
     if (p > 0) inboxes.wake(0);
   }
   // The first stage has updated with the batch, or will after later ones.
   bool has_left(std::uint64_t number) const {
-    return its[shape.replica_of(0, number)].left.load() > number / shape.replicas[0];
+    return states[shape.replica_of(0, number)].left.load() > number / shape.replicas[0];
   }
 
   // Takes what has arrived, after waiting for something. False if the parts have to stop.
   bool take_messages(std::size_t p) {
-    Part& part = its[p];
+    PartState& part = states[p];
     part.arrived.clear();
     if (!inboxes.await(p, part.arrived)) return false;
     for (const StageMessage& message : part.arrived) STARLING_CHECK(part.machine->arrived(message).ok());
@@ -237,8 +237,8 @@ struct StreamedNetwork::Impl {
 
   // The thread of a part but the first.
   void work(std::size_t p) {
-    while (!its[p].machine->is_over()) {
-      if (its[p].machine->ready()) {
+    while (!states[p].machine->is_over()) {
+      if (states[p].machine->ready()) {
         do_task(p);
       } else if (!take_messages(p)) {
         return;
@@ -254,8 +254,8 @@ struct StreamedNetwork::Impl {
     ends = false;
     inboxes.clear();
     for (Stage& stage : stages) stage.updates = 0;
-    for (std::size_t p = 0; p < its.size(); ++p) {
-      Part& part = its[p];
+    for (std::size_t p = 0; p < states.size(); ++p) {
+      PartState& part = states[p];
       for (auto& [version, values] : part.versions) part.spare.push_back(std::move(values));
       part.versions.clear();
       part.passes = part.summed = 0;
@@ -271,15 +271,15 @@ struct StreamedNetwork::Impl {
   void end_stream() {
     ends = true;
     if (fed == shape.all_micro_batches()) return;  // the machines know
-    STARLING_CHECK(its[0].machine->end_after(fed).ok());
-    for (const StageMessage& message : its[0].machine->take_due()) inboxes.send(message);
-    for (std::size_t p = 1; p < its.size(); ++p)
+    STARLING_CHECK(states[0].machine->end_after(fed).ok());
+    for (const StageMessage& message : states[0].machine->take_due()) inboxes.send(message);
+    for (std::size_t p = 1; p < states.size(); ++p)
       inboxes.send({StageMessage::Kind::end, fed, 0, parts.stage_of(p), parts.replica_of(p), 0});
   }
 
   // The first part's next task, or what it waits for.
   void advance() {
-    if (its[0].machine->ready()) return do_task(0);
+    if (states[0].machine->ready()) return do_task(0);
     if (take_messages(0)) return;
     runs = false;
     threads->finish();  // throws
@@ -290,13 +290,13 @@ struct StreamedNetwork::Impl {
     const std::uint64_t oldest = landed;
     while (!has_left(oldest)) advance();
     ++landed;
-    while (ends && landed == fed && !its[0].machine->is_over()) advance();
+    while (ends && landed == fed && !states[0].machine->is_over()) advance();
     finish_if_over();
     return batch_of(oldest).loss / (static_cast<double>(batch) * plan.labels());
   }
 
   void finish_if_over() {
-    if (landed < fed || !its[0].machine->is_over()) return;
+    if (landed < fed || !states[0].machine->is_over()) return;
     threads->finish();
     runs = false;
   }
@@ -305,7 +305,7 @@ struct StreamedNetwork::Impl {
   void announce(std::uint64_t number) {
     const StageMessage samples{StageMessage::Kind::activations, number, 0, 0, shape.replica_of(0, number), 0};
     if (samples.replica > 0) return inboxes.send(samples);
-    STARLING_CHECK(its[0].machine->arrived(samples).ok());
+    STARLING_CHECK(states[0].machine->arrived(samples).ok());
     do_task(0);
   }
 
@@ -332,7 +332,7 @@ struct StreamedNetwork::Impl {
     if (runs && !ends) end_stream();
     if (fed > landed) return complete_oldest();
     // All have left, but perhaps there is an update to make with fewer batches than others.
-    while (runs && !its[0].machine->is_over()) advance();
+    while (runs && !states[0].machine->is_over()) advance();
     if (runs) finish_if_over();
     return std::nullopt;
   }
@@ -360,7 +360,7 @@ StreamedNetwork::~StreamedNetwork() {
 void StreamedNetwork::set_apply(Apply apply) { impl_->apply = std::move(apply); }
 
 std::size_t StreamedNetwork::stages() const { return impl_->shape.stages(); }
-std::size_t StreamedNetwork::parts() const { return impl_->its.size(); }
+std::size_t StreamedNetwork::parts() const { return impl_->states.size(); }
 std::size_t StreamedNetwork::most_in_flight() const { return most_under_way(impl_->shape) - 1; }
 int StreamedNetwork::predictions() const { return impl_->batch * impl_->plan.labels(); }
 const std::vector<FloatRange>& StreamedNetwork::ranges(std::size_t stage) const {
@@ -391,7 +391,7 @@ void StreamedNetwork::on_each_thread(const std::function<void(std::size_t)>& set
 StageMemory StreamedNetwork::memory(std::size_t part) const {
   StageMemory memory = impl_->parts.memory(part);
   memory.versions = impl_->parts.places(part) * impl_->parts.read_bytes(part);
-  if (!impl_->parts.is_on_device(part)) memory.gradients += impl_->its[part].sum.bytes();
+  if (!impl_->parts.is_on_device(part)) memory.gradients += impl_->states[part].sum.bytes();
   return memory;
 }
 
