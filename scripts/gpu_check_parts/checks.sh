@@ -62,6 +62,8 @@ check_tests() {
     "within 1e-4"
   check_case training "PipeDream's stages on devices train like those on the host" \
     "PipeDream on 2 and 4 GPUs, beside the host" "within 2e-4"
+  check_case training "replicas of stages on devices train like those on the host" \
+    "stages with replicas on 4 GPUs, beside the host" "within 2e-4"
   check_case training "layers that are divided among devices have the gradient of those on the host" \
     "divided layers on 2 and 3 GPUs, beside the host" "within 1e-4"
   check_case kernels "attention with heads of usual sizes agrees with the reference" \
