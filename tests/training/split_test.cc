@@ -99,7 +99,11 @@ TEST_CASE("devices may be replicas of stages") {
         "training.split: 3 micro-batches cannot be divided equally among 2 replicas of a stage");
   experiment.pipeline.stage_replicas = {4};  // one stage
   experiment.pipeline.micro_batches = 4;
-  CHECK(settle_split(experiment, bench.plan, nullptr)->pipeline.cuts.empty());
+  const auto single = settle_split(experiment, bench.plan, nullptr);
+  REQUIRE(single.ok());
+  CHECK(single->pipeline.cuts.empty());
+  CHECK(split_text(*single, bench.plan) ==
+        "1 stage: conv1 to fc2 on 4 devices; 1f1b, 4 micro-batches of 3 samples");
 }
 
 TEST_CASE("a worker whose stages have replicas trains as one on the whole network, up to rounding") {

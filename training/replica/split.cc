@@ -144,7 +144,8 @@ std::string split_text(const Experiment& experiment, const models::Plan& plan) {
   for (std::size_t s = 0; s < replicas.size(); ++s)
     if (replicas[s] > 1) stages[s] += " on " + std::to_string(replicas[s]) + " devices";
   const std::uint32_t parts = experiment.pipeline.micro_batches;
-  std::string text = std::to_string(stages.size()) + " stages: " + joined(stages, ", ") + "; " +
+  std::string text = std::to_string(stages.size()) + (stages.size() == 1 ? " stage: " : " stages: ") +
+                     joined(stages, ", ") + "; " +
                      std::string(pipeline_traits(experiment.pipeline.schedule).name);
   if (parts > 1 && !pipeline_traits(experiment.pipeline.schedule).flushes) {
     text += ", an update for " + std::to_string(parts) + " batches";

@@ -150,7 +150,8 @@ std::optional<double> Worker::feed(models::Arena& arena, double rate_factor) {
 
 std::optional<double> Worker::land() { return landed(stream_->land()); }
 
-// The optimizer counts the updates of a stream at its end, when all stages have made as many.
+// The optimizer counts the updates of a stream at its end, when all stages have made as many; those of the
+// first one if stages have unlike numbers of replicas.
 std::optional<double> Worker::landed(std::optional<double> loss) {
   if (stream_->in_flight() == 0) optimizer_.count_updates(std::exchange(stream_updates_, 0));
   return loss;
