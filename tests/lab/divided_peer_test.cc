@@ -218,7 +218,7 @@ TEST_CASE("impossible devices of every split are refused in one sentence") {
   }
 }
 
-TEST_CASE("every split gives the same digits on any number of threads, among other peers") {
+TEST_CASE("every split gives the same digits on any number of threads, among other peers", "[figures]") {
   for (const Split split : {Split::data, Split::layers, Split::automatic}) {
     training::Experiment experiment = two_devices(split);
     experiment.peers = 3;

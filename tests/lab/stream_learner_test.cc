@@ -152,7 +152,7 @@ TEST_CASE("a simulated stream learns as a real peer's stages do") {
   CHECK(largest_difference(simulated(experiment).parameters, real) > 1e-3);
 }
 
-TEST_CASE("streams give the same digits on any number of threads, with every kind of exchange") {
+TEST_CASE("streams give the same digits on any number of threads, with every kind of exchange", "[figures]") {
   training::Experiment experiment = one_peer();
   experiment.peers = 4;
   experiment.end.steps.reset();
