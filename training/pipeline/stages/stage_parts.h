@@ -106,12 +106,12 @@ class StageParts {
     kernels::Buffer own_gradient{};  // if it may not share the others' arena
     float* gradient = nullptr;       // of a micro-batch, an arena on the host
 
-    // Of the last stage.
+    // Only parts of the last stage have these.
     std::unique_ptr<kernels::Loss> loss{};
     kernels::Staged<kernels::LossValue> loss_value{};
 
     const kernels::Backend* backend = nullptr;
-    // Of a part on a device.
+    // Only parts on devices have these.
     std::optional<StageCopy> copy{};
     kernels::Buffer computed{}, sum{};      // gradients, of a micro-batch and of those before
     std::vector<kernels::Buffer> inputs{};  // of the first stage, by place
@@ -125,7 +125,7 @@ class StageParts {
   }
 
   bool repeats() const { return recomputation_ != Recomputation::never; }
-  // Of a replica of this stage, by its own micro-batches.
+  // The number of a micro-batch among those that the part computes.
   std::uint64_t turn(const Part& part, std::uint64_t number) const {
     return number / shape_.replicas[part.stage];
   }

@@ -56,7 +56,7 @@ struct StreamedNetwork::Impl {
     std::uint64_t passes = 0;             // backward passes of the stream
     std::atomic<std::uint64_t> left = 0;  // of these, those that an update has followed if it had to
   };
-  // Of the replicas of a stage.
+  // What the replicas of a stage share.
   struct Stage {
     std::mutex mutex{};
     std::uint64_t updates = 0;  // of the stream; the replica that comes first makes it

@@ -70,7 +70,8 @@ class StreamedNetwork {
 
   StageMemory memory(std::size_t part) const;
 
-  // After so many batches a stream ends, or a few less that replicas can share, and the next one begins.
+  // A stream ends after so many batches, rounded down to a number that replicas can share, and the next one
+  // begins.
   static constexpr std::uint64_t kLongest = 4096;
   static PipelineShape longest_stream(const StagedOptions& options);
 
