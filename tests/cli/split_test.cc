@@ -105,7 +105,7 @@ TEST_CASE("a split that is impossible is refused in one sentence, before any pee
   CHECK(has(refusal(with({"--workers", "2"})), "are one worker; set it to 1"));
   CHECK(has(refusal(with({"--pipeline", "pipedream", "--clip-norm", "1"})),
             "training.clip_norm: the schedule"));
-  CHECK(has(refusal({"--devices", "cpu:0,gpu:1"}), "does not name different devices of one kind"));
+  CHECK(has(refusal({"--devices", "cpu:0,gpu:1"}), "does not name devices of one kind"));
   CHECK(has(refusal({"--recompute", "except-last"}), "except-last needs stages"));
 }
 

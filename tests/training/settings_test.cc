@@ -59,7 +59,7 @@ TEST_CASE("every setting has one key, flag, variable and help text, and takes it
   REQUIRE(flags.size() == 71);
 }
 
-TEST_CASE("devices are different ones of a kind, and cuts ascend") {
+TEST_CASE("devices are of one kind, and cuts ascend") {
   Experiment e;
   const auto refused = [&e](const char* key, const char* value) {
     const Status status = set_value(e, key, value, "here");
@@ -67,12 +67,13 @@ TEST_CASE("devices are different ones of a kind, and cuts ascend") {
   };
   CHECK(refused("training.devices", "cpu:0,cpu:3").empty());
   CHECK(e.training.devices == std::vector<std::string>{"cpu:0", "cpu:3"});
+  CHECK(refused("training.devices", "cuda:0,cuda:0").empty());
   for (const char* wrong : {"cpu:0,cuda:1", "cpu:0,cpu:0", "cpu", "cpu:,cpu:1", "cpu:0,", "cpu:1234,cpu:1"}) {
     INFO(wrong);
-    CHECK(
-        refused("training.devices", wrong) ==
-        "here: training.devices: '" + std::string(wrong) +
-            "' does not name different devices of one kind; expected cuda:0,cuda:1, ... or cpu:0,cpu:1, ...");
+    CHECK(refused("training.devices", wrong) ==
+          "here: training.devices: '" + std::string(wrong) +
+              "' does not name devices of one kind; expected cuda:0,cuda:1, ... or different ones of "
+              "cpu:0,cpu:1, ...");
   }
   CHECK(refused("pipeline.cuts", "1,3,4").empty());
   CHECK(e.pipeline.cuts == std::vector<int>{1, 3, 4});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "base/text.h"
 #include "training/experiment/schedule.h"
@@ -79,6 +81,17 @@ Status check_stage_counts(const Experiment& experiment) {
                                  : "pipeline.stage_replicas has " + std::to_string(replicas.size()))};
 }
 
+// Stages and parts of layers may share a device, replicas may not.
+Status check_repeated_devices(const TrainingSettings& training) {
+  if (training.split == Split::stages || training.split == Split::layers) return Done{};
+  std::vector<std::string> sorted = training.devices;
+  std::ranges::sort(sorted);
+  const auto repeated = std::ranges::adjacent_find(sorted);
+  if (repeated == sorted.end()) return Done{};
+  return Error{"training.devices: " + *repeated +
+               " occurs twice, which needs training.split = stages or layers; name different devices"};
+}
+
 // Several devices that hold one replica together.
 Status check_split(const Experiment& experiment) {
   const TrainingSettings& training = experiment.training;
@@ -92,6 +105,7 @@ Status check_split(const Experiment& experiment) {
     return Error{"pipeline.speeds: " + std::to_string(speeds) + " speeds, but training.devices has " +
                  std::to_string(training.devices.size()) + " devices"};
   }
+  if (Status divided = check_repeated_devices(training); !divided) return divided;
   if (training.split == Split::data) return Done{};
   if (training.workers != 1) {
     return Error{
