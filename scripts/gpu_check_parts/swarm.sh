@@ -58,9 +58,9 @@ check_swarm() {
 
 # After some seconds all peers must have a good replica.
 check_swarm_learns() {
-  local address='' name exchanges accuracy lowest=1 seconds=15 least=0.97 batch=64 pids=() i=0
+  local address='' name exchanges accuracy lowest=100 seconds=15 least=97 batch=64 pids=() i=0
   [[ $quick == no ]] || seconds=8
-  [[ $emulated == no ]] || { seconds=8 least=0.5 batch=16; }
+  [[ $emulated == no ]] || { seconds=8 least=50 batch=16; }
   start_peer "$logs/swarm-gpu" "$gpu_processors" --name gpu --device "$device" --model lenet --batch-size "$batch" --seconds "$seconds" \
     --seed 1
   pids+=($!)
@@ -78,12 +78,12 @@ check_swarm_learns() {
   done
   end_peers "${pids[@]}"
   for name in gpu processor-1 processor-2; do
-    accuracy=$(sed -n 's/.* accuracy \([0-9.]*\),.*/\1/p' "$logs/swarm-$name" 2>/dev/null | tail -n 1)
+    accuracy=$(sed -n 's/.* accuracy \([0-9.]*\) %,.*/\1/p' "$logs/swarm-$name" 2>/dev/null | tail -n 1)
     lowest=$(awk -v a="${accuracy:-0}" -v b="$lowest" 'BEGIN { print (a < b) ? a : b }')
   done
   log_peers "$logs"/swarm-{gpu,processor-1,processor-2}
   exchanges=$(sed -n 's/.* \([0-9]*\) exchanges begun and \([0-9]*\) answered.*/\1 \2/p' "$logs/swarm-gpu" | tail -n 1 | awk '{ print $1 + $2 }')
-  row "a GPU and two CPU peers, least accurate" "$lowest" "$least or more" \
+  row "a GPU and two CPU peers, least accurate" "$lowest %" "$least % or more" \
     "$(awk -v a="$lowest" -v b="$least" 'BEGIN { print (a + 0 >= b + 0) ? "ok" : "failed" }')"
   row "  exchanges of the GPU peer" "${exchanges:-0}" "1 or more" "$( ((${exchanges:-0} > 0)) && echo ok || echo failed)"
 }

@@ -4,12 +4,14 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "tests/emulator/device.h"
 #include "tests/emulator/enqueue.h"
+#include "tests/emulator/memory.h"
 #include "tests/emulator/stream.h"
 
 namespace emulator = starling::emulator;
@@ -34,6 +36,8 @@ struct Part {
   cudaStream_t stream;
 };
 
+int key_of(int device) { return emulator::devices()[static_cast<std::size_t>(device)]->memory.key(); }
+
 // The meeting point of a group's streams; the last one does the work for all.
 struct Meeting {
   std::vector<Part> parts;
@@ -53,6 +57,8 @@ struct Meeting {
   }
 
   void reduce() const {
+    std::list<emulator::Access> access;  // the thread has access only to its own device's memory
+    for (const Part& part : parts) access.emplace_back(key_of(part.communicator->device));
     std::vector<float> mean(parts.front().count);
     for (const Part& part : parts)
       for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += part.from[i];
