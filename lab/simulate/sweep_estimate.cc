@@ -40,10 +40,14 @@ struct Cost {
   double fixed = 0, per_sample = 0;  // seconds of real time
 };
 
-// Reads a run's figures from its summary.
-Cost cost_of(double wall, std::optional<double> training, double samples) {
+// Reads a run's figures from its summary. The measured time of training begins at the end of the first step,
+// or the first step of all peers where they step together; nullopt if the run has no other.
+std::optional<Cost> cost_of(const Experiment& e, double wall, std::optional<double> training,
+                            double samples) {
+  const double first = e.training.batch_size * (traits(e.gossip.rule).all_at_once() ? e.peers : 1.0);
+  if (samples <= first) return std::nullopt;
   const double steps = training.value_or(wall);
-  return {std::max(0.0, wall - steps), samples > 0 ? steps / samples : 0};
+  return Cost{std::max(0.0, wall - steps), steps / (samples - first)};
 }
 
 // A folder that is deleted with the object.
@@ -66,24 +70,27 @@ class ScratchFolder {
   std::string path_;
 };
 
-// The cost of a run that is stopped half a second after its first step.
-Result<Cost> short_run(const SweepPoint& point, const SweepOptions& options, unsigned threads) {
+// The cost of a run that is stopped after half a second and two steps.
+Result<std::optional<Cost>> short_run(const SweepPoint& point, const SweepOptions& options,
+                                      unsigned threads) {
   const ScratchFolder scratch;
   if (scratch.path().empty()) return Error{"cannot make a temporary folder for short runs"};
   const auto folder = training::RunFolder::create(scratch.path(), true);
   if (!folder) return folder.error();
   std::optional<std::chrono::steady_clock::time_point> first;
+  int steps = -1;
   SimulateOptions run;
   run.threads = threads;
   run.data_root = options.data_root;
   run.interrupted = [&] {
     const auto now = std::chrono::steady_clock::now();
     if (!first) first = now;
-    return now - *first > kShortRun || (options.interrupted && options.interrupted());
+    ++steps;
+    return (steps >= 2 && now - *first > kShortRun) || (options.interrupted && options.interrupted());
   };
   const auto summary = simulate(point.experiment, run, *folder);
   if (!summary) return Error{point.name + ": " + summary.error().message};
-  return cost_of(summary->wall_seconds, summary->wall_training_seconds,
+  return cost_of(point.experiment, summary->wall_seconds, summary->wall_training_seconds,
                  static_cast<double>(summary->samples));
 }
 
@@ -180,8 +187,9 @@ class Estimate {
       return at->get<double>();
     };
     const auto wall = number("wall_seconds"), samples = number("samples");
-    if (wall && samples && *samples > 0)
-      costs_.try_emplace(kind_of(experiment), cost_of(*wall, number("wall_training_seconds"), *samples));
+    if (!wall || !samples) return;
+    if (const auto cost = cost_of(experiment, *wall, number("wall_training_seconds"), *samples))
+      costs_.try_emplace(kind_of(experiment), *cost);
   }
 
   // Runs one point of each kind that has no complete run, or of some, evenly selected.
@@ -197,7 +205,8 @@ class Estimate {
       const SweepPoint& point = sweep_.points[points[k * points.size() / runs]];
       const auto cost = short_run(point, options_, threads);
       if (!cost) return cost.error();
-      costs_.emplace(kind_of(point.experiment), *cost);
+      if (!*cost) continue;
+      costs_.emplace(kind_of(point.experiment), **cost);
       ++result_.calibrated;
     }
     for (const auto& [kind, cost] : costs_) {
@@ -220,7 +229,7 @@ class Estimate {
     const auto asked = samples_of(experiment, epoch->second, options_.data_root);
     if (!asked) return asked.error();
     const std::optional<double> samples = *asked;
-    if (!samples) return std::optional<double>();
+    if (!samples || costs_.empty()) return std::optional<double>();
     const auto known = costs_.find(kind_of(experiment));
     const Cost& cost = known == costs_.end() ? mean_ : known->second;
     return std::optional(cost.fixed + *samples * cost.per_sample);
