@@ -70,10 +70,11 @@ void Reach::judge(Instant now, Actions& out) {
   const auto reached = std::ranges::count_if(asked_, &Asked::reached);
   const auto denied =
       std::ranges::count_if(asked_, [](const Asked& it) { return it.has_answered && !it.reached; });
+  const bool is_denied = reached == 0 && denied > 0 &&
+                         denied >= static_cast<std::ptrdiff_t>(std::min(kDenials, asked_.size()));
   if (reached > 0 && (confirm(now) || stated_)) {
     publish(stated_ ? std::vector{stated_} : addresses(), out);
-  } else if (reached == 0 && denied >= static_cast<std::ptrdiff_t>(std::min(kDenials, asked_.size())) &&
-             denied > 0) {
+  } else if (is_denied && may_withdraw()) {
     known_.clear();
     publish({}, out);
   } else {
@@ -83,6 +84,11 @@ void Reach::judge(Instant now, Actions& out) {
   const Duration pause = !view_.self.address ? kCheckHidden : stated_ ? kCheckStated : kCheckFound;
   next_check_ = now + pause / 2 + (view_.jittered(now, pause) - now);
 }
+
+// A peer without an address takes part through its homes. If it knows nobody who can be one, members would
+// lose the last way to one another: no member could dial any other, and a denial may be due to the member that
+// denies.
+bool Reach::may_withdraw() const { return !view_.self.address || !chosen_homes().empty(); }
 
 // Remembers the addresses at which members have reached this peer. An address that only machines of one site
 // can use counts only if no member saw another one: then the whole swarm is at that site.

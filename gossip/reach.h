@@ -68,6 +68,7 @@ class Reach {
   bool is_asking() const { return deadline_ != kNever; }
   void ask(Instant now, Actions& out);
   void judge(Instant now, Actions& out);
+  bool may_withdraw() const;  // its address
   bool confirm(Instant now);  // false: no address now
   std::vector<Address> addresses() const;
   void publish(std::vector<Address> addresses, Actions& out);

@@ -145,6 +145,27 @@ TEST_CASE("a peer that members cannot dial withdraws its stated address, and sta
   CHECK(self_of(it.life).homes.empty());
 }
 
+TEST_CASE("a peer keeps its address as long as it knows no other member that can be dialed") {
+  Asking it({}, {hidden(2), hidden(3)});
+  const auto denies = [&](const std::vector<Action>& asks) {
+    return report(it.life, asks, [](std::uint64_t) { return std::pair(false, address_of(1)); });
+  };
+  const auto told = denies(it.asks);
+  CHECK(self_of(it.life).address == address_of(1));
+  CHECK(noticed(told, Notice::What::hidden).empty());
+  // It asks again soon.
+  const auto again = it.life.waits(it.life.now + 3s, {2, 3});
+  CHECK_FALSE(sent<wire::ReachRequest>(again).empty());
+  denies(again);
+  CHECK(self_of(it.life).address == address_of(1));
+
+  // Member 4 can be its home.
+  it.life.meets(member(4));
+  denies(it.life.waits(it.life.now + 3s, {2, 3, 4}));
+  CHECK(self_of(it.life).address == Address{});
+  CHECK(self_of(it.life).homes == std::vector{PeerId{4}});
+}
+
 TEST_CASE("members that do not answer show nothing") {
   Asking it({}, {member(2), member(3), member(4)});
   it.life.waits(it.life.now + 5min, {2, 3, 4});
