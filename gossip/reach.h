@@ -67,11 +67,13 @@ class Reach {
   bool may_listen() const { return stated_ || view_.options.reach.finds_address; }
   bool is_asking() const { return deadline_ != kNever; }
   void ask(Instant now, Actions& out);
+  std::vector<PeerId> hidden_heard_last(std::size_t most) const;
   void judge(Instant now, Actions& out);
   bool may_withdraw() const;  // its address
   bool confirm(Instant now);  // false: no address now
   std::vector<Address> addresses() const;
   void publish(std::vector<Address> addresses, Actions& out);
+  void tell_failed(Actions& out) const;
   void visit_homes(Instant now, Actions& out);
   std::vector<PeerId> chosen_homes() const;
   bool is_home(const Record& record) const;

@@ -166,6 +166,33 @@ TEST_CASE("a peer keeps its address as long as it knows no other member that can
   CHECK(self_of(it.life).homes == std::vector{PeerId{4}});
 }
 
+TEST_CASE("a peer without an address and without homes asks those that it heard last over their links") {
+  Asking it(without_address(), {hidden(2)});
+  report(it.life, it.asks, [](std::uint64_t) { return std::pair(false, kOutside); });
+  CHECK(self_of(it.life).address == Address{});
+  // The link is given up when it is idle for 15 s.
+  std::vector<Action> asks;
+  for (int k = 0; k < 4; ++k) {
+    asks = it.life.waits(it.life.now + 10s);
+    const auto is_request = [](const Send& send) {
+      return std::holds_alternative<wire::ReachRequest>(send.message) && send.to == Endpoint{PeerId{2}, {}};
+    };
+    REQUIRE(std::ranges::any_of(all<Send>(asks), is_request));
+    if (k < 3) report(it.life, asks, [](std::uint64_t) { return std::pair(false, kOutside); });
+  }
+  CHECK(it.life.peer.view().membership.find(PeerId{2})->member.liveness == wire::Liveness::failed);
+
+  // The failed member learns of the address at once.
+  const auto told = report(it.life, asks, [](std::uint64_t) { return std::pair(true, kOutside); });
+  CHECK(self_of(it.life).address == kOutside);
+  const auto is_news = [&](const Send& send) {
+    const auto* gossip = std::get_if<wire::Gossip>(&send.message);
+    return gossip != nullptr && send.to == Endpoint{PeerId{2}, {}} && gossip->members.size() == 1 &&
+           gossip->members[0].address == kOutside;
+  };
+  CHECK(std::ranges::any_of(all<Send>(told), is_news));
+}
+
 TEST_CASE("members that do not answer show nothing") {
   Asking it({}, {member(2), member(3), member(4)});
   it.life.waits(it.life.now + 5min, {2, 3, 4});
