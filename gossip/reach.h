@@ -5,6 +5,7 @@
 // A peer finds out by asking members to dial it, again and again: an address may change, and a router may
 // begin or cease to let connections in. One report that a member has reached it counts for more than all that
 // say the contrary, so liars alone cannot hide a peer that can be dialed.
+// No report hides the only one: without a member that can be dialed nobody has homes.
 #pragma once
 
 #include <algorithm>
