@@ -1,6 +1,9 @@
 #include "gossip/reach.h"
 
 #include <algorithm>
+#include <functional>
+#include <span>
+#include <tuple>
 #include <utility>
 
 namespace starling::gossip {
@@ -11,7 +14,8 @@ constexpr Duration kReportLimit = std::chrono::seconds(10);   // a dial and a ha
 constexpr Duration kCheckFound = std::chrono::seconds(15);    // of an address that may change
 constexpr Duration kCheckStated = std::chrono::seconds(60);   // of one that the user has stated
 constexpr Duration kCheckHidden = std::chrono::seconds(30);   // whether the peer can be dialed now
-constexpr Duration kCheckAgain = std::chrono::seconds(2);     // nobody could be asked, or nobody answered
+constexpr Duration kCheckAlone = std::chrono::seconds(5);     // the same, if nobody can be its home
+constexpr Duration kCheckAgain = std::chrono::seconds(2);     // the reports changed nothing
 constexpr Duration kConfirmedFor = std::chrono::minutes(5);   // a found address, after the last report
 constexpr Duration kVisits = std::chrono::seconds(5);         // to homes
 constexpr Duration kVisitsWithout = std::chrono::seconds(1);  // to find more homes
@@ -34,7 +38,8 @@ void Reach::tick(Instant now, Actions& out) {
 // ---- this peer's address ----
 
 // Asks members that can be dialed, if there are any: one behind the same router as this peer reaches it at an
-// address that no other member can use.
+// address that no other member can use. If it cannot send to any member, those that it heard last may still
+// have a link with it.
 void Reach::ask(Instant now, Actions& out) {
   if (!may_listen()) {
     next_check_ = kNever;
@@ -44,15 +49,34 @@ void Reach::ask(Instant now, Actions& out) {
   std::erase_if(able, [this](PeerId id) { return !view_.members.find(id)->responds(); });
   std::ranges::stable_partition(able,
                                 [this](PeerId id) { return bool{view_.members.find(id)->member.address}; });
+  if (able.empty()) {
+    able = hidden_heard_last(kAsked);
+    view_.random.shuffle(std::span(able));
+  }
   asked_.clear();
   for (const PeerId id : able) {
     const wire::Member& member = view_.members.find(id)->member;
     if (asked_.size() == kAsked || (!member.address && !asked_.empty())) break;
     asked_.push_back({id, ++view_.last_sequence});
-    view_.tell(member, wire::ReachRequest{view_.last_sequence}, out);
+    out.push_back(Send{view_.control_endpoint(member), wire::ReachRequest{view_.last_sequence}});
   }
   next_check_ = asked_.empty() ? now + kCheckAgain : kNever;
   deadline_ = asked_.empty() ? kNever : now + kReportLimit;
+}
+
+// Members without an address, dead ones included, from which this peer had a message; the latest first.
+std::vector<PeerId> Reach::hidden_heard_last(std::size_t most) const {
+  std::vector<const Record*> heard;
+  for (const Record& record : view_.members.records()) {
+    const bool is_gone = record.member.liveness == wire::Liveness::left || record.superseded;
+    if (!record.member.address && record.last_heard && !is_gone) heard.push_back(&record);
+  }
+  const std::size_t count = std::min(heard.size(), most);
+  std::ranges::partial_sort(heard, heard.begin() + static_cast<std::ptrdiff_t>(count), std::ranges::greater{},
+                            [](const Record* record) { return *record->last_heard; });
+  std::vector<PeerId> ids;
+  for (std::size_t k = 0; k < count; ++k) ids.push_back(heard[k]->member.id);
+  return ids;
 }
 
 void Reach::on(Instant now, PeerId from, const wire::ReachReport& report, Actions& out) {
@@ -70,10 +94,11 @@ void Reach::judge(Instant now, Actions& out) {
   const auto reached = std::ranges::count_if(asked_, &Asked::reached);
   const auto denied =
       std::ranges::count_if(asked_, [](const Asked& it) { return it.has_answered && !it.reached; });
+  const bool is_denied =
+      reached == 0 && denied > 0 && denied >= static_cast<std::ptrdiff_t>(std::min(kDenials, asked_.size()));
   if (reached > 0 && (confirm(now) || stated_)) {
     publish(stated_ ? std::vector{stated_} : addresses(), out);
-  } else if (reached == 0 && denied >= static_cast<std::ptrdiff_t>(std::min(kDenials, asked_.size())) &&
-             denied > 0) {
+  } else if (is_denied && may_withdraw()) {
     known_.clear();
     publish({}, out);
   } else {
@@ -83,6 +108,11 @@ void Reach::judge(Instant now, Actions& out) {
   const Duration pause = !view_.self.address ? kCheckHidden : stated_ ? kCheckStated : kCheckFound;
   next_check_ = now + pause / 2 + (view_.jittered(now, pause) - now);
 }
+
+// A peer without an address takes part through its homes. If it knows nobody who can be one, members would
+// lose the last way to one another: no member could dial any other, and a denial may be due to the member
+// that denies.
+bool Reach::may_withdraw() const { return !view_.self.address || !chosen_homes().empty(); }
 
 // Remembers the addresses at which members have reached this peer. An address that only machines of one site
 // can use counts only if no member saw another one: then the whole swarm is at that site.
@@ -141,7 +171,18 @@ void Reach::publish(std::vector<Address> addresses, Actions& out) {
                        first ? to_string(first) : "members cannot dial this peer"});
   rumors_.start_self();
   view_.tell_circle(out);
+  tell_failed(out);
   next_visit_ = Instant{};
+}
+
+// While no member can be dialed, those without an address fail in each other's views. They cannot find out by
+// themselves that this one can be dialed again.
+void Reach::tell_failed(Actions& out) const {
+  if (!view_.self.address) return;
+  for (const PeerId id : hidden_heard_last(LocalView::kCircleSize)) {
+    const Record& record = *view_.members.find(id);
+    if (!record.is_live()) view_.tell(record.member, wire::Gossip{{view_.self}, false, {}}, out);
+  }
 }
 
 // ---- homes ----
@@ -185,6 +226,7 @@ void Reach::visit_homes(Instant now, Actions& out) {
     for (const PeerId id : homes)
       view_.tell(view_.members.find(id)->member, wire::Gossip{{view_.self}, false, {}}, out);
   }
+  if (homes.empty() && may_listen() && !is_asking()) next_check_ = std::min(next_check_, now + kCheckAlone);
   const bool visits = next_ping_ <= now;
   if (visits) next_ping_ = now + kVisits;
   for (const PeerId id : homes) {

@@ -5,6 +5,7 @@
 // A peer finds out by asking members to dial it, again and again: an address may change, and a router may
 // begin or cease to let connections in. One report that a member has reached it counts for more than all that
 // say the contrary, so liars alone cannot hide a peer that can be dialed.
+// No report hides the only one: without a member that can be dialed nobody has homes.
 #pragma once
 
 #include <algorithm>
@@ -67,10 +68,13 @@ class Reach {
   bool may_listen() const { return stated_ || view_.options.reach.finds_address; }
   bool is_asking() const { return deadline_ != kNever; }
   void ask(Instant now, Actions& out);
+  std::vector<PeerId> hidden_heard_last(std::size_t most) const;
   void judge(Instant now, Actions& out);
+  bool may_withdraw() const;  // its address
   bool confirm(Instant now);  // false: no address now
   std::vector<Address> addresses() const;
   void publish(std::vector<Address> addresses, Actions& out);
+  void tell_failed(Actions& out) const;
   void visit_homes(Instant now, Actions& out);
   std::vector<PeerId> chosen_homes() const;
   bool is_home(const Record& record) const;

@@ -145,6 +145,54 @@ TEST_CASE("a peer that members cannot dial withdraws its stated address, and sta
   CHECK(self_of(it.life).homes.empty());
 }
 
+TEST_CASE("a peer keeps its address as long as it knows no other member that can be dialed") {
+  Asking it({}, {hidden(2), hidden(3)});
+  const auto denies = [&](const std::vector<Action>& asks) {
+    return report(it.life, asks, [](std::uint64_t) { return std::pair(false, address_of(1)); });
+  };
+  const auto told = denies(it.asks);
+  CHECK(self_of(it.life).address == address_of(1));
+  CHECK(noticed(told, Notice::What::hidden).empty());
+  // It asks again soon.
+  const auto again = it.life.waits(it.life.now + 3s, {2, 3});
+  CHECK_FALSE(sent<wire::ReachRequest>(again).empty());
+  denies(again);
+  CHECK(self_of(it.life).address == address_of(1));
+
+  // Member 4 can be its home.
+  it.life.meets(member(4));
+  denies(it.life.waits(it.life.now + 3s, {2, 3, 4}));
+  CHECK(self_of(it.life).address == Address{});
+  CHECK(self_of(it.life).homes == std::vector{PeerId{4}});
+}
+
+TEST_CASE("a peer without an address and without homes asks those that it heard last over their links") {
+  Asking it(without_address(), {hidden(2)});
+  report(it.life, it.asks, [](std::uint64_t) { return std::pair(false, kOutside); });
+  CHECK(self_of(it.life).address == Address{});
+  // The link is given up when it is idle for 15 s.
+  std::vector<Action> asks;
+  for (int k = 0; k < 4; ++k) {
+    asks = it.life.waits(it.life.now + 10s);
+    const auto is_request = [](const Send& send) {
+      return std::holds_alternative<wire::ReachRequest>(send.message) && send.to == Endpoint{PeerId{2}, {}};
+    };
+    REQUIRE(std::ranges::any_of(all<Send>(asks), is_request));
+    if (k < 3) report(it.life, asks, [](std::uint64_t) { return std::pair(false, kOutside); });
+  }
+  CHECK(it.life.peer.view().membership.find(PeerId{2})->member.liveness == wire::Liveness::failed);
+
+  // The failed member learns of the address at once.
+  const auto told = report(it.life, asks, [](std::uint64_t) { return std::pair(true, kOutside); });
+  CHECK(self_of(it.life).address == kOutside);
+  const auto is_news = [&](const Send& send) {
+    const auto* gossip = std::get_if<wire::Gossip>(&send.message);
+    return gossip != nullptr && send.to == Endpoint{PeerId{2}, {}} && gossip->members.size() == 1 &&
+           gossip->members[0].address == kOutside;
+  };
+  CHECK(std::ranges::any_of(all<Send>(told), is_news));
+}
+
 TEST_CASE("members that do not answer show nothing") {
   Asking it({}, {member(2), member(3), member(4)});
   it.life.waits(it.life.now + 5min, {2, 3, 4});

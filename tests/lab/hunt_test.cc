@@ -56,6 +56,7 @@ TEST_CASE("seeds that once violated a statement satisfy all of them") {
            Once{2152},               // lock-step: a dead connection delayed the responder
            Once{1179}, Once{428},    // noloco: a slow peer was always rejected as far behind
            Once{1242},               // pairwise: replicas that shrank to zero rejected good ones
+           Once{15815968},           // the only peer that could be dialed withdrew its address
        }) {
     CAPTURE(once.seed);
     HuntOptions options;

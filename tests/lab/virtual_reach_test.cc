@@ -295,4 +295,31 @@ TEST_CASE("a peer that moves finds its new address, and the others learn of it")
   }
 }
 
+TEST_CASE("the only peer that can be dialed finds its address, also if nobody can dial for a while") {
+  const Interval outage{at_instant(1s), at_instant(20s)};
+  Watched it(
+      reach_scene(2, {Router{1, true}, Move{0, at_instant(100s)}, NoNames{1, outage.from, outage.to}}));
+  it.run(at_instant(15s));
+  CHECK(own_record(it, 0).address == Address{});
+  it.run(at_instant(40s));
+  CHECK(own_record(it, 0).address == Address{"p0", 7100});
+  for (const std::uint32_t i : {0U, 1U})
+    for (const gossip::Record& other : it.world.machine(i).membership->others())
+      CHECK(other.member.liveness == wire::Liveness::alive);
+}
+
+TEST_CASE("the only peer that can be dialed does not hide from members that cannot dial for a while") {
+  std::vector<Incident> incidents{Router{1, true}, Router{2, true}};
+  // Peer 0 asks again after 30 s to 90 s.
+  for (const std::uint32_t i : {1U, 2U})
+    incidents.emplace_back(NoNames{i, at_instant(20s), at_instant(120s)});
+  Watched it(reach_scene(3, incidents));
+  it.run(at_instant(200s));
+  CHECK(own_record(it, 0).address == Address{"p0", 7100});
+  CHECK(own_record(it, 0).incarnation == 0);
+  for (const std::uint32_t i : {0U, 1U, 2U})
+    for (const gossip::Record& other : it.world.machine(i).membership->others())
+      CHECK(other.member.liveness == wire::Liveness::alive);
+}
+
 }  // namespace starling::lab
