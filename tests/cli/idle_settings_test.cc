@@ -14,7 +14,7 @@ Outcome simulate(const TemporaryFolder& folder, const Words& more, const Environ
   return outcome;
 }
 
-TEST_CASE("a setting without an effect gives one warning that says what it needs") {
+TEST_CASE("a setting without an effect gives one warning that says what it needs", "[figures]") {
   const TemporaryFolder folder;
   struct Case {
     Words flags;

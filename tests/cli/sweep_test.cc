@@ -119,7 +119,8 @@ TEST_CASE("a sweep with --keep-going ends with exit code 1 and a list of what fa
   CHECK(std::filesystem::exists(folder.file("out/rule=pairwise,seed=2/summary.json")));
 }
 
-TEST_CASE("the sweep in README.md runs as printed, and its folder can be reported with a wildcard") {
+TEST_CASE("the sweep in README.md runs as printed, and its folder can be reported with a wildcard",
+          "[figures]") {
   const TemporaryFolder folder;
   const auto blocks = blocks_of("README.md", "toml");
   REQUIRE(blocks.size() == 2);
@@ -158,7 +159,7 @@ TEST_CASE("the sweep in README.md runs as printed, and its folder can be reporte
   CHECK(run({"sweep", folder.file("alone.toml"), "--set", "model.name=softmax", "--dry-run"}).exit_code == 0);
 }
 
-TEST_CASE("the sweep in docs/EXPERIMENTS.md can be run as printed") {
+TEST_CASE("the sweep in docs/EXPERIMENTS.md can be run as printed", "[figures]") {
   const TemporaryFolder folder;
   const auto blocks = blocks_of("docs/EXPERIMENTS.md", "toml");
   REQUIRE(blocks.size() == 2);
