@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <span>
-#include <tuple>
 #include <utility>
 
 namespace starling::gossip {
@@ -15,7 +14,7 @@ constexpr Duration kCheckFound = std::chrono::seconds(15);    // of an address t
 constexpr Duration kCheckStated = std::chrono::seconds(60);   // of one that the user has stated
 constexpr Duration kCheckHidden = std::chrono::seconds(30);   // whether the peer can be dialed now
 constexpr Duration kCheckAlone = std::chrono::seconds(5);     // the same, if nobody can be its home
-constexpr Duration kCheckAgain = std::chrono::seconds(2);     // the reports changed nothing
+constexpr Duration kCheckAgain = std::chrono::seconds(2);     // nobody could be asked, or no change
 constexpr Duration kConfirmedFor = std::chrono::minutes(5);   // a found address, after the last report
 constexpr Duration kVisits = std::chrono::seconds(5);         // to homes
 constexpr Duration kVisitsWithout = std::chrono::seconds(1);  // to find more homes

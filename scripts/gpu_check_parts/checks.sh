@@ -158,7 +158,7 @@ check_sanitizer() {
   if ((status != 0)) && grep -q 'Device not supported' "$logs/$name"; then
     row "$tool, a step of $model in $precision" "device not supported" "no error" skipped
   elif ((status != 0)) && grep -q 'Internal Sanitizer Error' "$logs/$name"; then
-    row "$tool, a step of $model in $precision" "an internal error of the sanitizer" "no error" skipped
+    row "$tool, a step of $model in $precision" "an internal error of the sanitizer" "no error" failed
   elif ((status != 0)); then
     row "$tool, a step of $model in $precision" "$(why "$status")" "no error" failed
   elif [[ -z $sanitizer ]]; then

@@ -81,7 +81,7 @@ Status check_stage_counts(const Experiment& experiment) {
                                  : "pipeline.stage_replicas has " + std::to_string(replicas.size()))};
 }
 
-// Stages and parts of layers may share a device, replicas may not.
+// Stages and parts of layers may share a device, whole replicas may not.
 Status check_repeated_devices(const TrainingSettings& training) {
   if (training.split == Split::stages || training.split == Split::layers) return Done{};
   std::vector<std::string> sorted = training.devices;
