@@ -64,7 +64,8 @@ for model in $models; do
     done
     round=$((round + 1))
   done
-  echo "$model, SGD with momentum; samples per second, median of $rounds rounds"
+  case $model in gpt-*) optimizer=AdamW ;; *) optimizer="SGD with momentum" ;; esac
+  echo "$model, $optimizer; samples per second, median of $rounds rounds"
   best=0
   for precision in $precisions; do
     for n in $counts; do

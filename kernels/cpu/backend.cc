@@ -99,6 +99,8 @@ class CpuBackend final : public Backend {
       return make_convolution(*it, input, passes, relu_next, type_, tiles_);
     }
     if (const auto* it = std::get_if<LinearSpec>(&rest[0])) {
+      if (type_ == Type::f32 && suits_text_linear(*it, input))
+        return make_text_linear(*it, input, passes, relu_next);
       // Logits are float32.
       const bool last = rest.size() == 1;
       return make_linear(*it, input, passes, relu_next, type_, last ? Type::f32 : type_);
@@ -112,8 +114,7 @@ class CpuBackend final : public Backend {
     if (const auto* it = std::get_if<GroupNormSpec>(&rest[0])) return make_group_norm(*it, input, relu_next);
     if (const auto* it = std::get_if<DropoutSpec>(&rest[0])) return make_dropout(*it, input, passes);
     if (std::holds_alternative<GlobalAveragePoolSpec>(rest[0])) return make_global_average_pool(input);
-    if (const auto* it = std::get_if<GeluSpec>(&rest[0]))
-      return it->tanh ? make_tanh_gelu(input) : make_gelu(input, passes);
+    if (const auto* it = std::get_if<GeluSpec>(&rest[0])) return make_gelu(*it, input, passes);
     if (std::holds_alternative<ReluSpec>(rest[0])) return make_relu(input);
     return make_for_sequences(rest[0], input, passes);
   }

@@ -9,6 +9,7 @@
 #include "base/processor.h"
 #include "kernels/cpu/channels/layout.h"
 #include "kernels/cpu/conversion.h"
+#include "kernels/cpu/sequences/loops.h"
 #include "kernels/plain.h"
 #include "kernels/reference/dropout.h"
 
@@ -19,11 +20,12 @@ using namespace channels;  // NOLINT: the loops that this file is about
 using reference::DropoutDraw;
 
 // y[i] = x[i] factor if the value with index first + i is kept, else 0.
-STARLING_FOR_PROCESSORS void drop(const float* __restrict x, std::uint32_t first, std::size_t n,
-                                  DropoutDraw draw, float factor, float* __restrict y) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float value = x[i] * factor;
-    y[i] = draw.keeps(first + static_cast<std::uint32_t>(i)) ? value : 0.0F;
+void drop(const float* x, std::uint32_t first, std::size_t n, DropoutDraw draw, float factor, float* y) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  for (std::size_t at = 0; at < n; at += kPiece) {
+    const sequences::Drop piece{
+        {draw.key[0], draw.key[1]}, draw.dropped, first + static_cast<std::uint32_t>(at), factor};
+    sequences::loops().drop(static_cast<int>(std::min(kPiece, n - at)), x + at, piece, y + at);
   }
 }
 

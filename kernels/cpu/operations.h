@@ -29,7 +29,7 @@ std::unique_ptr<Operation> make_group_norm(const GroupNormSpec& spec, const Acti
 // Of vectors; the output is plain.
 std::unique_ptr<Operation> make_rms_norm(const RmsNormSpec& spec, const Activation& input);
 std::unique_ptr<Operation> make_dropout(const DropoutSpec& spec, const Activation& input, Passes passes);
-std::unique_ptr<Operation> make_gelu(const Activation& input, Passes passes);
+std::unique_ptr<Operation> make_gelu(const GeluSpec& spec, const Activation& input, Passes passes);
 // A ReLU that no other operation computes.
 std::unique_ptr<Operation> make_relu(const Activation& input);
 
@@ -38,7 +38,11 @@ std::unique_ptr<Operation> make_embedding(const EmbeddingSpec& spec, const Activ
 std::unique_ptr<Operation> make_position(const PositionSpec& spec, const Activation& input);
 std::unique_ptr<Operation> make_attention(const AttentionSpec& spec, const Activation& input, Passes passes);
 std::unique_ptr<Operation> make_swiglu(const Activation& input);
-std::unique_ptr<Operation> make_tanh_gelu(const Activation& input);
+// A linear layer in float32, faster than make_linear() if it suits. The weights are read as the arena stores
+// them.
+bool suits_text_linear(const LinearSpec& spec, const Activation& input);
+std::unique_ptr<Operation> make_text_linear(const LinearSpec& spec, const Activation& input, Passes passes,
+                                            bool relu);
 
 // Only changes the format, to plain. REQUIRES: the input has another one.
 std::unique_ptr<Operation> make_exit(const Activation& input);

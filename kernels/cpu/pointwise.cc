@@ -1,7 +1,10 @@
 #include "kernels/cpu/operations.h"
 
+#include "kernels/cpu/conversion.h"
 #include "kernels/cpu/format.h"
+#include "kernels/cpu/sequences/loops.h"
 #include "kernels/cpu/vector_loops.h"
+#include "kernels/plain.h"
 
 namespace starling::kernels::cpu {
 namespace {
@@ -33,6 +36,37 @@ class ElementwiseRelu final : public Operation {
   std::size_t size_;
 };
 
+// The same in float32.
+class ElementwiseGelu final : public Operation {
+ public:
+  ElementwiseGelu(const GeluSpec& spec, const Activation& input)
+      : Operation(
+            is_bf16(input) ? plain_activation(input.shape) : activation(input.shape, dense_format(input)), 1),
+        tanh_(spec.tanh),
+        x_(input, output()),
+        dx_(output(), input) {}
+
+  void forward(const float*, const float* x, float* y) override {
+    const auto& loops = sequences::loops();
+    (tanh_ ? loops.tanh_gelu : loops.gelu)(output().floats, x_.convert(x), y);
+  }
+
+  void backward(const float*, const float* x, const float*, float* dy, float* dx, float*) override {
+    if (dx == nullptr) return;
+    const auto& loops = sequences::loops();
+    (tanh_ ? loops.tanh_gelu_gradient : loops.gelu_gradient)(output().floats, x_.converted(x), dy,
+                                                             dx_.target(dx));
+    dx_.finish(dx);
+  }
+
+  std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
+
+ private:
+  bool tanh_;
+  Conversion x_, dx_;
+};
+
+// The exact form in bfloat16.
 class OneDnnGelu final : public Operation {
  public:
   OneDnnGelu(const Activation& input, const memory::desc& dense, Passes passes)
@@ -74,8 +108,9 @@ std::unique_ptr<Operation> make_relu(const Activation& input) {
   return std::make_unique<ElementwiseRelu<float>>(input, dense_format(input));
 }
 
-std::unique_ptr<Operation> make_gelu(const Activation& input, Passes passes) {
-  return std::make_unique<OneDnnGelu>(input, dense_format(input), passes);
+std::unique_ptr<Operation> make_gelu(const GeluSpec& spec, const Activation& input, Passes passes) {
+  if (is_bf16(input) && !spec.tanh) return std::make_unique<OneDnnGelu>(input, dense_format(input), passes);
+  return std::make_unique<ElementwiseGelu>(spec, input);
 }
 
 }  // namespace starling::kernels::cpu

@@ -297,6 +297,22 @@ TEST_CASE("a block of a Transformer agrees with the reference") {
   }
 }
 
+TEST_CASE("linear layers of many tokens agree with the reference") {
+  Random random(212);
+  for (int round = 0; round < 24; ++round) {
+    Problem problem = sequences_problem(random, between(random, 64, 150), between(random, 1, 60));
+    const int out = round % 8 == 0 ? between(random, 385, 800) : between(random, 1, 120);
+    LinearSpec spec = std::get<LinearSpec>(linear(random, problem, problem.stored, out));
+    spec.tokens = true;
+    if (round % 2 == 0) spec.bias = kNone;
+    problem.specs.push_back(spec);
+    if (round % 3 == 0) problem.specs.push_back(ReluSpec{});
+    INFO("round " << round << ", to " << out << " features, batch " << problem.stored.batch);
+    finish(random, problem);
+    check_back_ends(problem);
+  }
+}
+
 TEST_CASE("embeddings agree with the reference, shared weights are added to") {
   Random random(208);
   for (int round = 0; round < 24; ++round) {
@@ -357,6 +373,80 @@ TEST_CASE("the loops of every instruction set compute exponentials and products 
       (*set)->multiply({rows, columns, depth, a.data(), turned ? 1 : depth, turned ? rows : 1, b.data(),
                         columns, c.data(), columns, adds});
       check_near(c, expected);
+    }
+  }
+}
+
+namespace {
+
+// A matrix whose rows, or whose columns, are contiguous, with a gap behind each.
+struct Strided {
+  std::vector<float> values;
+  std::ptrdiff_t row, column;
+
+  Strided(Random& random, int rows, int columns) {
+    const bool turned = random.chance(0.5);
+    const std::ptrdiff_t step = (turned ? rows : columns) + between(random, 0, 9);
+    row = turned ? 1 : step;
+    column = turned ? step : 1;
+    values = random_values(random, static_cast<std::size_t>(step * (turned ? columns : rows)));
+  }
+  double at(int i, int j) const { return values[static_cast<std::size_t>(i * row + j * column)]; }
+};
+
+void check_large_product(const cpu::sequences::Loops& loops, Random& random, int rows, int columns,
+                         int depth) {
+  INFO(rows << " x " << columns << ", depth " << depth);
+  const Strided a(random, rows, depth), b(random, depth, columns);
+  const std::ptrdiff_t c_row = columns + between(random, 0, 9);
+  std::vector<float> c(static_cast<std::size_t>(rows * c_row), 7), expected = c;
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < columns; ++j) {
+      double sum = 0;
+      for (int k = 0; k < depth; ++k) sum += a.at(i, k) * b.at(k, j);
+      expected[static_cast<std::size_t>(i * c_row + j)] = static_cast<float>(sum);
+    }
+  }
+  // NaNs, because it must not read what it has not written there.
+  std::vector<float> room(cpu::sequences::LargeProduct::kRoom, NAN);
+  loops.multiply_large({rows, columns, depth, a.values.data(), a.row, a.column, b.values.data(), b.row,
+                        b.column, c.data(), c_row, room.data()});
+  check_near(c, expected);
+}
+
+}  // namespace
+
+TEST_CASE("the loops of every instruction set compute large products alike") {
+  using namespace cpu::sequences;  // NOLINT
+  Random random(213);
+  for (const Loops* const* set = all_loops(); *set != nullptr; ++set) {
+    INFO("instruction set " << set - all_loops());
+    for (int round = 0; round < 60; ++round)
+      check_large_product(**set, random, between(random, 1, 40), between(random, 1, 70),
+                          between(random, 1, 90));
+    for (int round = 0; round < 8; ++round)
+      check_large_product(**set, random, between(random, 90, 220), between(random, 1, 40),
+                          between(random, 300, 1200));
+    check_large_product(**set, random, 7, LargeProduct::kColumns + 21, LargeProduct::kDepth + 1);
+  }
+}
+
+TEST_CASE("the GELU of every instruction set is that of the normal distribution") {
+  using namespace cpu::sequences;  // NOLINT
+  std::vector<float> x, dy;
+  for (int i = -1200; i <= 1200; ++i) x.push_back(static_cast<float>(i) * 0.01F);
+  dy.assign(x.size(), 1.0F);
+  for (const Loops* const* set = all_loops(); *set != nullptr; ++set) {
+    INFO("instruction set " << set - all_loops());
+    std::vector<float> y(x.size()), dx(x.size());
+    (*set)->gelu(x.size(), x.data(), y.data());
+    (*set)->gelu_gradient(x.size(), x.data(), dy.data(), dx.data());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double at = x[i], normal = std::erfc(-at / std::sqrt(2.0)) / 2,
+                   density = std::exp(-at * at / 2) / std::sqrt(2 * 3.14159265358979);
+      INFO("at " << at);
+      CHECK(std::abs(y[i] - at * normal) <= 4e-7 * (1 + std::abs(at)));
+      CHECK(std::abs(dx[i] - (normal + at * density)) <= 4e-7);
     }
   }
 }

@@ -1,4 +1,3 @@
-// The approximate GELU and SwiGLU.
 #include "kernels/cpu/conversion.h"
 #include "kernels/cpu/operations.h"
 #include "kernels/cpu/sequences/loops.h"
@@ -8,27 +7,6 @@ namespace starling::kernels::cpu {
 namespace {
 
 using namespace sequences;  // NOLINT: the loops that this file is about
-
-// Value by value, in plain order.
-class TanhGelu final : public Operation {
- public:
-  explicit TanhGelu(const Activation& input)
-      : Operation(plain_activation(input.shape), 1), x_(input, output()), dx_(output(), input) {}
-
-  void forward(const float*, const float* x, float* y) override {
-    loops().gelu(output().floats, x_.convert(x), y);
-  }
-  void backward(const float*, const float* x, const float*, float* dy, float* dx, float*) override {
-    if (dx == nullptr) return;
-    loops().gelu_gradient(output().floats, x_.converted(x), dy, dx_.target(dx));
-    dx_.finish(dx);
-  }
-
-  std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
-
- private:
-  Conversion x_, dx_;
-};
 
 class HostSwiglu final : public Operation {
  public:
@@ -66,9 +44,6 @@ class HostSwiglu final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_tanh_gelu(const Activation& input) {
-  return std::make_unique<TanhGelu>(input);
-}
 std::unique_ptr<Operation> make_swiglu(const Activation& input) {
   return std::make_unique<HostSwiglu>(input);
 }

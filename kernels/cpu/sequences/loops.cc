@@ -12,6 +12,7 @@ namespace {
 #include "kernels/cpu/vectors/any_inl.h"
 
 constexpr int kTileRows = 4, kTileVectors = 2;
+constexpr bool kMultipliesTexts = false;
 
 #include "kernels/cpu/sequences/loops_inl.h"
 

@@ -21,6 +21,22 @@ struct Product {
   bool adds;
 };
 
+// c[i,j] = sum over k of a(i,k) b(k,j) for many i, j and k: a(i,k) is a[i a_row + k a_column], where one of
+// the two is 1, and b(k,j) likewise.
+struct LargeProduct {
+  int rows, columns, depth;  // > 0
+  const float* a;
+  std::ptrdiff_t a_row, a_column;
+  const float* b;
+  std::ptrdiff_t b_row, b_column;
+  float* c;
+  std::ptrdiff_t c_row;
+  float* room;  // of kRoom floats, for packed parts of a and b
+
+  static constexpr int kRows = 96, kColumns = 1536, kDepth = 384;  // of a part
+  static constexpr std::size_t kRoom = std::size_t{kRows + kColumns} * kDepth;
+};
+
 // A row of attention weights, dropped as kernels/reference/dropout.h says.
 struct Drop {
   std::uint32_t key[2];
@@ -30,7 +46,10 @@ struct Drop {
 };
 
 struct Loops {
+  // Whether the linear layers of texts use multiply_large(), instead of oneDNN.
+  bool multiplies_texts;
   void (*multiply)(const Product&);
+  void (*multiply_large)(const LargeProduct&);
   // to[j,i] = from[i,j] factor for i < rows, j < columns.
   void (*transpose)(int rows, int columns, const float* from, std::ptrdiff_t from_row, float factor,
                     float* to, std::ptrdiff_t to_row);
@@ -43,9 +62,11 @@ struct Loops {
   // ds[i] = p[i] (dp[i] - minus) factor
   void (*softmax_gradient)(int n, const float* p, const float* dp, float minus, float factor, float* ds);
   void (*drop)(int n, const float* x, const Drop&, float* y);  // y may be x
-  // kernels::GeluSpec with tanh, kernels::SwigluSpec: n values, or n of each half.
+  // kernels::GeluSpec, exact and with tanh, and kernels::SwigluSpec: n values, or n of each half.
   void (*gelu)(std::size_t n, const float* x, float* y);
   void (*gelu_gradient)(std::size_t n, const float* x, const float* dy, float* dx);
+  void (*tanh_gelu)(std::size_t n, const float* x, float* y);
+  void (*tanh_gelu_gradient)(std::size_t n, const float* x, const float* dy, float* dx);
   void (*swiglu)(int n, const float* a, const float* b, float* y);
   void (*swiglu_gradient)(int n, const float* a, const float* b, const float* dy, float* da, float* db);
 };

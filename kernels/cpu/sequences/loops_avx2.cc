@@ -15,6 +15,7 @@ namespace starling::kernels::cpu::sequences::avx2 {
 #include "kernels/cpu/vectors/avx2_inl.h"
 
 constexpr int kTileRows = 6, kTileVectors = 2;
+constexpr bool kMultipliesTexts = true;
 
 #include "kernels/cpu/sequences/loops_inl.h"
 

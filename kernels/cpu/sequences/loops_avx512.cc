@@ -16,6 +16,7 @@ namespace starling::kernels::cpu::sequences::avx512 {
 #include "kernels/cpu/vectors/avx512_inl.h"
 
 constexpr int kTileRows = 8, kTileVectors = 2;
+constexpr bool kMultipliesTexts = false;
 
 #include "kernels/cpu/sequences/loops_inl.h"
 
