@@ -36,7 +36,7 @@ class ElementwiseRelu final : public Operation {
   std::size_t size_;
 };
 
-// The same in float32.
+// GELU over the stored values, in float32: padding stays 0.
 class ElementwiseGelu final : public Operation {
  public:
   ElementwiseGelu(const GeluSpec& spec, const Activation& input)
