@@ -234,13 +234,6 @@ static void drop(int n, const float* x, const Drop& it, float* y) {
 
 constexpr float kGelu = 0.79788456F, kGeluCube = 0.044715F;  // sqrt(2/pi)
 
-// f(at, count) for the pieces of n floats, whose number may exceed an int.
-template <class F>
-INLINE void for_pieces(std::size_t n, const F& f) {
-  constexpr std::size_t kPiece = std::size_t{1} << 20;
-  for (std::size_t at = 0; at < n; at += kPiece) f(at, static_cast<int>(n - at < kPiece ? n - at : kPiece));
-}
-
 // The normal distribution function: 1/2 + x p(x^2) / q(x^2), fitted to 1.3e-8 of its distance from 1/2 where
 // |x| <= 5.4; beyond that it is 0 or 1 to 4e-8.
 INLINE V normal_of(V x) {
@@ -261,48 +254,40 @@ INLINE V normal_of(V x) {
   return inside * p / q + 0.5F;
 }
 
-static void gelu(std::size_t n, const float* x, float* y) {
-  for_pieces(n, [&](std::size_t at, int count) {
-    each_value(
-        count, EACH {
-          const V value = load(x + at);
-          store(y + at, value * normal_of(value));
-        });
-  });
-}
-
-static void gelu_gradient(std::size_t n, const float* x, const float* dy, float* dx) {
+INLINE V gelu(V x) { return x * normal_of(x); }
+INLINE V gelu_slope(V x) {
   constexpr float kDensity = 0.39894228F;  // 1 / sqrt(2 pi)
-  for_pieces(n, [&](std::size_t at, int count) {
-    each_value(
-        count, EACH {
-          const V value = load(x + at), density = kDensity * exp_of(value * value * -0.5F);
-          store(dx + at, load(dy + at) * (normal_of(value) + value * density));
-        });
-  });
+  return normal_of(x) + x * kDensity * exp_of(x * x * -0.5F);
 }
 
 // (1 + tanh(kGelu (x + kGeluCube x^3))) / 2 is the sigmoid of twice the argument.
 INLINE V gelu_gate(V x) { return sigmoid_of(2 * kGelu * (x + kGeluCube * x * x * x)); }
-
-static void tanh_gelu(std::size_t n, const float* x, float* y) {
-  for_pieces(n, [&](std::size_t at, int count) {
-    each_value(
-        count, EACH {
-          const V value = load(x + at);
-          store(y + at, value * gelu_gate(value));
-        });
-  });
+INLINE V tanh_gelu(V x) { return x * gelu_gate(x); }
+INLINE V tanh_gelu_slope(V x) {
+  const V gate = gelu_gate(x), inner = 2 * kGelu * (1 + 3 * kGeluCube * x * x);
+  return gate + x * gate * (1 - gate) * inner;
 }
 
-static void tanh_gelu_gradient(std::size_t n, const float* x, const float* dy, float* dx) {
+// f(at, count) for the pieces of n floats, whose number may exceed an int.
+template <class F>
+INLINE void for_pieces(std::size_t n, const F& f) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  for (std::size_t at = 0; at < n; at += kPiece) f(at, static_cast<int>(n - at < kPiece ? n - at : kPiece));
+}
+// y[i] = kF(x[i])
+template <V (*kF)(V)>
+static void map_values(std::size_t n, const float* x, float* y) {
   for_pieces(n, [&](std::size_t at, int count) {
     each_value(
-        count, EACH {
-          const V value = load(x + at), gate = gelu_gate(value);
-          const V inner = 2 * kGelu * (1 + 3 * kGeluCube * value * value);
-          store(dx + at, load(dy + at) * (gate + value * gate * (1 - gate) * inner));
-        });
+        count, EACH { store(y + at, kF(load(x + at))); });
+  });
+}
+// dx[i] = dy[i] kSlope(x[i])
+template <V (*kSlope)(V)>
+static void map_gradients(std::size_t n, const float* x, const float* dy, float* dx) {
+  for_pieces(n, [&](std::size_t at, int count) {
+    each_value(
+        count, EACH { store(dx + at, load(dy + at) * kSlope(load(x + at))); });
   });
 }
 
@@ -335,10 +320,10 @@ static constexpr Loops all() {
           add,
           softmax_gradient,
           drop,
-          gelu,
-          gelu_gradient,
-          tanh_gelu,
-          tanh_gelu_gradient,
+          map_values<gelu>,
+          map_gradients<gelu_slope>,
+          map_values<tanh_gelu>,
+          map_gradients<tanh_gelu_slope>,
           swiglu,
           swiglu_gradient};
 }
