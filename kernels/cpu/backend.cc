@@ -99,7 +99,7 @@ class CpuBackend final : public Backend {
       return make_convolution(*it, input, passes, relu_next, type_, tiles_);
     }
     if (const auto* it = std::get_if<LinearSpec>(&rest[0])) {
-      if (type_ == Type::f32 && suits_text_linear(*it, input))
+      if (type_ == Type::f32 && choice_ != Choice::onednn && suits_text_linear(*it, input))
         return make_text_linear(*it, input, passes, relu_next);
       // Logits are float32.
       const bool last = rest.size() == 1;

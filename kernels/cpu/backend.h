@@ -9,9 +9,11 @@ namespace starling::kernels::cpu {
 
 // Which implementation computes the operations; tests and measurements select one.
 enum class Choice {
-  automatic,  // lanes (kernels/cpu/lanes) if they have the operation and suit the batch, else oneDNN
-  onednn,
-  lanes,  // for any batch, wherever they have the operation
+  // Lanes (kernels/cpu/lanes) if they have the operation and suit the batch, our own products for the linear
+  // layers of texts where they suit, else oneDNN.
+  automatic,
+  onednn,  // neither lanes nor our own products
+  lanes,   // for any batch, wherever they have the operation
 };
 // REQUIRES: has_bf16() (kernels/cpu/onednn/version.h) for that precision.
 std::unique_ptr<Backend> make_backend(Precision precision = Precision::f32,

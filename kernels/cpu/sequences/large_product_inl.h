@@ -41,7 +41,8 @@ static void pack_turned(int columns, int depth, const float* from, std::ptrdiff_
   }
 }
 
-// The rows of a for one tile: a panel, or rows in place, of which the last is repeated if there are too few.
+// The rows of a that one tile reads: a packed panel, or rows in place. If fewer than kTileRows rows are left,
+// the last one is read several times.
 template <bool kPacked>
 struct TileRows;
 template <>
