@@ -129,30 +129,28 @@ class VectorGroupNorm final : public CommonGroupNorm {
     }
   }
 
-  static double total(const float* row) {
-    double sum = 0;
-    for (int place = 0; place < kRow; ++place) sum += static_cast<double>(row[place]);
-    return sum;
+  // The sum of a row, in four sums side by side.
+  template <class T>
+  static double total(const T* row) {
+    double sums[4] = {};
+    for (int i = 0; i < kRow; i += 4) {
+      for (int k = 0; k < 4; ++k) sums[k] += static_cast<double>(row[i + k]);
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 
   Part measure(const float* x) const {
-    const int n = group_channels_, some = std::min(n, kRow);
+    const int n = group_channels_;
     float guess = 0;
-    for (int i = 0; i < some && centered_; ++i) guess += x[i];
-    guess /= static_cast<float>(some);
+    if (centered_) guess = n < kRow ? x[0] : static_cast<float>(total(x) / kRow);
     alignas(64) float origin[kRow];
     std::fill_n(origin, kRow, guess);
     Sums sums;
     sums.add({n / kRow, kRow, kRow, n % kRow}, [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
       loops().f32.moments(piece, x + offset, origin, floats);
     });
-    double first = 0, second = 0;
-    for (int place = 0; place < kRow; ++place) {
-      first += sums.first[place];
-      second += sums.second[place];
-    }
-    const double off = centered_ ? first / count() : 0;
-    return part_of(static_cast<double>(guess) + off, second - first * off);
+    const double first = total(sums.first), off = centered_ ? first / count() : 0;
+    return part_of(static_cast<double>(guess) + off, total(sums.second) - first * off);
   }
 
   bool centered_;

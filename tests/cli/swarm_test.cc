@@ -355,11 +355,13 @@ TEST_CASE("--looks sets the number of evaluations of the mean model", "[figures]
   };
   const int none = evaluations("none", {"--looks", "0"}), told = evaluations("told", {"--looks", "8"});
   CHECK(none == 0);
-  CHECK(told >= 4);  // a peer can pass two at once
-  CHECK(told <= 8);
+  // A peer can pass two at once. Peers learn of each other's samples late, so the swarm can pass the end of
+  // the epoch, by a quarter at most.
+  CHECK(told >= 4);
+  CHECK(told <= 10);
   const int usual = evaluations("usual", {});
   CHECK(usual >= 1);
-  CHECK(usual <= 25);  // at most 20 in an epoch, whose end the swarm can pass
+  CHECK(usual <= 25);  // 20 in an epoch
 }
 
 TEST_CASE("the target accuracy ends a swarm without another end") {

@@ -341,6 +341,7 @@ TEST_CASE("the loops of every instruction set compute exponentials and products 
       std::vector<float> x = random_values(random, static_cast<std::size_t>(n), -100, 90);
       if (round == 0) x[0] = -INFINITY;
       const float minus = static_cast<float>(random.uniform(-2, 2));
+      CHECK((*set)->largest(n, x.data()) == *std::max_element(x.begin(), x.end()));
       std::vector<float> y = x;
       const float sum = (*set)->exponentials(n, y.data(), minus);
       double expected = 0;

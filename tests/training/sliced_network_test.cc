@@ -80,6 +80,7 @@ double distance(const kernels::Buffer& a, const kernels::Buffer& b) {
 
 // Several batches, then one with the draws of the second.
 void check_slices_of(const std::string& on, const Plan& plan, int samples, const SlicedOptions& options) {
+  int decided_otherwise = 0;
   Random random(21);
   kernels::Buffer x(plan.layout.arena_size()), expected(x.size()), found(x.size());
   models::initialize(plan, Random(5), x.values());
@@ -98,10 +99,14 @@ void check_slices_of(const std::string& on, const Plan& plan, int samples, const
       REQUIRE(apart == 0);
       REQUIRE(loss == of_slices);
     } else {
-      REQUIRE(apart <= 1e-5);
+      // A ReLU or the maximum of a pool can decide otherwise where two values are equal up to the order of
+      // sums.
+      decided_otherwise += apart > 1e-5;
+      REQUIRE(apart <= 1e-2);
       REQUIRE(std::abs(loss - of_slices) <= 1e-5 * loss);
     }
   }
+  REQUIRE(decided_otherwise <= (on == "cpu" ? 1 : 0));
 }
 
 // At most this number.

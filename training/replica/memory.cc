@@ -160,11 +160,11 @@ std::size_t least_training_memory(const Experiment& experiment, const models::Pl
 std::size_t host_training_memory(const Experiment& experiment, const models::Plan& plan,
                                  const kernels::Backend& backend) {
   // Back ends store images in groups of 8 or 16. Batches that differ by a multiple of that leave as many
-  // places empty.
+  // places empty. If most of a small batch's places would be empty, they store it otherwise.
   constexpr std::uint32_t kApart = 32;
   const std::uint32_t batch = experiment.training.batch_size;
   if (batch <= 4 * kApart) return total_memory(experiment, plan, backend);
-  return extrapolate(experiment, plan, backend, kApart + batch % kApart, kApart);
+  return extrapolate(experiment, plan, backend, 2 * kApart + batch % kApart, kApart);
 }
 
 std::size_t device_memory(const Experiment& experiment, const models::Plan& plan,

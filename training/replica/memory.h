@@ -77,7 +77,8 @@ std::size_t least_training_memory(const Experiment& experiment, const models::Pl
 inline constexpr std::size_t kLeastMemoryMultiple = 16;
 
 // training_memory().total() without the memory of a large batch: exact for batches of up to 128, beyond that
-// extrapolated from smaller ones. REQUIRES: the back end computes on the host.
+// extrapolated from smaller ones: within 5 %, or within 20 % with Winograd's convolutions, whose workspace
+// varies with the divisors of the batch. REQUIRES: the back end computes on the host.
 std::size_t host_training_memory(const Experiment& experiment, const models::Plan& plan,
                                  const kernels::Backend& backend);
 

@@ -4,10 +4,18 @@
 
 namespace starling::kernels::cpu {
 
-bool has_bf16() {
-  constexpr auto kWanted = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
-  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & kWanted) == kWanted;
+namespace {
+
+bool uses(dnnl_cpu_isa_t isa) {
+  const auto wanted = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & wanted) == wanted;
 }
+
+}  // namespace
+
+bool has_bf16() { return uses(dnnl_cpu_isa_avx512_core_bf16); }
+
+bool has_winograd() { return dnnl_version()->major == 2 && uses(dnnl_cpu_isa_avx512_core); }
 
 std::string onednn_version() {
   const dnnl_version_t* version = dnnl_version();

@@ -10,10 +10,34 @@ typedef std::uint32_t Word __attribute__((vector_size(kWidth * 4)));
 
 // value - 0 is the value for every float, so it needs no instruction; 0 + value is another one for -0.
 INLINE V everywhere(float value) { return value - V{}; }
+
+typedef float Quad __attribute__((vector_size(16), may_alias, aligned(4)));
+
+template <Quad (*kOf)(Quad, Quad)>
+INLINE Quad folded(V value) {
+  const Quad* quads = reinterpret_cast<const Quad*>(&value);
+  Quad result = quads[0];
+#pragma GCC unroll 4
+  for (int i = 1; i < kWidth / 4; ++i) result = kOf(result, quads[i]);
+  return result;
+}
+INLINE Quad added(Quad a, Quad b) { return a + b; }
+INLINE Quad larger(Quad a, Quad b) { return a > b ? a : b; }
 INLINE float sum_of(V value) {
-  float sum = 0;
-  for (int i = 0; i < kWidth; ++i) sum += value[i];
-  return sum;
+  const Quad sums = folded<added>(value);
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+INLINE float largest_of(V value) {
+  const Quad most = folded<larger>(value);
+  const float a = most[0] > most[1] ? most[0] : most[1], b = most[2] > most[3] ? most[2] : most[3];
+  return a > b ? a : b;
+}
+
+// Its first lanes, then those of `others`.
+INLINE V first_of(V value, int count, V others) {
+  Whole lanes;
+  for (int i = 0; i < kWidth; ++i) lanes[i] = i;
+  return lanes < count ? value : others;
 }
 
 // Calls body(at, count) for the vectors of n floats, where count = kWidth for whole ones.
@@ -82,8 +106,6 @@ static void product_of_tiles(const Product& it) {
   if (column < it.columns) product_columns<1, true>(it, column, it.columns - column);
 }
 
-typedef float Quad __attribute__((vector_size(16), may_alias, aligned(4)));
-
 // 4 x 4 floats.
 INLINE void transpose_block(const float* from, std::ptrdiff_t from_row, float factor, float* to,
                             std::ptrdiff_t to_row) {
@@ -106,7 +128,14 @@ INLINE void transpose_block(const float* from, std::ptrdiff_t from_row, float fa
 static void transpose(int rows, int columns, const float* from, std::ptrdiff_t from_row, float factor,
                       float* to, std::ptrdiff_t to_row) {
   const int whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
+  // Rows far apart: the processor does not fetch them ahead.
+  const auto fetch = [&](int i) __attribute__((always_inline)) {
+    for (int j = 0; j < columns; j += 16) __builtin_prefetch(from + i * from_row + j);
+  };
+  constexpr int kAhead = 16;
+  for (int i = 0; i < rows && i < kAhead; ++i) fetch(i);
   for (int i = 0; i < whole_rows; i += 4) {
+    for (int r = i + kAhead; r < i + kAhead + 4 && r < rows; ++r) fetch(r);
     for (int j = 0; j < whole_columns; j += 4)
       transpose_block(from + i * from_row + j, from_row, factor, to + j * to_row + i, to_row);
   }
@@ -146,17 +175,13 @@ static float largest(int n, const float* x) {
   const auto take = [&](V value) __attribute__((always_inline)) { most = value > most ? value : most; };
   for_vectors(
       n, [&](int at) __attribute__((always_inline)) { take(load_any(x + at)); },
-      [&](int at, int count) {
-        for (int i = 0; i < count; ++i) take(everywhere(x[at + i]));
-      });
-  float result = most[0];
-  for (int i = 1; i < kWidth; ++i) result = most[i] > result ? most[i] : result;
-  return result;
+      [&](int at, int count)
+          __attribute__((always_inline)) { take(first_of(load_some(x + at, count), count, most)); });
+  return largest_of(most);
 }
 
 static float exponentials(int n, float* x, float minus) {
   V sum{};
-  float rest = 0;
   for_vectors(
       n,
       [&](int at) __attribute__((always_inline)) {
@@ -167,9 +192,9 @@ static float exponentials(int n, float* x, float minus) {
       [&](int at, int count) __attribute__((always_inline)) {
         const V value = exp_of(load_some(x + at, count) - minus);
         store_some(x + at, value, count);
-        for (int i = 0; i < count; ++i) rest += value[i];
+        sum += first_of(value, count, V{});
       });
-  return sum_of(sum) + rest;
+  return sum_of(sum);
 }
 
 // x[at] = f(x[at])
@@ -234,30 +259,38 @@ static void drop(int n, const float* x, const Drop& it, float* y) {
 
 constexpr float kGelu = 0.79788456F, kGeluCube = 0.044715F;  // sqrt(2/pi)
 
-// The normal distribution function: 1/2 + x p(x^2) / q(x^2), fitted to 1.3e-8 of its distance from 1/2 where
-// |x| <= 5.4; beyond that it is 0 or 1 to 4e-8.
-INLINE V normal_of(V x) {
-  const V low = everywhere(-5.4F), high = everywhere(5.4F);
+// 1/2 + x p(x^2) / q(x^2), where x counts as -most or most beyond them. Coefficients begin with the highest.
+template <int kP, int kQ>
+INLINE V half_and_ratio(V x, float most, const float (&p)[kP], const float (&q)[kQ]) {
+  const V low = everywhere(-most), high = everywhere(most);
   const V inside = x < low ? low : x > high ? high : x;
   const V square = inside * inside;
-  V p = everywhere(2.3591094e-8F), q = everywhere(1.2198255e-6F);
-  p = p * square + 6.3237202e-6F;
-  p = p * square + 1.6069483e-4F;
-  p = p * square + 4.6289629e-3F;
-  p = p * square + 3.3029355e-2F;
-  p = p * square + 3.9894226e-1F;
-  q = q * square + 7.1172855e-5F;
-  q = q * square + 1.8386538e-3F;
-  q = q * square + 2.8180087e-2F;
-  q = q * square + 2.4945875e-1F;
-  q = q * square + 1.0F;
-  return inside * p / q + 0.5F;
+  V above = everywhere(p[0]), below = everywhere(q[0]);
+#pragma GCC unroll 8
+  for (int i = 1; i < kP; ++i) above = above * square + p[i];
+#pragma GCC unroll 8
+  for (int i = 1; i < kQ; ++i) below = below * square + q[i];
+  return inside * above / below + 0.5F;
+}
+
+// The normal distribution function, fitted to 1.3e-8 of its distance from 1/2 where |x| <= 5.4; beyond that
+// it is 0 or 1 to 4e-8.
+INLINE V normal_of(V x) {
+  constexpr float p[] = {2.3591094e-8F, 6.3237202e-6F, 1.6069483e-4F,
+                         4.6289629e-3F, 3.3029355e-2F, 3.9894226e-1F};
+  constexpr float q[] = {1.2198255e-6F, 7.1172855e-5F, 1.8386538e-3F, 2.8180087e-2F, 2.4945875e-1F, 1.0F};
+  return half_and_ratio(x, 5.4F, p, q);
 }
 
 INLINE V gelu(V x) { return x * normal_of(x); }
+// The distribution function plus x times the density, fitted to 4e-9 where |x| <= 6; beyond that it is 0 or 1
+// to 4e-8.
 INLINE V gelu_slope(V x) {
-  constexpr float kDensity = 0.39894228F;  // 1 / sqrt(2 pi)
-  return normal_of(x) + x * kDensity * exp_of(x * x * -0.5F);
+  constexpr float p[] = {1.7046321e-8F, 9.2252586e-7F,  3.4091903e-5F, 2.0272982e-4F,
+                         1.3857343e-2F, -2.2371334e-2F, 7.9788453e-1F};
+  constexpr float q[] = {1.3147680e-9F, 3.3897746e-7F, 1.0307714e-5F, 2.4532378e-4F,
+                         3.9715041e-3F, 4.4133563e-2F, 3.0529465e-1F, 1.0F};
+  return half_and_ratio(x, 6.0F, p, q);
 }
 
 // (1 + tanh(kGelu (x + kGeluCube x^3))) / 2 is the sigmoid of twice the argument.
