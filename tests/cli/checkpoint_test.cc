@@ -303,11 +303,15 @@ TEST_CASE("the event log shows resumed, written and failed checkpoints") {
                                     std::to_string(samples) + " samples");
   CHECK(before[1].at("text").get<std::string>().starts_with("checkpoint written: " + there + "/p."));
   fs::rename(there, folder.file("gone"));
-  REQUIRE(second.wait_for_error_text("no checkpoint, but training continues: cannot write "));
+  REQUIRE(second.wait_for_error_text("no checkpoint, but training continues: "));
   const auto after = told();
   REQUIRE(after.size() == 3);
   CHECK(after[2].at("level") == "warning");
-  CHECK(after[2].at("text").get<std::string>().find("cannot write " + there + "/p.") != std::string::npos);
+  // Which step fails depends on the moment: the file is written, flushed, read back and renamed.
+  const auto text = after[2].at("text").get<std::string>();
+  INFO(text);
+  CHECK(text.starts_with("no checkpoint, but training continues: "));
+  CHECK(text.find(there) != std::string::npos);
   kill_at_once(second);
 }
 
