@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "kernels/cpu/onednn/version.h"
 #include "models/network.h"
 #include "tests/catch.h"
 #include "tests/models/plans.h"
@@ -80,6 +81,9 @@ double distance(const kernels::Buffer& a, const kernels::Buffer& b) {
 
 // Several batches, then one with the draws of the second.
 void check_slices_of(const std::string& on, const Plan& plan, int samples, const SlicedOptions& options) {
+  // Winograd's convolutions round differently for other numbers of channels. A ReLU or the maximum of a pool
+  // can then decide otherwise where two values are almost equal.
+  const bool rounds_otherwise = on == "cpu" && kernels::cpu::has_winograd();
   int decided_otherwise = 0;
   Random random(21);
   kernels::Buffer x(plan.layout.arena_size()), expected(x.size()), found(x.size());
@@ -99,14 +103,12 @@ void check_slices_of(const std::string& on, const Plan& plan, int samples, const
       REQUIRE(apart == 0);
       REQUIRE(loss == of_slices);
     } else {
-      // A ReLU or the maximum of a pool can decide otherwise where two values are equal up to the order of
-      // sums.
       decided_otherwise += apart > 1e-5;
-      REQUIRE(apart <= 1e-2);
+      REQUIRE(apart <= (rounds_otherwise ? 1e-2 : 1e-5));
       REQUIRE(std::abs(loss - of_slices) <= 1e-5 * loss);
     }
   }
-  REQUIRE(decided_otherwise <= (on == "cpu" ? 1 : 0));
+  REQUIRE(decided_otherwise <= 1);
 }
 
 // At most this number.
