@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -540,10 +539,6 @@ void AllReducePeer::leave_snapshot_if_due() {
 
 }  // namespace
 
-PeerOutcome run_all_reduce_peer(const AllReduceOptions& options) {
-  // Gloo writes to sockets without MSG_NOSIGNAL: the signal would end this process before it can say why.
-  std::signal(SIGPIPE, SIG_IGN);
-  return AllReducePeer(options).run();
-}
+PeerOutcome run_all_reduce_peer(const AllReduceOptions& options) { return AllReducePeer(options).run(); }
 
 }  // namespace starling::node

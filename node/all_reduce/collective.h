@@ -40,8 +40,9 @@ class Collective {
 // Whether the program has collectives; the Error names what to install.
 Status check_collectives();
 
-// Waits until all ranks have joined, over TCP on 127.0.0.1. An Error as above. REQUIRES: check_collectives()
-// succeeds; rank < size.
+// Waits until all ranks have joined, over TCP on 127.0.0.1. An Error as above. The process ignores SIGPIPE
+// from then on, so a write to a rank that is gone is an error. REQUIRES: check_collectives() succeeds; rank <
+// size.
 Result<std::unique_ptr<Collective>> join_collective(const CollectivePlace& place);
 
 }  // namespace starling::node

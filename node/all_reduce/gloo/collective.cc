@@ -10,6 +10,7 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <chrono>
+#include <csignal>
 #include <exception>
 
 #include "node/work/processors.h"
@@ -99,6 +100,7 @@ class GlooCollective : public Collective {
 Status check_collectives() { return Done{}; }
 
 Result<std::unique_ptr<Collective>> join_collective(const CollectivePlace& place) {
+  std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to sockets without MSG_NOSIGNAL
   try {
     return std::unique_ptr<Collective>(std::make_unique<GlooCollective>(place));
   } catch (const std::exception& thrown) {
