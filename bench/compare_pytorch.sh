@@ -72,13 +72,13 @@ for model in $models; do
       [ $have_torch = yes ] || continue
       for variant in $variants; do
         theirs=$(median "$model-pytorch-$variant-$precision-$n")
-        printf '  %-36s %10.1f\n' "PyTorch $variant, $precision, threads: $n" "$theirs"
+        printf '  %-36s %10.2f\n' "PyTorch $variant, $precision, threads: $n" "$theirs"
         best=$(awk -v a="$best" -v b="$theirs" 'BEGIN { print (a > b ? a : b) }')
       done
     done
     for n in $counts; do
       ours=$(median "$model-starling-$precision-$n")
-      printf '  %-36s %10.1f' "Starling, $precision, workers: $n" "$ours"
+      printf '  %-36s %10.2f' "Starling, $precision, workers: $n" "$ours"
       [ $have_torch = no ] || awk -v ours="$ours" -v best="$best" 'BEGIN { printf "   %.2f times PyTorch at its best", ours / best }'
       echo
     done

@@ -61,4 +61,4 @@ while True:
     elapsed = time.perf_counter() - begin
     if elapsed >= arguments.seconds:
         break
-print(f"{arguments.model} samples_per_second {steps * batch / elapsed:.1f}")
+print(f"{arguments.model} samples_per_second {steps * batch / elapsed:.2f}")

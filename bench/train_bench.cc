@@ -70,7 +70,7 @@ int measure(const Settings& settings) {
   std::ranges::sort(rates, {}, &Rate::per_second);
   const Rate& rate = rates[(rates.size() - 1) / 2];
   const std::size_t network_bytes = replica.network_bytes() * static_cast<std::size_t>(settings.workers);
-  std::printf("%s samples_per_second %.1f per_cpu_second %.1f network_bytes %zu\n",
+  std::printf("%s samples_per_second %.2f per_cpu_second %.2f network_bytes %zu\n",
               settings.recipe.model.c_str(), rate.per_second, rate.per_cpu_second, network_bytes);
   std::fflush(stdout);
   return 0;

@@ -102,11 +102,12 @@ class VectorGroupNorm final : public CommonGroupNorm {
     for_parts([&](int sample, int group, std::ptrdiff_t at) {
       const Part& it = part(sample, group);
       const float* scale = parameters + spec_.scale + group * n;
-      alignas(64) float floats[2 * kRow] = {};
-      loops().vectors.gradient_sums(n, x + at, dy + at, it.origin(), static_cast<float>(1 / it.deviation),
-                                    scale, floats, gradient + spec_.scale + group * n, dshift + group * n);
+      const VectorSums sums =
+          loops().vectors.gradient_sums(n, x + at, dy + at, it.origin(), static_cast<float>(1 / it.deviation),
+                                        scale, gradient + spec_.scale + group * n, dshift + group * n);
       if (to == nullptr) return;
-      const auto [p, q, r] = gradient_of(it, centered_ ? total(floats) : 0, total(floats + kRow));
+      const auto [p, q, r] =
+          gradient_of(it, centered_ ? static_cast<double>(sums.first) : 0, static_cast<double>(sums.second));
       loops().vectors.gradient(n, x + at, dy + at, it.origin(), scale, static_cast<float>(p),
                                static_cast<float>(q), static_cast<float>(r), to + at);
     });
@@ -129,28 +130,11 @@ class VectorGroupNorm final : public CommonGroupNorm {
     }
   }
 
-  // The sum of a row, in four sums side by side.
-  template <class T>
-  static double total(const T* row) {
-    double sums[4] = {};
-    for (int i = 0; i < kRow; i += 4) {
-      for (int k = 0; k < 4; ++k) sums[k] += static_cast<double>(row[i + k]);
-    }
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  }
-
   Part measure(const float* x) const {
-    const int n = group_channels_;
-    float guess = 0;
-    if (centered_) guess = n < kRow ? x[0] : static_cast<float>(total(x) / kRow);
-    alignas(64) float origin[kRow];
-    std::fill_n(origin, kRow, guess);
-    Sums sums;
-    sums.add({n / kRow, kRow, kRow, n % kRow}, [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
-      loops().f32.moments(piece, x + offset, origin, floats);
-    });
-    const double first = total(sums.first), off = centered_ ? first / count() : 0;
-    return part_of(static_cast<double>(guess) + off, total(sums.second) - first * off);
+    const float guess = centered_ ? loops().vectors.mean(group_channels_, x) : 0;
+    const VectorSums sums = loops().vectors.moments(group_channels_, x, guess);
+    const double first = static_cast<double>(sums.first), off = centered_ ? first / count() : 0;
+    return part_of(static_cast<double>(guess) + off, static_cast<double>(sums.second) - first * off);
   }
 
   bool centered_;

@@ -29,9 +29,17 @@ class OneDnnLinear final : public Operation {
     const memory::desc dy = plain_format({batch, spec.features}, type);
     weight_ = Reorder(dweight, weight);
     dy_ = Reorder(y, dy);
-    const LinearForward forward = make_linear_forward(passes.backward, x, weight, bias, y, relu);
+    // Where many vectors do not become longer, the product is faster with weights in the library's format, by
+    // more than it takes to reorder them.
+    constexpr int kManyVectors = 512;
+    const bool packs = type == Type::f32 && batch >= kManyVectors && spec.features <= in;
+    const LinearForward forward = make_linear_forward(
+        passes.backward, x, packs ? any_format({spec.features, in}) : weight, bias, y, relu);
+    packed_ = Reorder(weight, forward.weights_desc(), Scratchpad::shared);
     forward_ = Primitive(forward);
-    forward_.argument(DNNL_ARG_SRC, x).argument(DNNL_ARG_WEIGHTS, weight).argument(DNNL_ARG_DST, y);
+    forward_.argument(DNNL_ARG_SRC, x)
+        .argument(DNNL_ARG_WEIGHTS, forward.weights_desc())
+        .argument(DNNL_ARG_DST, y);
     if (biased) forward_.argument(DNNL_ARG_BIAS, bias);
     if (!passes.backward) return;
     backward_weights_ = Primitive(make_linear_backward_weights(x, dweight, bias, dy, forward));
@@ -47,7 +55,7 @@ class OneDnnLinear final : public Operation {
   }
 
   void forward(const float* parameters, const float* x, float* y) override {
-    const float *in = x_.convert(x), *weight = weight_.convert(parameters + spec_.weight);
+    const float *in = x_.convert(x), *weight = packed_.convert(weight_.convert(parameters + spec_.weight));
     if (spec_.bias == kNone) return forward_.run({in, weight, y});
     forward_.run({in, weight, y, parameters + spec_.bias});
   }
@@ -69,13 +77,15 @@ class OneDnnLinear final : public Operation {
   std::size_t workspace_bytes() const override {
     return forward_.workspace_bytes() + backward_weights_.workspace_bytes() +
            backward_data_.workspace_bytes() + x_.workspace_bytes() + dx_.workspace_bytes() +
-           weight_.workspace_bytes() + dy_.workspace_bytes();
+           weight_.workspace_bytes() + packed_.workspace_bytes() + dy_.workspace_bytes();
   }
+  std::size_t scratch_floats() const override { return packed_.scratch_floats(); }
+  void set_scratch(float* scratch) override { packed_.set_scratch(scratch); }
 
  private:
   LinearSpec spec_;
   bool relu_;
-  Reorder x_, dx_, weight_, dy_;
+  Reorder x_, dx_, weight_, packed_, dy_;  // packed_: for the forward pass
   Primitive forward_, backward_weights_, backward_data_;
 };
 

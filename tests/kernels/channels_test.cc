@@ -188,28 +188,33 @@ TEST_CASE("the vector loops are correct on every instruction set") {
     const Values x = random_values(random, size), dy = random_values(random, size);
     const Values scale = random_values(random, size), shift = random_values(random, size);
     const float origin = 0.3F, factor = 1.7F, p = 0.4F, q = -0.6F, r = 0.2F;
-    Values y(size), dscale(size, 1), dshift(size, 1), dx(size), sums(2, 0);
+    Values y(size), dscale(size, 1), dshift(size, 1), dx(size), sums(2, 0), moments(3, 0);
     for (std::size_t i = 0; i < size; ++i) {
       const float off = x[i] - origin, g = scale[i] * dy[i];
       y[i] = off * factor * scale[i] + shift[i];
       dscale[i] += dy[i] * off * factor;
       dshift[i] += dy[i];
+      moments[0] += x[i] / static_cast<float>(n);
+      moments[1] += off;
+      moments[2] += off * off;
       sums[0] += g;
       sums[1] += g * off;
       dx[i] = p * g + q * off + r;
     }
     for (const Loops* const* loops = all_loops(); *loops != nullptr; ++loops) {
       INFO(n << " features, instruction set " << loops - all_loops());
-      Values out(size), actual_dscale(size, 1), actual_dshift(size, 1), rows(2 * kRow), actual_sums(2, 0);
-      (*loops)->vectors.affine(n, x.data(), origin, factor, scale.data(), shift.data(), out.data());
+      Values out(size), actual_dscale(size, 1), actual_dshift(size, 1);
+      const VectorLoops& vectors = (*loops)->vectors;
+      const auto [first, second] = vectors.moments(n, x.data(), origin);
+      check_equal({vectors.mean(n, x.data()), first, second}, moments);
+      vectors.affine(n, x.data(), origin, factor, scale.data(), shift.data(), out.data());
       check_equal(out, y);
-      (*loops)->vectors.gradient_sums(n, x.data(), dy.data(), origin, factor, scale.data(), rows.data(),
-                                      actual_dscale.data(), actual_dshift.data());
-      for (std::size_t k = 0; k < 2 * kRow; ++k) actual_sums[k / kRow] += rows[k];
-      check_equal(actual_sums, sums);
+      const auto [g, g_off] = vectors.gradient_sums(n, x.data(), dy.data(), origin, factor, scale.data(),
+                                                    actual_dscale.data(), actual_dshift.data());
+      check_equal({g, g_off}, sums);
       check_equal(actual_dscale, dscale);
       check_equal(actual_dshift, dshift);
-      (*loops)->vectors.gradient(n, x.data(), dy.data(), origin, scale.data(), p, q, r, out.data());
+      vectors.gradient(n, x.data(), dy.data(), origin, scale.data(), p, q, r, out.data());
       check_equal(out, dx);
     }
   }

@@ -6,6 +6,7 @@
 #include "kernels/cpu/backend.h"
 #include "kernels/cpu/sequences/loops.h"
 #include "kernels/reference/attention.h"
+#include "kernels/reference/dropout.h"
 #include "kernels/reference/embedding.h"
 #include "kernels/reference/norm.h"
 #include "kernels/reference/pointwise.h"
@@ -429,6 +430,118 @@ TEST_CASE("the loops of every instruction set compute large products alike") {
       check_large_product(**set, random, between(random, 90, 220), between(random, 1, 40),
                           between(random, 300, 1200));
     check_large_product(**set, random, 7, LargeProduct::kColumns + 21, LargeProduct::kDepth + 1);
+  }
+}
+
+namespace {
+
+using cpu::sequences::kQueries;
+
+// What the loops for attention weights read and write, of one tile, beside their definitions in double.
+struct Weights {
+  int keys, visible;
+  std::vector<float> scores, gradients;
+
+  Weights(Random& random, int number, int seen)
+      : keys(number),
+        visible(seen),
+        scores(random_values(random, static_cast<std::size_t>(number * kQueries), -9, 9)),
+        gradients(random_values(random, scores.size())) {}
+
+  bool sees(int i, int j) const { return j < visible + i; }
+  std::size_t at(int i, int j) const { return static_cast<std::size_t>(j * kQueries + i); }
+  double largest(int i) const {
+    double most = -INFINITY;
+    for (int j = 0; j < keys; ++j) {
+      if (sees(i, j)) most = std::max(most, static_cast<double>(scores[at(i, j)]));
+    }
+    return most;
+  }
+  double sum(int i, double minus) const {
+    double total = 0;
+    for (int j = 0; j < keys; ++j) total += weight(i, j, minus);
+    return total;
+  }
+  double weight(int i, int j, double minus) const {
+    return sees(i, j) ? std::exp(static_cast<double>(scores[at(i, j)]) - minus) : 0;
+  }
+  // f(i, j) for all weights, as floats.
+  template <class F>
+  std::vector<float> table(const F& f) const {
+    std::vector<float> values(scores.size());
+    for (int j = 0; j < keys; ++j) {
+      for (int i = 0; i < kQueries; ++i) values[at(i, j)] = static_cast<float>(f(i, j));
+    }
+    return values;
+  }
+};
+
+// Two steps of the softmax: `first`, then `second`.
+void check_softmax(const cpu::sequences::Loops& loops, const Weights& first, const Weights& second) {
+  std::vector<float> most(kQueries, -INFINITY), sum(kQueries, 0), kept(kQueries, NAN);
+  std::vector<float> weights = first.scores;
+  loops.softmax({first.keys, first.visible, weights.data()}, most.data(), sum.data(), kept.data());
+  check_near(weights, first.table([&](int i, int j) { return first.weight(i, j, first.largest(i)); }));
+  weights = second.scores;
+  loops.softmax({second.keys, second.visible, weights.data()}, most.data(), sum.data(), kept.data());
+  for (int i = 0; i < kQueries; ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    const double largest = std::max(first.largest(i), second.largest(i));
+    CHECK(static_cast<double>(most[k]) == largest);
+    CHECK(near(sum[k], first.sum(i, largest) + second.sum(i, largest), 1e-6, 1));
+    CHECK(near(kept[k], std::exp(first.largest(i) - largest), 1e-6, 1e-6));
+  }
+  check_near(weights, second.table([&](int i, int j) {
+    return second.weight(i, j, std::max(first.largest(i), second.largest(i)));
+  }));
+}
+
+void check_weights(const cpu::sequences::Loops& loops, Random& random, const Weights& it) {
+  const std::vector<float> minus = random_values(random, kQueries, 7, 9),
+                           means = random_values(random, kQueries);
+  std::vector<float> weights = it.scores, gradients = it.gradients;
+  const cpu::sequences::WeightTile tile{it.keys, it.visible, weights.data()};
+  const auto of = [](const std::vector<float>& values, int i) {
+    return static_cast<double>(values[static_cast<std::size_t>(i)]);
+  };
+  loops.softmax_again(tile, minus.data());
+  const auto weight = [&](int i, int j) { return it.weight(i, j, of(minus, i)); };
+  check_near(weights, it.table(weight));
+
+  const reference::DropoutDraw draw(DropoutSpec{0.3F, random.bits()}, 5);
+  const std::uint32_t index = static_cast<std::uint32_t>(random.bits()), step = 1000;
+  const auto factor = [&](int i, int j) {
+    return draw.keeps(index + static_cast<std::uint32_t>(i) * step + static_cast<std::uint32_t>(j)) ? 1 / 0.7
+                                                                                                    : 0;
+  };
+  std::vector<float> dropped(weights.size(), NAN);
+  loops.drop_weights(tile, {{draw.key[0], draw.key[1]}, draw.dropped, index, 1 / 0.7F}, step, dropped.data(),
+                     gradients.data());
+  check_near(dropped, it.table([&](int i, int j) { return weight(i, j) * factor(i, j); }));
+  const auto gradient = [&](int i, int j) {
+    return of(it.gradients, static_cast<int>(it.at(i, j))) * factor(i, j);
+  };
+  check_near(gradients, it.table(gradient));
+
+  loops.softmax_gradient(tile, means.data(), 0.25F, gradients.data());
+  check_near(gradients,
+             it.table([&](int i, int j) { return weight(i, j) * (gradient(i, j) - of(means, i)) * 0.25; }));
+}
+
+}  // namespace
+
+TEST_CASE("the loops of every instruction set compute attention weights alike") {
+  using namespace cpu::sequences;  // NOLINT
+  Random random(214);
+  for (const Loops* const* set = all_loops(); *set != nullptr; ++set) {
+    INFO("instruction set " << set - all_loops());
+    for (int round = 0; round < 60; ++round) {
+      const int keys = between(random, 1, 50);
+      const Weights first(random, keys, between(random, 1, keys)),
+          second(random, keys, between(random, 1, 60));
+      check_softmax(**set, first, second);
+      check_weights(**set, random, first);
+    }
   }
 }
 

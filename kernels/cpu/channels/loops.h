@@ -49,14 +49,21 @@ struct RowLoops {
   void (*fill)(const Run&, const float* row, T* y);
 };
 
-// For vectors of n features; per-feature arrays have n floats. sums[0..15] and sums[16..31] add g and g (x -
-// origin) of a sample, where g = scale dy.
+struct VectorSums {
+  float first, second;
+};
+
+// For vectors of n features; per-feature arrays have n floats.
 struct VectorLoops {
+  float (*mean)(int n, const float* x);
+  // Sums of x - origin and of (x - origin)^2.
+  VectorSums (*moments)(int n, const float* x, float origin);
   void (*affine)(int n, const float* x, float origin, float factor, const float* scale, const float* shift,
                  float* y);
-  // dscale += dy (x - origin) factor, dshift += dy.
-  void (*gradient_sums)(int n, const float* x, const float* dy, float origin, float factor,
-                        const float* scale, float* sums, float* dscale, float* dshift);
+  // dscale += dy (x - origin) factor, dshift += dy. Returns the sums of g and g (x - origin), where g = scale
+  // dy.
+  VectorSums (*gradient_sums)(int n, const float* x, const float* dy, float origin, float factor,
+                              const float* scale, float* dscale, float* dshift);
   // dx = p scale dy + q (x - origin) + r.
   void (*gradient)(int n, const float* x, const float* dy, float origin, const float* scale, float p, float q,
                    float r, float* dx);

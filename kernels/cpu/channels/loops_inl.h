@@ -7,6 +7,8 @@
 
 constexpr int kParts = kRow / kWidth;
 
+#include "kernels/cpu/vectors/lanes_inl.h"
+
 // bfloat16 is stored in half the bytes and computed as float.
 typedef std::uint16_t Halves __attribute__((vector_size(kWidth * 2), may_alias, aligned(2)));
 typedef std::uint32_t Bits __attribute__((vector_size(kWidth * 4)));
@@ -103,7 +105,8 @@ struct TwoSums {
       parts([&](int k) __attribute__((always_inline)) { first[slot].part[k] = second[slot].part[k] = V{}; });
     }
   }
-  INLINE void add_to(float* sums) {
+  // Leaves the sums of all slots in the first.
+  INLINE void merge_slots() {
 #pragma GCC unroll 4
     for (int slot = 1; slot < kUnroll; ++slot) {
       parts([&](int k) __attribute__((always_inline)) {
@@ -111,6 +114,9 @@ struct TwoSums {
         second[0].part[k] += second[slot].part[k];
       });
     }
+  }
+  INLINE void add_to(float* sums) {
+    merge_slots();
     parts([&](int k) __attribute__((always_inline)) {
       float* to = sums + k * kWidth;
       store_any(to, load_any(to) + first[0].part[k]);
@@ -118,13 +124,6 @@ struct TwoSums {
     });
   }
 };
-
-// Sets floats after the first `count` to 0.
-INLINE V first_of(V value, int count) {
-  float values[kWidth];
-  store_any(values, value);
-  return load_some(values, count);
-}
 
 template <class T>
 static void moments(const Run& run, const T* x, const float* origin_row, float* sums) {
@@ -143,7 +142,7 @@ static void moments(const Run& run, const T* x, const float* origin_row, float* 
       SOME {
         const Row row = load_row(x + at, count);
         parts(PART {
-          const V off = first_of(row.part[k] - origin.part[k], count - k * kWidth);
+          const V off = first_of(row.part[k] - origin.part[k], count - k * kWidth, V{});
           sum.first[0].part[k] += off;
           sum.second[0].part[k] += off * off;
         });
@@ -292,8 +291,53 @@ static void vector_affine(int n, const float* x, float origin, float factor, con
       });
 }
 
-static void vector_gradient_sums(int n, const float* x, const float* dy, float origin, float factor,
-                                 const float* scale, float* sums, float* dscale, float* dshift) {
+// Of all lanes.
+INLINE VectorSums totals(TwoSums& sums) {
+  sums.merge_slots();
+  V first{}, second{};
+  parts([&](int k) __attribute__((always_inline)) {
+    first += sums.first[0].part[k];
+    second += sums.second[0].part[k];
+  });
+  return {sum_of(first), sum_of(second)};
+}
+
+static float vector_mean(int n, const float* x) {
+  TwoSums sum;  // of which only the first is used
+  for_rows(
+      features(n),
+      BODY {
+        const Row row = load_row(x + at);
+        parts(PART { sum.first[slot].part[k] += row.part[k]; });
+      },
+      SOME {
+        const Row row = load_row(x + at, count);
+        parts(PART { sum.first[0].part[k] += row.part[k]; });
+      });
+  return totals(sum).first / static_cast<float>(n);
+}
+
+static VectorSums vector_moments(int n, const float* x, float origin) {
+  TwoSums sum;
+  const auto add = [&](V off, int slot, int k) __attribute__((always_inline)) {
+    sum.first[slot].part[k] += off;
+    sum.second[slot].part[k] += off * off;
+  };
+  for_rows(
+      features(n),
+      BODY {
+        const Row row = load_row(x + at);
+        parts(PART { add(row.part[k] - origin, slot, k); });
+      },
+      SOME {
+        const Row row = load_row(x + at, count);
+        parts(PART { add(first_of(row.part[k] - origin, count - k * kWidth, V{}), 0, k); });
+      });
+  return totals(sum);
+}
+
+static VectorSums vector_gradient_sums(int n, const float* x, const float* dy, float origin, float factor,
+                                       const float* scale, float* dscale, float* dshift) {
   TwoSums sum;
   const auto add = [&](const Row& row, const Row& drow, const Row& a, Row& to_scale, Row& to_shift, int slot)
       __attribute__((always_inline)) {
@@ -320,7 +364,7 @@ static void vector_gradient_sums(int n, const float* x, const float* dy, float o
         store_row(dscale + at, to_scale, count);
         store_row(dshift + at, to_shift, count);
       });
-  sum.add_to(sums);
+  return totals(sum);
 }
 
 static void vector_gradient(int n, const float* x, const float* dy, float origin, const float* scale, float p,
@@ -347,7 +391,9 @@ static constexpr RowLoops<T> row_loops() {
   return {moments<T>, affine<T>, gradient_sums<T>, gradient<T>, fill<T>};
 }
 static constexpr Loops all() {
-  return {row_loops<float>(), row_loops<Bfloat16>(), {vector_affine, vector_gradient_sums, vector_gradient}};
+  return {row_loops<float>(),
+          row_loops<Bfloat16>(),
+          {vector_mean, vector_moments, vector_affine, vector_gradient_sums, vector_gradient}};
 }
 
 #undef INLINE

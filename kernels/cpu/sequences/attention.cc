@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/buffer.h"
@@ -16,10 +18,8 @@ namespace {
 using namespace sequences;  // NOLINT: the loops that this file is about
 using reference::DropoutDraw;
 
-// The queries, and the keys, that are in work at the same time. kKeys is a multiple of kQueries.
-constexpr int kQueries = 16, kKeys = 128;
-
-int padded(int floats) { return (floats + 15) / 16 * 16; }
+// The keys of a tile, at most: a multiple of kQueries.
+constexpr int kKeys = 128;
 
 // Attention with an online softmax (Milakov and Gimelshein, 2018; Dao et al., "FlashAttention", NeurIPS
 // 2022): for kQueries queries at a time it holds the weights of kKeys keys. From the forward to the backward
@@ -36,7 +36,6 @@ class TiledAttention final : public Operation {
         sequences_(input.shape.batch / spec.context),
         x_row_(input.shape.channels),
         y_row_(output().shape.channels),
-        columns_(padded(spec.context)),
         x_(input, plain_activation(input.shape)),
         dx_(plain_activation(input.shape), input),
         denominators_(passes.backward ? static_cast<std::size_t>(input.shape.batch * spec.heads) : 0) {
@@ -68,19 +67,17 @@ class TiledAttention final : public Operation {
 
   std::size_t scratch_floats() const override {
     const auto rows = static_cast<std::size_t>(context_), size = static_cast<std::size_t>(size_);
-    return 2 * size * static_cast<std::size_t>(columns_) + 2 * rows * size +
-           3 * std::size_t{kQueries * kKeys};
+    return 2 * size * kQueries + 3 * std::size_t{kQueries * kKeys} + 2 * rows * size;
   }
   void set_scratch(float* scratch) override {
-    const std::ptrdiff_t turned = std::ptrdiff_t{size_} * columns_,
-                         vectors = std::ptrdiff_t{context_} * size_;
-    keys_turned_ = scratch;
-    values_turned_ = keys_turned_ + turned;
-    queries_ = values_turned_ + turned;
-    keys_ = queries_ + vectors;
-    weights_ = keys_ + vectors;
-    gradients_ = weights_ + std::ptrdiff_t{kQueries * kKeys};
-    dropped_ = gradients_ + std::ptrdiff_t{kQueries * kKeys};
+    const auto next = [&scratch](std::ptrdiff_t floats) { return std::exchange(scratch, scratch + floats); };
+    queries_turned_ = next(std::ptrdiff_t{size_} * kQueries);
+    dout_turned_ = next(std::ptrdiff_t{size_} * kQueries);
+    weights_ = next(kQueries * kKeys);
+    gradients_ = next(kQueries * kKeys);
+    dropped_ = next(kQueries * kKeys);
+    queries_ = next(std::ptrdiff_t{context_} * size_);
+    keys_ = next(std::ptrdiff_t{context_} * size_);
   }
 
  private:
@@ -92,7 +89,7 @@ class TiledAttention final : public Operation {
   };
   struct Tile {
     int query, queries, key, keys;
-    int valid(int i) const { return std::min(keys, query + i + 1 - key); }  // of row i: keys up to the query
+    WeightTile weights(float* p) const { return {keys, query + 1 - key, p}; }  // keys up to the query
   };
 
   bool rotates() const { return spec_.rotary_base > 0; }
@@ -135,71 +132,85 @@ class TiledAttention final : public Operation {
     return {x + first_row(sequence) * x_row_ + begin, x_row_};
   }
 
-  // weights_[i,j] = q[i] . k[j] / sqrt(size)
-  void scores(const Tile& tile, Vectors queries) {
-    loops().multiply({tile.queries, tile.keys, size_, queries.at(tile.query), queries.row, 1,
-                      keys_turned_ + tile.key, columns_, weights_, kKeys, false});
+  // turned[f, i] = factor vector i of `from`, for kQueries vectors: those that are missing are 0.
+  void turn(const Tile& tile, Vectors from, float factor, float* turned) const {
+    if (tile.queries < kQueries) std::fill_n(turned, size_ * kQueries, 0.0F);
+    loops().transpose(tile.queries, size_, from.at(tile.query), from.row, factor, turned, kQueries);
+  }
+  // products[j, i] = vector j of the tile's keys . vector i of `turned`
+  void multiply_turned(const Tile& tile, Vectors vectors, const float* turned, float* products) const {
+    loops().multiply({tile.keys, kQueries, size_, vectors.at(tile.key), vectors.row, 1, turned, kQueries,
+                      products, kQueries, false});
+  }
+  // y[i] (+)= sum over j of weights[j, i] vector j of the tile's keys; y is that of position 0.
+  void mix(const Tile& tile, const float* weights, Vectors vectors, float* y, std::ptrdiff_t y_row) const {
+    loops().multiply({tile.queries, size_, tile.keys, weights, 1, kQueries, vectors.at(tile.key), vectors.row,
+                      y + tile.query * y_row, y_row, tile.key > 0});
+  }
+  // y[j] += sum over i of weights[j, i] vector i of the tile's queries; y is that of position 0.
+  void spread(const Tile& tile, const float* weights, Vectors vectors, float* y, std::ptrdiff_t y_row) const {
+    loops().multiply({tile.keys, size_, tile.queries, weights, kQueries, 1, vectors.at(tile.query),
+                      vectors.row, y + tile.key * y_row, y_row, true});
   }
 
+  // f(tile) for the keys of kQueries queries.
   template <class F>
   void for_tiles(int query, const F& f) const {
     const int queries = std::min(kQueries, context_ - query), end = query + queries;
     for (int key = 0; key < end; key += kKeys) f(Tile{query, queries, key, std::min(kKeys, end - key)});
   }
 
-  Drop drop_of(int sequence, int head, int i, int key) const {
+  // `gradients` may be null.
+  void drop(int sequence, int head, const Tile& tile, float* dropped, float* gradients) const {
     const DropoutDraw draw(DropoutSpec{spec_.dropout, spec_.seed}, draws_ - 1);
-    const auto row =
-        (static_cast<std::uint32_t>(spec_.drawn_head(sequence, head)) * static_cast<std::uint32_t>(context_) +
-         static_cast<std::uint32_t>(i)) *
-        static_cast<std::uint32_t>(context_);
-    return {{draw.key[0], draw.key[1]},
-            draw.dropped,
-            row + static_cast<std::uint32_t>(key),
-            1 / (1 - spec_.dropout)};
+    const auto context = static_cast<std::uint32_t>(context_);
+    const auto row = static_cast<std::uint32_t>(spec_.drawn_head(sequence, head)) * context +
+                     static_cast<std::uint32_t>(tile.query);
+    const Drop it{{draw.key[0], draw.key[1]},
+                  draw.dropped,
+                  row * context + static_cast<std::uint32_t>(tile.key),
+                  1 / (1 - spec_.dropout)};
+    loops().drop_weights(tile.weights(weights_), it, context, dropped, gradients);
   }
 
   void run(const float* x, float* y) {
     for (int sequence = 0; sequence < sequences_; ++sequence) {
+      Vectors keys{};
       for (int head = 0; head < spec_.heads; ++head) {
         const auto place = reference::place_of(spec_, size_, head);
         const Vectors queries = positioned(part(x, sequence, place.q), queries_);
         const Vectors values = part(x, sequence, place.v);
-        if (head % (spec_.heads / spec_.groups) == 0)
-          turn_keys(positioned(part(x, sequence, place.k), keys_));
+        if (head % (spec_.heads / spec_.groups) == 0) keys = positioned(part(x, sequence, place.k), keys_);
         for (int query = 0; query < context_; query += kQueries)
-          attend(sequence, head, query, queries, values, y + first_row(sequence) * y_row_ + head * size_);
+          attend({sequence, head, query}, queries, keys, values,
+                 y + first_row(sequence) * y_row_ + head * size_);
       }
     }
-  }
-  void turn_keys(Vectors keys) {
-    loops().transpose(context_, size_, keys.first, keys.row, scale(), keys_turned_, columns_);
   }
 
+  struct Place {
+    int sequence, head, query;
+  };
   // The result of kQueries queries; `y` is that of position 0.
-  void attend(int sequence, int head, int query, Vectors queries, Vectors values, float* y) {
-    float largest[kQueries], sum[kQueries] = {};
-    for_tiles(query, [&](const Tile& tile) {
-      scores(tile, queries);
-      for (int i = 0; i < tile.queries; ++i) {
-        const int valid = tile.valid(i);
-        float *row = weights_ + i * kKeys, *out = y + (query + i) * std::ptrdiff_t{y_row_};
-        const float most = loops().largest(valid, row);
-        const float now = tile.key == 0 ? most : std::max(largest[i], most);
-        const float keep = tile.key == 0 ? 0 : std::exp(largest[i] - now);
-        sum[i] = keep * sum[i] + loops().exponentials(valid, row, now);
-        largest[i] = now;
-        std::fill(row + valid, row + tile.keys, 0.0F);
-        if (tile.key > 0) loops().scale(size_, out, keep);
-        if (drops_) loops().drop(valid, row, drop_of(sequence, head, query + i, tile.key), row);
-      }
-      loops().multiply({tile.queries, size_, tile.keys, weights_, kKeys, 1, values.at(tile.key), values.row,
-                        y + query * std::ptrdiff_t{y_row_}, y_row_, tile.key > 0});
+  void attend(Place at, Vectors queries, Vectors keys, Vectors values, float* y) {
+    float largest[kQueries], sum[kQueries] = {}, kept[kQueries];
+    std::fill_n(largest, kQueries, -std::numeric_limits<float>::infinity());
+    const int count = std::min(kQueries, context_ - at.query);
+    float* const rows = y + at.query * std::ptrdiff_t{y_row_};
+    for_tiles(at.query, [&](const Tile& tile) {
+      if (tile.key == 0) turn(tile, queries, scale(), queries_turned_);
+      multiply_turned(tile, keys, queries_turned_, weights_);
+      loops().softmax(tile.weights(weights_), largest, sum, kept);
+      if (tile.key > 0) loops().scale_rows(count, size_, rows, y_row_, kept);
+      if (drops_) drop(at.sequence, at.head, tile, weights_, nullptr);
+      mix(tile, weights_, values, y, y_row_);
     });
-    for (int i = 0; i < std::min(kQueries, context_ - query); ++i) {
-      loops().scale(size_, y + (query + i) * std::ptrdiff_t{y_row_}, 1 / sum[i]);
-      if (!denominators_.empty()) denominator(sequence, head, query + i) = largest[i] + std::log(sum[i]);
+    for (int i = 0; i < count; ++i) {
+      if (!denominators_.empty())
+        denominator(at.sequence, at.head, at.query + i) = largest[i] + std::log(sum[i]);
+      sum[i] = 1 / sum[i];
     }
+    loops().scale_rows(count, size_, rows, y_row_, sum);
   }
 
   float& denominator(int sequence, int head, int i) {
@@ -212,8 +223,6 @@ class TiledAttention final : public Operation {
     const int heads = spec_.heads / spec_.groups;
     const auto first = reference::place_of(spec_, size_, group * heads);
     const Vectors keys = positioned(part(x, sequence, first.k), keys_), values = part(x, sequence, first.v);
-    turn_keys(keys);
-    loops().transpose(context_, size_, values.first, values.row, 1, values_turned_, columns_);
     float* rows = dx + first_row(sequence) * x_row_;
     for (int i = 0; i < context_; ++i) {
       std::fill_n(rows + i * std::ptrdiff_t{x_row_} + first.k, size_, 0.0F);
@@ -223,62 +232,54 @@ class TiledAttention final : public Operation {
       const auto place = reference::place_of(spec_, size_, head);
       const Vectors queries = positioned(part(x, sequence, place.q), queries_);
       for (int query = 0; query < context_; query += kQueries)
-        attend_backward({sequence, head, query}, queries, keys, y, dy, rows + place.q, rows + place.k,
-                        rows + place.v);
+        attend_backward({sequence, head, query}, queries, keys, values, y, dy,
+                        {rows + place.q, rows + place.k, rows + place.v});
       if (rotates()) rotate({rows + place.q, x_row_}, -1, rows + place.q, x_row_);
     }
     if (rotates()) rotate({rows + first.k, x_row_}, -1, rows + first.k, x_row_);
   }
 
-  struct Place {
-    int sequence, head, query;
+  // Of position 0.
+  struct Gradients {
+    float *q, *k, *v;
   };
-  // Gradients of kQueries queries, and what they add to those of keys and values; dq, dk, dv are of position
-  // 0.
-  void attend_backward(Place at, Vectors queries, Vectors keys, const float* y, const float* dy, float* dq,
-                       float* dk, float* dv) {
-    const std::ptrdiff_t begin = (first_row(at.sequence)) * y_row_ + at.head * size_;
+  // Gradients of kQueries queries, and what they add to those of keys and values.
+  void attend_backward(Place at, Vectors queries, Vectors keys, Vectors values, const float* y,
+                       const float* dy, Gradients to) {
+    const std::ptrdiff_t begin = first_row(at.sequence) * y_row_ + at.head * size_;
     const Vectors out{y + begin, y_row_}, dout{dy + begin, y_row_};
+    const int count = std::min(kQueries, context_ - at.query);
+    float means[kQueries] = {}, denominators[kQueries] = {};
+    loops().dot_rows(count, size_, out.at(at.query), out.row, dout.at(at.query), dout.row, means);
+    std::copy_n(&denominator(at.sequence, at.head, at.query), count, denominators);
     for_tiles(at.query, [&](const Tile& tile) {
-      scores(tile, queries);
-      loops().multiply({tile.queries, tile.keys, size_, dout.at(tile.query), dout.row, 1,
-                        values_turned_ + tile.key, columns_, gradients_, kKeys, false});
-      float* weights = drops_ ? dropped_ : weights_;
-      for (int i = 0; i < tile.queries; ++i) {
-        const int valid = tile.valid(i), query = tile.query + i;
-        float *p = weights_ + i * kKeys, *dp = gradients_ + i * kKeys, *used = weights + i * kKeys;
-        loops().exponentials(valid, p, denominator(at.sequence, at.head, query));
-        if (drops_) {
-          const Drop drop = drop_of(at.sequence, at.head, query, tile.key);
-          loops().drop(valid, p, drop, used);
-          loops().drop(valid, dp, drop, dp);
-        }
-        std::fill(used + valid, used + tile.keys, 0.0F);
-        const float mean = loops().dot(size_, out.at(query), dout.at(query));
-        loops().softmax_gradient(valid, p, dp, mean, scale(), dp);
-        std::fill(dp + valid, dp + tile.keys, 0.0F);
+      if (tile.key == 0) {
+        turn(tile, queries, scale(), queries_turned_);
+        turn(tile, dout, 1, dout_turned_);
       }
-      loops().multiply({tile.keys, size_, tile.queries, weights, 1, kKeys, dout.at(tile.query), dout.row,
-                        dv + tile.key * std::ptrdiff_t{x_row_}, x_row_, true});
-      loops().multiply({tile.queries, size_, tile.keys, gradients_, kKeys, 1, keys.at(tile.key), keys.row,
-                        dq + tile.query * std::ptrdiff_t{x_row_}, x_row_, tile.key > 0});
-      loops().multiply({tile.keys, size_, tile.queries, gradients_, 1, kKeys, queries.at(tile.query),
-                        queries.row, dk + tile.key * std::ptrdiff_t{x_row_}, x_row_, true});
+      multiply_turned(tile, keys, queries_turned_, weights_);
+      multiply_turned(tile, values, dout_turned_, gradients_);
+      const WeightTile weights = tile.weights(weights_);
+      loops().softmax_again(weights, denominators);
+      if (drops_) drop(at.sequence, at.head, tile, dropped_, gradients_);
+      loops().softmax_gradient(weights, means, scale(), gradients_);
+      spread(tile, drops_ ? dropped_ : weights_, dout, to.v, x_row_);
+      mix(tile, gradients_, keys, to.q, x_row_);
+      spread(tile, gradients_, queries, to.k, x_row_);
     });
   }
 
   AttentionSpec spec_;
   bool drops_;
   int size_, context_, sequences_, x_row_, y_row_;
-  int columns_;  // context_, rounded up
   Conversion x_, dx_;
   std::vector<float> denominators_;  // [sequence, head, position]
   std::vector<float> cosines_, sines_;
   std::uint64_t draws_ = 0;
-  // In the scratch: of one group [size_, columns_], of one head [context_, size_], of one tile.
-  float *keys_turned_ = nullptr, *values_turned_ = nullptr;
-  float *queries_ = nullptr, *keys_ = nullptr;
+  // In the scratch: of a tile's queries [size_, kQueries], of a tile, and of one head [context_, size_].
+  float *queries_turned_ = nullptr, *dout_turned_ = nullptr;
   float *weights_ = nullptr, *gradients_ = nullptr, *dropped_ = nullptr;
+  float *queries_ = nullptr, *keys_ = nullptr;
 };
 
 }  // namespace

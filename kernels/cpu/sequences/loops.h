@@ -37,12 +37,20 @@ struct LargeProduct {
   static constexpr std::size_t kRoom = std::size_t{kRows + kColumns} * kDepth;
 };
 
-// A row of attention weights, dropped as kernels/reference/dropout.h says.
+// Values that are dropped as kernels/reference/dropout.h says.
 struct Drop {
   std::uint32_t key[2];
   std::uint32_t dropped;
-  std::uint32_t first;  // the index of the row's first value
+  std::uint32_t first;  // the index of the first value
   float factor;         // 1 / (1 - rate)
+};
+
+// The attention weights of kQueries queries for some keys, or first their scores: weights[j, i] for key j and
+// query i. Query i sees the keys j < visible + i.
+constexpr int kQueries = 16;
+struct WeightTile {
+  int keys, visible;
+  float* weights;
 };
 
 struct Loops {
@@ -58,10 +66,25 @@ struct Loops {
   float (*exponentials)(int n, float* x, float minus);
   void (*scale)(int n, float* x, float factor);  // x *= factor
   float (*dot)(int n, const float* a, const float* b);
-  void (*add)(int n, float* x, const float* more);  // x += more
-  // ds[i] = p[i] (dp[i] - minus) factor
-  void (*softmax_gradient)(int n, const float* p, const float* dp, float minus, float factor, float* ds);
+  void (*add)(int n, float* x, const float* more);             // x += more
   void (*drop)(int n, const float* x, const Drop&, float* y);  // y may be x
+  // x[i, j] *= factors[i] for i < rows, j < n
+  void (*scale_rows)(int rows, int n, float* x, std::ptrdiff_t x_row, const float* factors);
+  // results[i] = sum over j of a[i, j] b[i, j] for i < rows, j < n
+  void (*dot_rows)(int rows, int n, const float* a, std::ptrdiff_t a_row, const float* b,
+                   std::ptrdiff_t b_row, float* results);
+  // One step of an online softmax. For each query, with the scores that it sees: largest' = max(largest,
+  // scores), weights = exp(scores - largest'), kept = exp(largest - largest') and sum' = kept sum + the
+  // weights' sum. Weights of other keys are 0.
+  void (*softmax)(const WeightTile&, float* largest, float* sum, float* kept);
+  // weights = exp(scores - denominators[i]), 0 for keys that a query does not see.
+  void (*softmax_again)(const WeightTile&, const float* denominators);
+  // gradients[j, i] = weights[j, i] (gradients[j, i] - means[i]) factor
+  void (*softmax_gradient)(const WeightTile&, const float* means, float factor, float* gradients);
+  // dropped = the weights, some of them dropped, and the same gradients, unless that is null. A query's
+  // indices begin `query_step` after those of the query before it. `dropped` may be the weights.
+  void (*drop_weights)(const WeightTile&, const Drop&, std::uint32_t query_step, float* dropped,
+                       float* gradients);
   // kernels::GeluSpec, exact and with tanh, and kernels::SwigluSpec: n values, or n of each half.
   void (*gelu)(std::size_t n, const float* x, float* y);
   void (*gelu_gradient)(std::size_t n, const float* x, const float* dy, float* dx);

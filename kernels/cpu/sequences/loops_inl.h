@@ -11,34 +11,7 @@ typedef std::uint32_t Word __attribute__((vector_size(kWidth * 4)));
 // value - 0 is the value for every float, so it needs no instruction; 0 + value is another one for -0.
 INLINE V everywhere(float value) { return value - V{}; }
 
-typedef float Quad __attribute__((vector_size(16), may_alias, aligned(4)));
-
-template <Quad (*kOf)(Quad, Quad)>
-INLINE Quad folded(V value) {
-  const Quad* quads = reinterpret_cast<const Quad*>(&value);
-  Quad result = quads[0];
-#pragma GCC unroll 4
-  for (int i = 1; i < kWidth / 4; ++i) result = kOf(result, quads[i]);
-  return result;
-}
-INLINE Quad added(Quad a, Quad b) { return a + b; }
-INLINE Quad larger(Quad a, Quad b) { return a > b ? a : b; }
-INLINE float sum_of(V value) {
-  const Quad sums = folded<added>(value);
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
-INLINE float largest_of(V value) {
-  const Quad most = folded<larger>(value);
-  const float a = most[0] > most[1] ? most[0] : most[1], b = most[2] > most[3] ? most[2] : most[3];
-  return a > b ? a : b;
-}
-
-// Its first lanes, then those of `others`.
-INLINE V first_of(V value, int count, V others) {
-  Whole lanes;
-  for (int i = 0; i < kWidth; ++i) lanes[i] = i;
-  return lanes < count ? value : others;
-}
+#include "kernels/cpu/vectors/lanes_inl.h"
 
 // Calls body(at, count) for the vectors of n floats, where count = kWidth for whole ones.
 template <class Whole_, class Some>
@@ -232,9 +205,13 @@ static void add(int n, float* x, const float* more) {
       n, EACH { store(x, load(x) + load(more)); });
 }
 
-static void softmax_gradient(int n, const float* p, const float* dp, float minus, float factor, float* ds) {
-  each_value(
-      n, EACH { store(ds, load(p) * (load(dp) - minus) * factor); });
+static void scale_rows(int rows, int n, float* x, std::ptrdiff_t x_row, const float* factors) {
+  for (int i = 0; i < rows; ++i) scale(n, x + i * x_row, factors[i]);
+}
+
+static void dot_rows(int rows, int n, const float* a, std::ptrdiff_t a_row, const float* b,
+                     std::ptrdiff_t b_row, float* results) {
+  for (int i = 0; i < rows; ++i) results[i] = dot(n, a + i * a_row, b + i * b_row);
 }
 
 INLINE Word mixed(Word x) {
@@ -254,6 +231,8 @@ static void drop(int n, const float* x, const Drop& it, float* y) {
         index += kWidth;
       });
 }
+
+#include "kernels/cpu/sequences/weights_inl.h"
 
 // ---- single values ----
 
@@ -351,8 +330,13 @@ static constexpr Loops all() {
           scale,
           dot,
           add,
-          softmax_gradient,
           drop,
+          scale_rows,
+          dot_rows,
+          softmax,
+          softmax_again,
+          softmax_gradient,
+          drop_weights,
           map_values<gelu>,
           map_gradients<gelu_slope>,
           map_values<tanh_gelu>,
