@@ -35,7 +35,7 @@ fi
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 rate() { awk -v who="$1" '$2 == "samples_per_second" { print who, $3 }' >>"$results"; }
-median() { awk -v who="$1" '$1 == who { print $2 }' "$results" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
+median() { awk -v who="$1" '$1 == who { print $2 }' "$results" | sort -n | awk '{ a[NR] = $1 } END { if (NR) print a[int((NR + 1) / 2)] }'; }
 
 # bfloat16 only if the processor supports it.
 precisions=f32
@@ -72,7 +72,12 @@ for model in $models; do
       [ $have_torch = yes ] || continue
       for variant in $variants; do
         theirs=$(median "$model-pytorch-$variant-$precision-$n")
-        printf '  %-36s %10.2f\n' "PyTorch $variant, $precision, threads: $n" "$theirs"
+        label="PyTorch $variant, $precision, threads: $n"
+        if [ -z "$theirs" ]; then
+          printf '  %-36s %10s\n' "$label" failed
+          continue
+        fi
+        printf '  %-36s %10.2f\n' "$label" "$theirs"
         best=$(awk -v a="$best" -v b="$theirs" 'BEGIN { print (a > b ? a : b) }')
       done
     done
