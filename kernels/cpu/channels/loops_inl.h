@@ -125,67 +125,32 @@ struct TwoSums {
   }
 };
 
+// Of x - origin and its square.
 template <class T>
-static void moments(const Run& run, const T* x, const float* origin_row, float* sums) {
-  const Row origin = load_row(origin_row);
+INLINE TwoSums summed_moments(const Run& run, const T* x, const Row& origin) {
   TwoSums sum;
+  const auto add = [&](V off, int slot, int k) __attribute__((always_inline)) {
+    sum.first[slot].part[k] += off;
+    sum.second[slot].part[k] += off * off;
+  };
   for_rows(
       run,
       BODY {
         const Row row = load_row(x + at);
-        parts(PART {
-          const V off = row.part[k] - origin.part[k];
-          sum.first[slot].part[k] += off;
-          sum.second[slot].part[k] += off * off;
-        });
+        parts(PART { add(row.part[k] - origin.part[k], slot, k); });
       },
       SOME {
         const Row row = load_row(x + at, count);
-        parts(PART {
-          const V off = first_of(row.part[k] - origin.part[k], count - k * kWidth, V{});
-          sum.first[0].part[k] += off;
-          sum.second[0].part[k] += off * off;
-        });
+        parts(PART { add(first_of(row.part[k] - origin.part[k], count - k * kWidth, V{}), 0, k); });
       });
-  sum.add_to(sums);
+  return sum;
 }
 
-struct Loaded {
-  Row origin, a, b;
-
-  explicit INLINE Loaded(const Affine& it)
-      : origin(load_row(it.origin)), a(load_row(it.a)), b(load_row(it.b)) {}
-
-  template <bool Relu>
-  INLINE V operator()(V x, int k) const {
-    const V y = (x - origin.part[k]) * a.part[k] + b.part[k];
-    return !Relu ? y : y > 0 ? y : V{};
-  }
-  // dy, or 0 where the ReLU is 0.
-  template <bool Relu>
-  INLINE V passed(V off, V dy, int k) const {
-    if constexpr (!Relu) return dy;
-    const V y = off * a.part[k] + b.part[k];
-    return y > 0 ? dy : V{};
-  }
-};
-
-template <bool Relu, class T>
-INLINE void affine_rows(const Run& run, const T* x, const Affine& it, T* y) {
-  const Loaded map(it);
-  for_rows(
-      run,
-      [&](std::ptrdiff_t at, int) __attribute__((always_inline)) {
-        Row row = load_row(x + at);
-        parts(PART { row.part[k] = map.template operator()<Relu>(row.part[k], k); });
-        store_row(y + at, row);
-      },
-      SOME {
-        Row row = load_row(x + at, count);
-        parts(PART { row.part[k] = map.template operator()<Relu>(row.part[k], k); });
-        store_row(y + at, row, count);
-      });
+template <class T>
+static void moments(const Run& run, const T* x, const float* origin, float* sums) {
+  summed_moments(run, x, load_row(origin)).add_to(sums);
 }
+
 template <class T>
 static void affine(const Run& run, const T* x, const Affine& it, T* y) {
   if (it.relu) {
@@ -291,8 +256,8 @@ static void vector_affine(int n, const float* x, float origin, float factor, con
       });
 }
 
-// Of all lanes.
-INLINE VectorSums totals(TwoSums& sums) {
+// The sums over all slots and lanes.
+INLINE VectorSums totals(TwoSums sums) {
   sums.merge_slots();
   V first{}, second{};
   parts([&](int k) __attribute__((always_inline)) {
@@ -318,22 +283,9 @@ static float vector_mean(int n, const float* x) {
 }
 
 static VectorSums vector_moments(int n, const float* x, float origin) {
-  TwoSums sum;
-  const auto add = [&](V off, int slot, int k) __attribute__((always_inline)) {
-    sum.first[slot].part[k] += off;
-    sum.second[slot].part[k] += off * off;
-  };
-  for_rows(
-      features(n),
-      BODY {
-        const Row row = load_row(x + at);
-        parts(PART { add(row.part[k] - origin, slot, k); });
-      },
-      SOME {
-        const Row row = load_row(x + at, count);
-        parts(PART { add(first_of(row.part[k] - origin, count - k * kWidth, V{}), 0, k); });
-      });
-  return totals(sum);
+  Row row;
+  parts(PART { row.part[k] = V{} + origin; });
+  return totals(summed_moments(features(n), x, row));
 }
 
 static VectorSums vector_gradient_sums(int n, const float* x, const float* dy, float origin, float factor,

@@ -132,10 +132,13 @@ class TiledAttention final : public Operation {
     return {x + first_row(sequence) * x_row_ + begin, x_row_};
   }
 
-  // turned[f, i] = factor vector i of `from`, for kQueries vectors: those that are missing are 0.
-  void turn(const Tile& tile, Vectors from, float factor, float* turned) const {
-    if (tile.queries < kQueries) std::fill_n(turned, size_ * kQueries, 0.0F);
-    loops().transpose(tile.queries, size_, from.at(tile.query), from.row, factor, turned, kQueries);
+  int queries_from(int query) const { return std::min(kQueries, context_ - query); }
+
+  // turned[f, i] = factor vector query + i of `from`, for kQueries vectors: those that are missing are 0.
+  void turn(int query, Vectors from, float factor, float* turned) const {
+    const int queries = queries_from(query);
+    if (queries < kQueries) std::fill_n(turned, size_ * kQueries, 0.0F);
+    loops().transpose(queries, size_, from.at(query), from.row, factor, turned, kQueries);
   }
   // products[j, i] = vector j of the tile's keys . vector i of `turned`
   void multiply_turned(const Tile& tile, Vectors vectors, const float* turned, float* products) const {
@@ -156,7 +159,7 @@ class TiledAttention final : public Operation {
   // f(tile) for the keys of kQueries queries.
   template <class F>
   void for_tiles(int query, const F& f) const {
-    const int queries = std::min(kQueries, context_ - query), end = query + queries;
+    const int queries = queries_from(query), end = query + queries;
     for (int key = 0; key < end; key += kKeys) f(Tile{query, queries, key, std::min(kKeys, end - key)});
   }
 
@@ -195,10 +198,10 @@ class TiledAttention final : public Operation {
   void attend(Place at, Vectors queries, Vectors keys, Vectors values, float* y) {
     float largest[kQueries], sum[kQueries] = {}, kept[kQueries];
     std::fill_n(largest, kQueries, -std::numeric_limits<float>::infinity());
-    const int count = std::min(kQueries, context_ - at.query);
+    const int count = queries_from(at.query);
     float* const rows = y + at.query * std::ptrdiff_t{y_row_};
+    turn(at.query, queries, scale(), queries_turned_);
     for_tiles(at.query, [&](const Tile& tile) {
-      if (tile.key == 0) turn(tile, queries, scale(), queries_turned_);
       multiply_turned(tile, keys, queries_turned_, weights_);
       loops().softmax(tile.weights(weights_), largest, sum, kept);
       if (tile.key > 0) loops().scale_rows(count, size_, rows, y_row_, kept);
@@ -248,15 +251,13 @@ class TiledAttention final : public Operation {
                        const float* dy, Gradients to) {
     const std::ptrdiff_t begin = first_row(at.sequence) * y_row_ + at.head * size_;
     const Vectors out{y + begin, y_row_}, dout{dy + begin, y_row_};
-    const int count = std::min(kQueries, context_ - at.query);
+    const int count = queries_from(at.query);
     float means[kQueries] = {}, denominators[kQueries] = {};
     loops().dot_rows(count, size_, out.at(at.query), out.row, dout.at(at.query), dout.row, means);
     std::copy_n(&denominator(at.sequence, at.head, at.query), count, denominators);
+    turn(at.query, queries, scale(), queries_turned_);
+    turn(at.query, dout, 1, dout_turned_);
     for_tiles(at.query, [&](const Tile& tile) {
-      if (tile.key == 0) {
-        turn(tile, queries, scale(), queries_turned_);
-        turn(tile, dout, 1, dout_turned_);
-      }
       multiply_turned(tile, keys, queries_turned_, weights_);
       multiply_turned(tile, values, dout_turned_, gradients_);
       const WeightTile weights = tile.weights(weights_);

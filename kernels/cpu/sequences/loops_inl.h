@@ -5,7 +5,6 @@
 
 #define INLINE __attribute__((always_inline)) inline
 
-typedef std::int32_t Whole __attribute__((vector_size(kWidth * 4)));
 typedef std::uint32_t Word __attribute__((vector_size(kWidth * 4)));
 
 // value - 0 is the value for every float, so it needs no instruction; 0 + value is another one for -0.

@@ -16,8 +16,7 @@ struct LaterSee {
 // f(j, seen) for each key j. Lane 0 is query `first`.
 template <class F>
 INLINE void for_keys(const WeightTile& it, int first, const F& f) {
-  Whole queries;
-  for (int i = 0; i < kWidth; ++i) queries[i] = first + i;
+  const Whole queries = numbers_from(first);
   const int all = it.keys < it.visible ? it.keys : it.visible;
   for (int j = 0; j < all; ++j) f(j, AllSee{});
   for (int j = all; j < it.keys; ++j) f(j, LaterSee{queries, j - it.visible});

@@ -1,5 +1,6 @@
 // The lanes of a vector V of kWidth floats. Included in the text of loops after a vector and INLINE.
 
+typedef std::int32_t Whole __attribute__((vector_size(kWidth * 4)));
 typedef float Quad __attribute__((vector_size(16), may_alias, aligned(4)));
 
 template <Quad (*kOf)(Quad, Quad)>
@@ -22,10 +23,12 @@ INLINE float largest_of(V value) {
   return a > b ? a : b;
 }
 
-// Its first lanes, then those of `others`.
-INLINE V first_of(V value, int count, V others) {
-  typedef std::int32_t Lanes __attribute__((vector_size(kWidth * 4)));
-  Lanes lanes;
-  for (int i = 0; i < kWidth; ++i) lanes[i] = i;
-  return lanes < count ? value : others;
+// first, first + 1, and so on.
+INLINE Whole numbers_from(int first) {
+  Whole numbers;
+  for (int i = 0; i < kWidth; ++i) numbers[i] = first + i;
+  return numbers;
 }
+
+// Its first lanes, then those of `others`.
+INLINE V first_of(V value, int count, V others) { return numbers_from(0) < count ? value : others; }
