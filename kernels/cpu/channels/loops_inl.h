@@ -151,6 +151,42 @@ static void moments(const Run& run, const T* x, const float* origin, float* sums
   summed_moments(run, x, load_row(origin)).add_to(sums);
 }
 
+struct Loaded {
+  Row origin, a, b;
+
+  explicit INLINE Loaded(const Affine& it)
+      : origin(load_row(it.origin)), a(load_row(it.a)), b(load_row(it.b)) {}
+
+  template <bool Relu>
+  INLINE V operator()(V x, int k) const {
+    const V y = (x - origin.part[k]) * a.part[k] + b.part[k];
+    return !Relu ? y : y > 0 ? y : V{};
+  }
+  // dy, or 0 where the ReLU is 0.
+  template <bool Relu>
+  INLINE V passed(V off, V dy, int k) const {
+    if constexpr (!Relu) return dy;
+    const V y = off * a.part[k] + b.part[k];
+    return y > 0 ? dy : V{};
+  }
+};
+
+template <bool Relu, class T>
+INLINE void affine_rows(const Run& run, const T* x, const Affine& it, T* y) {
+  const Loaded map(it);
+  for_rows(
+      run,
+      [&](std::ptrdiff_t at, int) __attribute__((always_inline)) {
+        Row row = load_row(x + at);
+        parts(PART { row.part[k] = map.template operator()<Relu>(row.part[k], k); });
+        store_row(y + at, row);
+      },
+      SOME {
+        Row row = load_row(x + at, count);
+        parts(PART { row.part[k] = map.template operator()<Relu>(row.part[k], k); });
+        store_row(y + at, row, count);
+      });
+}
 template <class T>
 static void affine(const Run& run, const T* x, const Affine& it, T* y) {
   if (it.relu) {
