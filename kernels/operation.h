@@ -195,10 +195,15 @@ class Operation {
   virtual void forward_again(const float* parameters, const float* x, float* y) { forward(parameters, x, y); }
 
   // Computes dx from x and y of the last forward() and dy, and writes d/d(weight) and d/d(bias) to their
-  // places in `gradient`. Overwrites dy. dx is null if no input gradient is needed. REQUIRES: built with
+  // places in `gradient`. May overwrite dy. dx is null if no input gradient is needed. REQUIRES: built with
   // Passes::backward.
   virtual void backward(const float* parameters, const float* x, const float* y, float* dy, float* dx,
                         float* gradient) = 0;
+
+  // For gradients that share memory: whether dx may be dy in backward(), and whether dy is otherwise left as
+  // it is.
+  virtual bool works_in_place() const { return false; }
+  virtual bool keeps_dy() const { return false; }
 
   // Continues random draws as after this number of calls of forward(), if the operation draws.
   virtual void set_draws(std::uint64_t) {}
@@ -230,6 +235,8 @@ class Sum {
   // da = db = dy, or 0 where a ReLU's y is not positive. da is in the format of a and may be dy if that is
   // the format of y; db is in the format of b.
   virtual void backward(const float* y, const float* dy, float* da, float* db) = 0;
+  // Whether da and db may both be dy.
+  virtual bool works_in_place() const { return false; }
 
   virtual std::size_t workspace_bytes() const { return 0; }
 

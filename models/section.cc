@@ -30,6 +30,7 @@ struct Step {
   // Backward: the slots of the gradients of its output and inputs. `more_*`: the value already has a
   // gradient, so this one is computed in another slot and added.
   bool backward = false;
+  bool keeps_slot = false;  // dy's slot is in use afterwards
   int dy = -1, dfrom = -1, dother = -1;
   int more_from = -1, more_other = -1;
 };
@@ -280,25 +281,38 @@ struct Section::Impl {
       step.dy = slot_of(first + k);
       STARLING_CHECK(step.dy >= 0);
       unwanted = -1;
-      bool passed_on = false;
-      if (step.sum) {
+      if (shares_gradient(step) && slot_of(step.from) < 0 && slot_of(step.other) < 0) {
+        slot_of(step.from) = slot_of(step.other) = step.dfrom = step.dother = step.dy;
+        step.keeps_slot = steps[static_cast<std::size_t>(k) - 1].keeps_slot = true;
+      } else {
         // A sum passes its gradient to the first branch in place.
-        if (value(step.from).trained && slot_of(step.from) < 0) {
+        const bool in_place = step.sum || (step.operation->works_in_place() && !step.keeps_slot);
+        if (in_place && value(step.from).trained && slot_of(step.from) < 0) {
           slot_of(step.from) = step.dfrom = step.dy;
-          passed_on = true;
+          step.keeps_slot = true;
         } else {
           write(step, step.from, step.dfrom, step.more_from);
         }
-        write(step, step.other, step.dother, step.more_other);
-      } else {
-        write(step, step.from, step.dfrom, step.more_from);
+        if (step.sum) write(step, step.other, step.dother, step.more_other);
       }
-      if (!passed_on) gradients.release(step.dy);
+      if (!step.keeps_slot) gradients.release(step.dy);
       for (const int done : {step.more_from, step.more_other, unwanted}) {
         if (done >= 0) gradients.release(done);
       }
     }
     input_gradients.assign(slot.begin(), slot.begin() + first);
+  }
+
+  // Whether both branches of a step, if it is a sum, can have its gradient in place: the next step of
+  // backward() is that of one of them, which only reads it, and nothing else does.
+  bool shares_gradient(const Step& step) const {
+    const auto k = static_cast<std::size_t>(&step - steps.data());
+    if (!step.sum || !step.sum->works_in_place() || k == 0 || step.from == step.other) return false;
+    const Step& next = steps[k - 1];
+    const int output = first + static_cast<int>(k) - 1;  // of the next one
+    return (step.from == output || step.other == output) && next.operation && next.operation->keeps_dy() &&
+           values[static_cast<std::size_t>(step.from)].trained &&
+           values[static_cast<std::size_t>(step.other)].trained;
   }
 
   void share_scratch() {

@@ -63,6 +63,7 @@ class LayoutDropout final : public Operation {
     mask(dy, dx_.target(dx));
     dx_.finish(dx);
   }
+  bool keeps_dy() const override { return true; }
 
   void set_draws(std::uint64_t draws) override { draws_ = draws; }
 

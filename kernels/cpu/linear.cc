@@ -73,6 +73,7 @@ class OneDnnLinear final : public Operation {
     backward_data_.run({out, weight_.converted(parameters + spec_.weight), dx_.target(dx)});
     dx_.finish(dx);
   }
+  bool keeps_dy() const override { return !relu_; }
 
   std::size_t workspace_bytes() const override {
     return forward_.workspace_bytes() + backward_weights_.workspace_bytes() +

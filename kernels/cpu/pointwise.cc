@@ -28,6 +28,8 @@ class ElementwiseRelu final : public Operation {
     mask_where_not_positive(values<T>(y), values<T>(dy), values<T>(dx_.target(dx)), size_);
     dx_.finish(dx);
   }
+  bool works_in_place() const override { return !dx_.needed(); }
+  bool keeps_dy() const override { return true; }
 
   std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
 
@@ -58,6 +60,8 @@ class ElementwiseGelu final : public Operation {
                                                              dx_.target(dx));
     dx_.finish(dx);
   }
+  bool works_in_place() const override { return !dx_.needed(); }
+  bool keeps_dy() const override { return true; }
 
   std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
 
@@ -90,6 +94,8 @@ class OneDnnGelu final : public Operation {
     backward_.run({x_.converted(x), dy, dx_.target(dx)});
     dx_.finish(dx);
   }
+  bool works_in_place() const override { return !dx_.needed(); }
+  bool keeps_dy() const override { return true; }
 
   std::size_t workspace_bytes() const override {
     return x_.workspace_bytes() + dx_.workspace_bytes() + forward_.workspace_bytes() +

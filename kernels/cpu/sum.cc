@@ -37,10 +37,11 @@ class ElementwiseSum final : public Sum {
       if (relu_) mask_where_not_positive(values<T>(y), values<T>(dy), values<T>(to_a), size_);
       if (!relu_ && to_a != dy) std::copy_n(dy, output().floats, to_a);
       if (db_.needed()) db_.convert(to_a, db);
-      if (!db_.needed()) std::copy_n(to_a, output().floats, db);
+      if (!db_.needed() && db != to_a) std::copy_n(to_a, output().floats, db);
     }
     da_.finish(da);
   }
+  bool works_in_place() const override { return !da_.needed() && !db_.needed(); }
 
   std::size_t workspace_bytes() const override {
     return a_.workspace_bytes() + b_.workspace_bytes() + da_.workspace_bytes() + db_.workspace_bytes();

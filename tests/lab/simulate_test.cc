@@ -201,7 +201,7 @@ double loss_of_newcomer(const training::Warmup& warmup) {
 
 }  // namespace
 
-TEST_CASE("the loss of a late joiner with AdamW does not jump, because its rate rises") {
+TEST_CASE("the loss of a late joiner with AdamW does not jump, because its rate rises", "[figures]") {
   const double rising = loss_of_newcomer({});
   const double at_once = loss_of_newcomer({1, training::Warmup::Unit::steps});  // warmed up by the schedule
   CAPTURE(rising, at_once);

@@ -223,6 +223,7 @@ TEST_CASE("a device's worker also continues identically, although its batches ar
   const auto backend = kernels::gpu_backend();
   if (!backend) return;
   const auto data = datasets::make_glyphs(1, 90, 10);
+  const std::size_t before = kSanitized ? 2 : 8, after = kSanitized ? 3 : 10;
   for (const char* kind : {"sgd", "adamw", "adamw, clipped, in its warm-up", "everything", "dropping"}) {
     INFO(kind);
     if (kSanitized && std::string(kind) != "everything") continue;
@@ -235,12 +236,12 @@ TEST_CASE("a device's worker also continues identically, although its batches ar
     }
     Life whole(experiment, data, *backend), first(experiment, data, *backend),
         second(experiment, data, *backend);
-    whole.step(18);
-    first.step(8);
+    whole.step(before + after);
+    first.step(before);
     first.begin_step();
-    second.step(3);
+    second.step(1);  // some other state before
     second.restore(through_a_file(first.save(), first.layout()));
-    second.step(10);
+    second.step(after);
     REQUIRE(same_bits(second.parameters(), whole.parameters()));
   }
 }

@@ -121,7 +121,7 @@ void check_slices_on_devices(const Plan& plan, std::size_t parts) {
 
 }  // namespace
 
-TEST_CASE("the memory of each device is within 10 % of the predicted one", "[gpu]") {
+TEST_CASE("the memory of each device is within 10 % of the predicted one", "[gpu][figures]") {
   // A real device gives memory in larger pieces, and other programs take some.
   if (kernels::gpu_is_a_must() || kernels::gpu_module() == nullptr) return;
   const auto backends = device_backends(2);

@@ -50,6 +50,7 @@ class TextLinear final : public Operation {
         {batch_, in_, out, dy, out, 1, parameters + spec_.weight, in_, 1, dx_.target(dx), in_, room_});
     dx_.finish(dx);
   }
+  bool keeps_dy() const override { return !relu_; }
 
   std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
   std::size_t scratch_floats() const override { return LargeProduct::kRoom; }
