@@ -1,6 +1,7 @@
 #include "kernels/cpu/operations.h"
 
 #include "kernels/cpu/format.h"
+#include "kernels/cpu/sequences/loops.h"
 #include "kernels/cpu/vector_loops.h"
 
 namespace starling::kernels::cpu {
@@ -16,10 +17,11 @@ class OneDnnLinear final : public Operation {
                              plain_format({input.shape.batch, spec.features, 1, 1}, y_type)),
                   relu ? 2 : 1),
         spec_(spec),
+        in_(static_cast<int>(input.shape.sample_size())),
         relu_(relu),
         x_(describe(input), plain_format(image_dims(input.shape), type)),
         dx_(plain_format(image_dims(input.shape), type), describe(input)) {
-    const memory::dim batch = input.shape.batch, in = static_cast<memory::dim>(input.shape.sample_size());
+    const memory::dim batch = input.shape.batch, in = in_;
     const memory::desc x = plain_format({batch, in}, type);
     const memory::desc weight = plain_format({spec.features, in}, type);
     const memory::desc dweight = plain_format({spec.features, in});
@@ -29,17 +31,14 @@ class OneDnnLinear final : public Operation {
     const memory::desc dy = plain_format({batch, spec.features}, type);
     weight_ = Reorder(dweight, weight);
     dy_ = Reorder(y, dy);
-    // Where many vectors do not become longer, the product is faster with weights in the library's format, by
-    // more than it takes to reorder them.
+    // The library multiplies many vectors faster by turned weights, by more than it takes to turn them.
     constexpr int kManyVectors = 512;
-    const bool packs = type == Type::f32 && batch >= kManyVectors && spec.features <= in;
-    const LinearForward forward = make_linear_forward(
-        passes.backward, x, packs ? any_format({spec.features, in}) : weight, bias, y, relu);
-    packed_ = Reorder(weight, forward.weights_desc(), Scratchpad::shared);
+    turns_ = type == Type::f32 && batch >= kManyVectors;
+    const memory::desc turned({spec.features, in}, type, memory::dims{1, spec.features});
+    const memory::desc& read = turns_ ? turned : weight;
+    const LinearForward forward = make_linear_forward(passes.backward, x, read, bias, y, relu);
     forward_ = Primitive(forward);
-    forward_.argument(DNNL_ARG_SRC, x)
-        .argument(DNNL_ARG_WEIGHTS, forward.weights_desc())
-        .argument(DNNL_ARG_DST, y);
+    forward_.argument(DNNL_ARG_SRC, x).argument(DNNL_ARG_WEIGHTS, read).argument(DNNL_ARG_DST, y);
     if (biased) forward_.argument(DNNL_ARG_BIAS, bias);
     if (!passes.backward) return;
     backward_weights_ = Primitive(make_linear_backward_weights(x, dweight, bias, dy, forward));
@@ -55,7 +54,11 @@ class OneDnnLinear final : public Operation {
   }
 
   void forward(const float* parameters, const float* x, float* y) override {
-    const float *in = x_.convert(x), *weight = packed_.convert(weight_.convert(parameters + spec_.weight));
+    const float *in = x_.convert(x), *weight = weight_.convert(parameters + spec_.weight);
+    if (turns_) {
+      sequences::loops().transpose(spec_.features, in_, weight, in_, 1, turned_, spec_.features);
+      weight = turned_;
+    }
     if (spec_.bias == kNone) return forward_.run({in, weight, y});
     forward_.run({in, weight, y, parameters + spec_.bias});
   }
@@ -78,15 +81,20 @@ class OneDnnLinear final : public Operation {
   std::size_t workspace_bytes() const override {
     return forward_.workspace_bytes() + backward_weights_.workspace_bytes() +
            backward_data_.workspace_bytes() + x_.workspace_bytes() + dx_.workspace_bytes() +
-           weight_.workspace_bytes() + packed_.workspace_bytes() + dy_.workspace_bytes();
+           weight_.workspace_bytes() + dy_.workspace_bytes();
   }
-  std::size_t scratch_floats() const override { return packed_.scratch_floats(); }
-  void set_scratch(float* scratch) override { packed_.set_scratch(scratch); }
+  std::size_t scratch_floats() const override {
+    return turns_ ? static_cast<std::size_t>(spec_.features) * static_cast<std::size_t>(in_) : 0;
+  }
+  void set_scratch(float* scratch) override { turned_ = scratch; }
 
  private:
   LinearSpec spec_;
+  int in_;
   bool relu_;
-  Reorder x_, dx_, weight_, packed_, dy_;  // packed_: for the forward pass
+  bool turns_ = false;       // the weights, for the forward pass
+  float* turned_ = nullptr;  // [in, out]
+  Reorder x_, dx_, weight_, dy_;
   Primitive forward_, backward_weights_, backward_data_;
 };
 

@@ -97,19 +97,25 @@ INLINE void transpose_block(const float* from, std::ptrdiff_t from_row, float fa
   }
 }
 
+constexpr int kLine = 16;  // floats of a cache line
+
 static void transpose(int rows, int columns, const float* from, std::ptrdiff_t from_row, float factor,
                       float* to, std::ptrdiff_t to_row) {
   const int whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
-  // Rows far apart: the processor does not fetch them ahead.
-  const auto fetch = [&](int i) __attribute__((always_inline)) {
-    for (int j = 0; j < columns; j += 16) __builtin_prefetch(from + i * from_row + j);
+  // In squares, so that cache lines are written as a whole. The rows of one are far apart: the processor does
+  // not fetch them ahead.
+  const auto fetch = [&](int row, int column) __attribute__((always_inline)) {
+    for (int i = row; i < row + kLine && i < rows; ++i) __builtin_prefetch(from + i * from_row + column);
   };
-  constexpr int kAhead = 16;
-  for (int i = 0; i < rows && i < kAhead; ++i) fetch(i);
-  for (int i = 0; i < whole_rows; i += 4) {
-    for (int r = i + kAhead; r < i + kAhead + 4 && r < rows; ++r) fetch(r);
-    for (int j = 0; j < whole_columns; j += 4)
-      transpose_block(from + i * from_row + j, from_row, factor, to + j * to_row + i, to_row);
+  for (int column = 0; column < columns; column += kLine) fetch(0, column);
+  for (int column = 0; column < whole_columns; column += kLine) {
+    for (int row = 0; row < whole_rows; row += kLine) {
+      fetch(row + kLine, column);
+      for (int j = column; j < column + kLine && j < whole_columns; j += 4) {
+        for (int i = row; i < row + kLine && i < whole_rows; i += 4)
+          transpose_block(from + i * from_row + j, from_row, factor, to + j * to_row + i, to_row);
+      }
+    }
   }
   for (int j = 0; j < columns; ++j) {
     const int first = j < whole_columns ? whole_rows : 0;
