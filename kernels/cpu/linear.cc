@@ -31,11 +31,12 @@ class OneDnnLinear final : public Operation {
     const memory::desc dy = plain_format({batch, spec.features}, type);
     weight_ = Reorder(dweight, weight);
     dy_ = Reorder(y, dy);
-    // The library multiplies many vectors faster by turned weights, by more than it takes to turn them.
+    // The library multiplies many vectors faster by transposed weights, by more than it takes to transpose
+    // them.
     constexpr int kManyVectors = 512;
-    turns_ = type == Type::f32 && batch >= kManyVectors;
-    const memory::desc turned({spec.features, in}, type, memory::dims{1, spec.features});
-    const memory::desc& read = turns_ ? turned : weight;
+    transposes_ = type == Type::f32 && batch >= kManyVectors;
+    const memory::desc transposed({spec.features, in}, type, memory::dims{1, spec.features});
+    const memory::desc& read = transposes_ ? transposed : weight;
     const LinearForward forward = make_linear_forward(passes.backward, x, read, bias, y, relu);
     forward_ = Primitive(forward);
     forward_.argument(DNNL_ARG_SRC, x).argument(DNNL_ARG_WEIGHTS, read).argument(DNNL_ARG_DST, y);
@@ -55,9 +56,9 @@ class OneDnnLinear final : public Operation {
 
   void forward(const float* parameters, const float* x, float* y) override {
     const float *in = x_.convert(x), *weight = weight_.convert(parameters + spec_.weight);
-    if (turns_) {
-      sequences::loops().transpose(spec_.features, in_, weight, in_, 1, turned_, spec_.features);
-      weight = turned_;
+    if (transposes_) {
+      sequences::loops().transpose(spec_.features, in_, weight, in_, 1, transposed_, spec_.features);
+      weight = transposed_;
     }
     if (spec_.bias == kNone) return forward_.run({in, weight, y});
     forward_.run({in, weight, y, parameters + spec_.bias});
@@ -84,16 +85,16 @@ class OneDnnLinear final : public Operation {
            weight_.workspace_bytes() + dy_.workspace_bytes();
   }
   std::size_t scratch_floats() const override {
-    return turns_ ? static_cast<std::size_t>(spec_.features) * static_cast<std::size_t>(in_) : 0;
+    return transposes_ ? static_cast<std::size_t>(spec_.features) * static_cast<std::size_t>(in_) : 0;
   }
-  void set_scratch(float* scratch) override { turned_ = scratch; }
+  void set_scratch(float* scratch) override { transposed_ = scratch; }
 
  private:
   LinearSpec spec_;
   int in_;
   bool relu_;
-  bool turns_ = false;       // the weights, for the forward pass
-  float* turned_ = nullptr;  // [in, out]
+  bool transposes_ = false;      // the weights, for the forward pass
+  float* transposed_ = nullptr;  // [in, out]
   Reorder x_, dx_, weight_, dy_;
   Primitive forward_, backward_weights_, backward_data_;
 };
