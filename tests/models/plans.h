@@ -70,6 +70,9 @@ inline std::vector<Plan> assorted_plans() {
       {"residual vectors",
        {5, 1, 1},
        {Linear{6}, Residual{{LayerNorm{}, Linear{6}, Gelu{}, Linear{6}}}, Linear{2}}},
+      {"elementwise last in branches",
+       {5, 1, 1},
+       {Linear{6}, Residual{{Linear{6}, Gelu{}}}, Residual{{LayerNorm{}, Gelu{}}}, Linear{2}}},
   };
   std::vector<Plan> plans;
   for (Spec& spec : specs) plans.push_back(std::move(make_plan(std::move(spec))).value());
