@@ -134,12 +134,13 @@ Status Daemon::set_up() {
   if (Status done = keeper_.open(); !done) return done;
   if (Status done = connections_.listen(); !done) return done;
   if (Status done = keeper_.open_checkpoints(); !done) return done;
-  if (Status done = front_.open(); !done) return done;
   if (!options_.trainer.socket.empty()) {
     parts_.attachment = std::make_unique<Attachment>(io_.get_executor());
     if (Status done = parts_.attachment->open(options_.trainer.socket); !done)
       return Error{"--trainer: " + done.error().message};
   }
+  // Last: a process that waits for HTTP may then attach a trainer.
+  if (Status done = front_.open(); !done) return done;
   training::PeerReport first;
   first.kind = training::PeerReport::Kind::listening;
   first.address = to_string(parts_.self.address);

@@ -79,8 +79,7 @@ class Peer(Process):
             self.words += ["--join", join.address]
         super().__init__([*self.words, "--listen", "127.0.0.1:0"], os.path.join(scene.folder, name + ".log"))
         self.http = wait_for(lambda: re.search(r"HTTP at (\S+)", self.text()), f"{name} serves HTTP").group(1)
-        if trainer:  # a peer accepts its trainer only after it serves HTTP
-            wait_for(lambda: "waits for a trainer at" in self.text(), f"{name} accepts a trainer")
+        require(not trainer or os.path.exists(self.socket), f"{name} serves HTTP but accepts no trainer")
 
     @property
     def address(self):
