@@ -92,8 +92,13 @@ def is_shown(scene, on, name):
     """Whether Avahi on this machine shows a service of this name, with its data."""
     command = [*scene.lan.machines[on].prefix(), "avahi-browse", "--terminate", "--resolve", "--parsable",
                "_starling._tcp"]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout
-    return [line for line in shown.splitlines() if line.startswith("=") and line.split(";")[3] == name]
+    for _ in range(3):  # about a second each, but endless if a service is withdrawn while it is resolved
+        try:
+            shown = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout
+        except subprocess.TimeoutExpired:
+            continue
+        return [line for line in shown.splitlines() if line.startswith("=") and line.split(";")[3] == name]
+    raise AssertionError(f"avahi-browse on {on} did not end, three times")
 
 
 def begins(scene, name, *flags, **more):
