@@ -1,8 +1,12 @@
 #include "kernels/memory.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/aligned.h"
+#include "base/large_pages.h"
 
 namespace starling::kernels {
 namespace {
@@ -11,11 +15,15 @@ class HostMemory final : public Memory {
  public:
   bool on_host() const override { return true; }
   void* allocate(std::size_t bytes) override {
-    void* p = ::operator new(bytes, kCacheLine);
+    const std::size_t alignment = bytes < kLargePage ? static_cast<std::size_t>(kCacheLine) : kLargePage;
+    void* p = std::aligned_alloc(alignment,
+                                 (std::max(bytes, std::size_t{1}) + alignment - 1) / alignment * alignment);
+    if (p == nullptr) throw std::bad_alloc();
+    request_large_pages(p, bytes);
     std::memset(p, 0, bytes);
     return p;
   }
-  void release(void* p) noexcept override { ::operator delete(p, kCacheLine); }
+  void release(void* p) noexcept override { std::free(p); }
 };
 
 }  // namespace

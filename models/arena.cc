@@ -11,8 +11,6 @@
 
 #include "models/arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -20,6 +18,7 @@
 
 #include "base/aligned.h"
 #include "base/check.h"
+#include "base/large_pages.h"
 #include "kernels/backend.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -46,18 +45,6 @@ using Bits = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
 
 // The length of a stream; the rest after kStreams of them is the tail of the pass.
 constexpr std::size_t stream_of(std::size_t n) { return n / (kStreams * kLanes) * kLanes; }
-
-// Requests large pages, which save a tenth of the time of an exchange over tens of megabytes, because fewer
-// TLB entries are missed.
-void ask_for_large_pages(void* begin, std::size_t bytes) {
-#ifdef MADV_HUGEPAGE
-  constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
-  const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  const std::uintptr_t from = (address + kLarge - 1) / kLarge * kLarge,
-                       to = (address + bytes) / kLarge * kLarge;
-  if (from < to) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
-#endif
-}
 
 KEEP_RACY void copy_floats(const float* __restrict from, float* __restrict to, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
@@ -267,7 +254,8 @@ class HostParameters final : public kernels::Parameters {
  public:
   explicit HostParameters(std::size_t size)
       : bytes_(size * sizeof(float)), floats_(reinterpret_cast<float*>(bytes_.bytes().data())) {
-    ask_for_large_pages(floats_, bytes_.size());
+    // They save a tenth of the time of an exchange over tens of megabytes.
+    request_large_pages(floats_, bytes_.size());
     std::fill_n(floats_, size, 0.0F);
   }
   explicit HostParameters(std::span<float> memory) : floats_(memory.data()) {}

@@ -382,60 +382,6 @@ TEST_CASE("the loops of every instruction set compute exponentials and products 
 
 namespace {
 
-// A matrix whose rows, or whose columns, are contiguous, with a gap behind each.
-struct Strided {
-  std::vector<float> values;
-  std::ptrdiff_t row, column;
-
-  Strided(Random& random, int rows, int columns) {
-    const bool turned = random.chance(0.5);
-    const std::ptrdiff_t step = (turned ? rows : columns) + between(random, 0, 9);
-    row = turned ? 1 : step;
-    column = turned ? step : 1;
-    values = random_values(random, static_cast<std::size_t>(step * (turned ? columns : rows)));
-  }
-  double at(int i, int j) const { return values[static_cast<std::size_t>(i * row + j * column)]; }
-};
-
-void check_large_product(const cpu::sequences::Loops& loops, Random& random, int rows, int columns,
-                         int depth) {
-  INFO(rows << " x " << columns << ", depth " << depth);
-  const Strided a(random, rows, depth), b(random, depth, columns);
-  const std::ptrdiff_t c_row = columns + between(random, 0, 9);
-  std::vector<float> c(static_cast<std::size_t>(rows * c_row), 7), expected = c;
-  for (int i = 0; i < rows; ++i) {
-    for (int j = 0; j < columns; ++j) {
-      double sum = 0;
-      for (int k = 0; k < depth; ++k) sum += a.at(i, k) * b.at(k, j);
-      expected[static_cast<std::size_t>(i * c_row + j)] = static_cast<float>(sum);
-    }
-  }
-  // NaNs, because it must not read what it has not written there.
-  std::vector<float> room(cpu::sequences::LargeProduct::kRoom, NAN);
-  loops.multiply_large({rows, columns, depth, a.values.data(), a.row, a.column, b.values.data(), b.row,
-                        b.column, c.data(), c_row, room.data()});
-  check_near(c, expected);
-}
-
-}  // namespace
-
-TEST_CASE("the loops of every instruction set compute large products alike") {
-  using namespace cpu::sequences;  // NOLINT
-  Random random(213);
-  for (const Loops* const* set = all_loops(); *set != nullptr; ++set) {
-    INFO("instruction set " << set - all_loops());
-    for (int round = 0; round < 60; ++round)
-      check_large_product(**set, random, between(random, 1, 40), between(random, 1, 70),
-                          between(random, 1, 90));
-    for (int round = 0; round < 8; ++round)
-      check_large_product(**set, random, between(random, 90, 220), between(random, 1, 40),
-                          between(random, 300, 1200));
-    check_large_product(**set, random, 7, LargeProduct::kColumns + 21, LargeProduct::kDepth + 1);
-  }
-}
-
-namespace {
-
 using cpu::sequences::kQueries;
 
 // What the loops for attention weights read and write, of one tile, beside their definitions in double.

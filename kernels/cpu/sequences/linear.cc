@@ -68,7 +68,7 @@ class TextLinear final : public Operation {
 
 bool suits_text_linear(const LinearSpec& spec, const Activation& input) {
   constexpr int kManyVectors = 64;  // fewer do not pay for packing the weights
-  return loops().multiplies_texts && spec.tokens && input.shape.batch >= kManyVectors;
+  return loops().multiplies_texts() && spec.tokens && input.shape.batch >= kManyVectors;
 }
 
 std::unique_ptr<Operation> make_text_linear(const LinearSpec& spec, const Activation& input, Passes passes,

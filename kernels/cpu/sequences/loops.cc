@@ -12,7 +12,8 @@ namespace {
 #include "kernels/cpu/vectors/any_inl.h"
 
 constexpr int kTileRows = 4, kTileVectors = 2;
-constexpr bool kMultipliesTexts = false;
+using LargeScheme = struct PlainProduct;
+static bool multiplies_texts() { return false; }
 
 #include "kernels/cpu/sequences/loops_inl.h"
 

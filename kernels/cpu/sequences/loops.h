@@ -34,7 +34,8 @@ struct LargeProduct {
   float* room;  // of kRoom floats, for packed parts of a and b
 
   static constexpr int kRows = 96, kColumns = 1536, kDepth = 384;  // of a part
-  static constexpr std::size_t kRoom = std::size_t{kRows + kColumns} * kDepth;
+  static constexpr int kStep = kDepth + 16;                        // floats for a packed row or column
+  static constexpr std::size_t kRoom = std::size_t{kRows + kColumns} * kStep;
 };
 
 // Values that are dropped as kernels/reference/dropout.h says.
@@ -55,7 +56,7 @@ struct WeightTile {
 
 struct Loops {
   // Whether the linear layers of texts use multiply_large(), instead of oneDNN.
-  bool multiplies_texts;
+  bool (*multiplies_texts)();
   void (*multiply)(const Product&);
   void (*multiply_large)(const LargeProduct&);
   // to[j,i] = from[i,j] factor for i < rows, j < columns.

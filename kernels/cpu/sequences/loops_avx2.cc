@@ -15,7 +15,8 @@ namespace starling::kernels::cpu::sequences::avx2 {
 #include "kernels/cpu/vectors/avx2_inl.h"
 
 constexpr int kTileRows = 6, kTileVectors = 2;
-constexpr bool kMultipliesTexts = true;
+using LargeScheme = struct PlainProduct;
+static bool multiplies_texts() { return true; }
 
 #include "kernels/cpu/sequences/loops_inl.h"
 

@@ -6,6 +6,7 @@
 #endif
 
 #include "kernels/cpu/sequences/loops.h"
+#include "kernels/cpu/vectors/choice.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
@@ -16,7 +17,8 @@ namespace starling::kernels::cpu::sequences::avx512 {
 #include "kernels/cpu/vectors/avx512_inl.h"
 
 constexpr int kTileRows = 8, kTileVectors = 2;
-constexpr bool kMultipliesTexts = false;
+using LargeScheme = struct PairedProduct;
+static bool multiplies_texts() { return adds_apart(); }
 
 #include "kernels/cpu/sequences/loops_inl.h"
 

@@ -123,6 +123,11 @@ static void transpose(int rows, int columns, const float* from, std::ptrdiff_t f
   }
 }
 
+constexpr int kPanel = kTileVectors * kWidth;
+
+#include "kernels/cpu/sequences/paired_product_inl.h"
+#include "kernels/cpu/sequences/plain_product_inl.h"
+
 #include "kernels/cpu/sequences/large_product_inl.h"
 
 // ---- functions ----
@@ -326,9 +331,9 @@ static void swiglu_gradient(int n, const float* a, const float* b, const float* 
 }
 
 static constexpr Loops all() {
-  return {kMultipliesTexts,
+  return {multiplies_texts,
           product_of_tiles,
-          large_product,
+          large_product<LargeScheme>,
           transpose,
           largest,
           exponentials,

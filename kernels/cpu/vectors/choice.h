@@ -10,6 +10,16 @@ namespace starling::kernels::cpu {
 #define STARLING_WIDE_LOOPS 0
 #endif
 
+// Whether the processor adds in other units than it multiplies, at the same time, as AMD's with AVX-512 do
+// ("Software Optimization Guide for the AMD Zen4 Microarchitecture", section 2.11).
+inline bool adds_apart() {
+#if STARLING_WIDE_LOOPS
+  return __builtin_cpu_is("amd") != 0;
+#else
+  return false;
+#endif
+}
+
 // The sets that this processor runs, the widest first, then null.
 template <class Loops>
 struct LoopSets {
