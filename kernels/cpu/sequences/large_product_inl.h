@@ -4,6 +4,8 @@
 // PairedProduct. Every c[i,j] adds its terms in the same order, wherever it lies.
 //
 // A Scheme has
+//   kRows, kColumns, kDepth        of a part of a, and of one of b
+//   kStep                          floats for a packed row or column, >= kDepth
 //   terms_of(depth)                the terms that a tile computes for `depth`, padded with zeros
 //   panel_floats(depth)            of a packed panel of b: kPanel columns
 //   pack_columns(columns, depth, from, from_row, to)   b[k][j] = from[k from_row + j], in panels
@@ -50,14 +52,15 @@ static void large_block(const LargeProduct& it, const float* a, int rows, int co
 // Terms k to k + depth of the columns from `column`.
 template <class Scheme>
 static void large_terms(const LargeProduct& it, int column, int columns, int k, int depth) {
-  float* b = it.room + LargeProduct::kRows * LargeProduct::kStep;
+  static_assert(std::size_t{Scheme::kRows + Scheme::kColumns} * Scheme::kStep <= LargeProduct::kRoom);
+  float* b = it.room + Scheme::kRows * Scheme::kStep;
   const float* from = it.b + k * it.b_row + column * it.b_column;
   if (it.b_column == 1)
     Scheme::pack_columns(columns, depth, from, it.b_row, b);
   else
     Scheme::pack_turned(columns, depth, from, it.b_column, b);
-  for (int row = 0; row < it.rows; row += LargeProduct::kRows) {
-    const int rows = it.rows - row < LargeProduct::kRows ? it.rows - row : LargeProduct::kRows;
+  for (int row = 0; row < it.rows; row += Scheme::kRows) {
+    const int rows = it.rows - row < Scheme::kRows ? it.rows - row : Scheme::kRows;
     const float* a = it.a + row * it.a_row + k * it.a_column;
     float* c = it.c + row * it.c_row + column;
     if (it.a_column == 1)
@@ -69,11 +72,10 @@ static void large_terms(const LargeProduct& it, int column, int columns, int k, 
 
 template <class Scheme>
 static void large_product(const LargeProduct& it) {
-  const int pieces = (it.depth + LargeProduct::kDepth - 1) / LargeProduct::kDepth;
+  const int pieces = (it.depth + Scheme::kDepth - 1) / Scheme::kDepth;
   const int piece = Scheme::terms_of((it.depth + pieces - 1) / pieces);
-  for (int column = 0; column < it.columns; column += LargeProduct::kColumns) {
-    const int columns =
-        it.columns - column < LargeProduct::kColumns ? it.columns - column : LargeProduct::kColumns;
+  for (int column = 0; column < it.columns; column += Scheme::kColumns) {
+    const int columns = it.columns - column < Scheme::kColumns ? it.columns - column : Scheme::kColumns;
     for (int k = 0; k < it.depth; k += piece)
       large_terms<Scheme>(it, column, columns, k, it.depth - k < piece ? it.depth - k : piece);
   }

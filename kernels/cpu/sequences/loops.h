@@ -33,9 +33,7 @@ struct LargeProduct {
   std::ptrdiff_t c_row;
   float* room;  // of kRoom floats, for packed parts of a and b
 
-  static constexpr int kRows = 96, kColumns = 1536, kDepth = 384;  // of a part
-  static constexpr int kStep = kDepth + 16;                        // floats for a packed row or column
-  static constexpr std::size_t kRoom = std::size_t{kRows + kColumns} * kStep;
+  static constexpr std::size_t kRoom = 864 * 784;
 };
 
 // Values that are dropped as kernels/reference/dropout.h says.

@@ -13,6 +13,7 @@
 // and Stability of Numerical Algorithms", 2nd edition, section 23.2.1). One whose root mean square is below
 // 2^-60 counts as zeros.
 struct PairedProduct {
+  static constexpr int kRows = 96, kColumns = 768, kDepth = 768, kStep = kDepth + 16;
   static constexpr int kGroup = 3;  // terms
   static int terms_of(int depth) { return (depth + kGroup - 1) / kGroup * kGroup; }
 
@@ -140,13 +141,11 @@ struct PairedProduct {
   // kStep floats apart if they are contiguous, else in panels.
   template <bool kContiguous>
   struct Rows {
-    static constexpr std::ptrdiff_t kRow = kContiguous ? LargeProduct::kStep : 1,
-                                    kTerm = kContiguous ? 1 : kPanel;
+    static constexpr std::ptrdiff_t kRow = kContiguous ? kStep : 1, kTerm = kContiguous ? 1 : kPanel;
     const float* values;
 
     static const float* pack(int rows, int depth, const float* from, std::ptrdiff_t step, float* to) {
-      static_assert(LargeProduct::kStep >= LargeProduct::kDepth + kGroup - 1 + kMore &&
-                    LargeProduct::kRows % kPanel == 0);
+      static_assert(kStep >= kDepth + kGroup - 1 + kMore && kRows % kPanel == 0);
       if (kContiguous)
         pack_rows(rows, depth, from, step, to);
       else
@@ -156,13 +155,14 @@ struct PairedProduct {
     INLINE Rows(const float* a, std::ptrdiff_t, int depth, int row, int)
         : values(kContiguous ? a + row * kRow : a + row / kPanel * panel_floats(depth) + row % kPanel) {}
   };
+
   // Missing rows of the last tile are zeros.
   static void pack_rows(int rows, int depth, const float* from, std::ptrdiff_t from_row, float* to) {
     const int terms = terms_of(depth);
     for (int row = 0; row < rows; row += kWidth) {
       const int count = rows - row < kWidth ? rows - row : kWidth;
       const Balance balance = balance_rows(count, depth, from, from_row);
-      for (int r = 0; r < count; ++r, to += LargeProduct::kStep, from += from_row) {
+      for (int r = 0; r < count; ++r, to += kStep, from += from_row) {
         int k = 0;
         for (; k + kWidth <= depth; k += kWidth) store_any(to + k, load_any(from + k) * balance.up[r]);
         for (; k < depth; ++k) to[k] = from[k] * balance.up[r];
@@ -171,7 +171,7 @@ struct PairedProduct {
         to[terms + 1] = balance.down[r];
       }
     }
-    for (int row = rows; row % kTileRows != 0; ++row, to += LargeProduct::kStep) {
+    for (int row = rows; row % kTileRows != 0; ++row, to += kStep) {
       for (int k = 0; k < terms + kMore; ++k) to[k] = 0;
     }
   }

@@ -1,6 +1,7 @@
 // The Scheme of large products (large_product_inl.h) for most processors. Rows of a that are contiguous are
 // read in place; others are packed in panels of kTileRows rows.
 struct PlainProduct {
+  static constexpr int kRows = 96, kColumns = 1536, kDepth = 384, kStep = kDepth;
   static int terms_of(int depth) { return depth; }
   static std::ptrdiff_t panel_floats(int depth) { return std::ptrdiff_t{kPanel} * depth; }
 
