@@ -22,7 +22,7 @@ struct Product {
 };
 
 // c[i,j] = sum over k of a(i,k) b(k,j) for many i, j and k: a(i,k) is a[i a_row + k a_column], where one of
-// the two is 1, and b(k,j) likewise.
+// the two is 1, and b(k,j) likewise. Another thread may be changing b, of which each value is read once.
 struct LargeProduct {
   int rows, columns, depth;  // > 0
   const float* a;

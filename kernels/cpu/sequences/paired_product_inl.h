@@ -39,47 +39,55 @@ struct PairedProduct {
     return {up, pairs * up * up, exponent < low ? V{} : down};
   }
 
-  // One panel, of whose columns `count` exist.
+  // Sums of a panel's columns.
+  struct Sums {
+    V squares[kTileVectors] = {}, others[kTileVectors] = {}, pairs[kTileVectors] = {};
+
+    INLINE void add(int v, V a, V b, V c) {
+      pairs[v] += a * b;
+      squares[v] += a * a;
+      others[v] += b * b;
+      squares[v] += c * c;
+    }
+  };
+  // Scales a panel of `terms` values of each column and appends what belongs to the columns.
+  INLINE static void balance_panel(int depth, const Sums& sums, float* panel) {
+    const int terms = terms_of(depth);
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v, panel += kWidth) {
+      const Balance balance = balance_of(depth, sums.squares[v] + sums.others[v], sums.pairs[v]);
+      float* value = panel;
+      for (int k = 0; k < terms; ++k, value += kPanel) store_any(value, load_any(value) * balance.up);
+      store_any(value, balance.pairs);
+      store_any(value + kPanel, balance.down);
+    }
+  }
+
+  // One panel, of whose columns `count` exist. Each value is read once, because other threads may be changing
+  // it, and its scaled value must match the sums.
   template <bool kAll>
   static void pack_panel(int count, int depth, const float* from, std::ptrdiff_t from_row, float* to) {
     constexpr int kAhead = 8;  // rows, which are too far apart for the processor to fetch them ahead
-    const auto load = [&](const float* row, int v) __attribute__((always_inline)) {
-      const int rest = count - v * kWidth;
-      if (kAll || rest >= kWidth) return load_any(row + v * kWidth);
-      return rest <= 0 ? V{} : load_some(row + v * kWidth, rest);
-    };
-    V squares[kTileVectors] = {}, others[kTileVectors] = {}, pairs[kTileVectors] = {};
-    const float* row = from;
-    int k = 0;
-    for (; k + kGroup <= depth; k += kGroup, row += kGroup * from_row) {
+    Sums sums;
+    float* out = to;
+    for (int k = 0; k < depth; k += kGroup, from += kGroup * from_row, out += kGroup * kPanel) {
 #pragma GCC unroll 4
       for (int v = 0; v < kTileVectors; ++v) {
+        const int rest = count - v * kWidth;
+        V values[kGroup];
 #pragma GCC unroll 3
-        for (int i = 0; i < kGroup; ++i) __builtin_prefetch(row + (kAhead + i) * from_row + v * kWidth);
-        const V a = load(row, v), b = load(row + from_row, v), c = load(row + 2 * from_row, v);
-        pairs[v] += a * b;
-        squares[v] += a * a;
-        others[v] += b * b;
-        squares[v] += c * c;
+        for (int i = 0; i < kGroup; ++i) {
+          const float* value = from + i * from_row + v * kWidth;
+          __builtin_prefetch(value + kAhead * from_row);
+          values[i] = k + i >= depth || (!kAll && rest <= 0) ? V{}
+                      : kAll || rest >= kWidth               ? load_any(value)
+                                                             : load_some(value, rest);
+          store_any(out + i * kPanel + v * kWidth, values[i]);
+        }
+        sums.add(v, values[0], values[1], values[2]);
       }
     }
-    Balance balance[kTileVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kTileVectors; ++v) {
-      const V a = k < depth ? load(row, v) : V{}, b = k + 1 < depth ? load(row + from_row, v) : V{};
-      balance[v] = balance_of(depth, squares[v] + others[v] + a * a + b * b, pairs[v] + a * b);
-    }
-    const int terms = terms_of(depth);
-    for (k = 0, row = from; k < terms; ++k, row += from_row, to += kPanel) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kTileVectors; ++v)
-        store_any(to + v * kWidth, k < depth ? load(row, v) * balance[v].up : V{});
-    }
-#pragma GCC unroll 4
-    for (int v = 0; v < kTileVectors; ++v) {
-      store_any(to + v * kWidth, balance[v].pairs);
-      store_any(to + kPanel + v * kWidth, balance[v].down);
-    }
+    balance_panel(depth, sums, to);
   }
   static void pack_columns(int columns, int depth, const float* from, std::ptrdiff_t from_row, float* to) {
     for (int column = 0; column < columns; column += kPanel, to += panel_floats(depth)) {
@@ -89,6 +97,44 @@ struct PairedProduct {
         pack_panel<false>(columns - column, depth, from + column, from_row, to);
     }
   }
+  static void pack_turned(int columns, int depth, const float* from, std::ptrdiff_t from_row, float* to) {
+    const int terms = terms_of(depth);
+    for (int column = 0; column < columns; column += kPanel, to += panel_floats(depth)) {
+      const int count = columns - column < kPanel ? columns - column : kPanel;
+      transpose(count, depth, from + column * from_row, from_row, 1, to, kPanel);
+      for (int k = 0; k < terms; ++k) {
+        for (int i = k < depth ? count : 0; i < kPanel; ++i) to[k * kPanel + i] = 0;
+      }
+      Sums sums;
+      const float* value = to;
+      for (int k = 0; k < terms; k += kGroup, value += kGroup * kPanel) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kTileVectors; ++v) {
+          const float* it = value + v * kWidth;
+          sums.add(v, load_any(it), load_any(it + kPanel), load_any(it + 2 * kPanel));
+        }
+      }
+      balance_panel(depth, sums, to);
+    }
+  }
+
+  // kStep floats apart if they are contiguous, else in panels.
+  template <bool kContiguous>
+  struct Rows {
+    static constexpr std::ptrdiff_t kRow = kContiguous ? kStep : 1, kTerm = kContiguous ? 1 : kPanel;
+    const float* values;
+
+    static const float* pack(int rows, int depth, const float* from, std::ptrdiff_t step, float* to) {
+      static_assert(kStep >= kDepth + kGroup - 1 + kMore && kRows % kPanel == 0);
+      if (kContiguous)
+        pack_rows(rows, depth, from, step, to);
+      else
+        pack_columns(rows, depth, from, step, to);
+      return to;
+    }
+    INLINE Rows(const float* a, std::ptrdiff_t, int depth, int row, int)
+        : values(kContiguous ? a + row * kRow : a + row / kPanel * panel_floats(depth) + row % kPanel) {}
+  };
 
   // Of `count` <= kWidth contiguous rows.
   static Balance balance_rows(int count, int depth, const float* from, std::ptrdiff_t from_row) {
@@ -118,45 +164,7 @@ struct PairedProduct {
     }
     return balance_of(depth, squares, pairs);
   }
-  static void pack_turned(int columns, int depth, const float* from, std::ptrdiff_t from_row, float* to) {
-    const int terms = terms_of(depth);
-    for (int column = 0; column < columns; column += kPanel, to += panel_floats(depth)) {
-      const float* in = from + column * from_row;
-      const int count = columns - column < kPanel ? columns - column : kPanel;
-      transpose(count, depth, in, from_row, 1, to, kPanel);
-      for (int k = 0; k < terms; ++k) {
-        for (int i = k < depth ? count : 0; i < kPanel; ++i) to[k * kPanel + i] = 0;
-      }
-      for (int first = 0; first < kPanel; first += kWidth) {
-        const int rest = count - first < 0 ? 0 : count - first < kWidth ? count - first : kWidth;
-        const Balance balance = balance_rows(rest, depth, in + first * from_row, from_row);
-        float* value = to + first;
-        for (int k = 0; k < terms; ++k, value += kPanel) store_any(value, load_any(value) * balance.up);
-        store_any(value, balance.pairs);
-        store_any(value + kPanel, balance.down);
-      }
-    }
-  }
-
-  // kStep floats apart if they are contiguous, else in panels.
-  template <bool kContiguous>
-  struct Rows {
-    static constexpr std::ptrdiff_t kRow = kContiguous ? kStep : 1, kTerm = kContiguous ? 1 : kPanel;
-    const float* values;
-
-    static const float* pack(int rows, int depth, const float* from, std::ptrdiff_t step, float* to) {
-      static_assert(kStep >= kDepth + kGroup - 1 + kMore && kRows % kPanel == 0);
-      if (kContiguous)
-        pack_rows(rows, depth, from, step, to);
-      else
-        pack_columns(rows, depth, from, step, to);
-      return to;
-    }
-    INLINE Rows(const float* a, std::ptrdiff_t, int depth, int row, int)
-        : values(kContiguous ? a + row * kRow : a + row / kPanel * panel_floats(depth) + row % kPanel) {}
-  };
-
-  // Missing rows of the last tile are zeros.
+  // Missing rows of the last tile are zeros. No other thread changes the values.
   static void pack_rows(int rows, int depth, const float* from, std::ptrdiff_t from_row, float* to) {
     const int terms = terms_of(depth);
     for (int row = 0; row < rows; row += kWidth) {
