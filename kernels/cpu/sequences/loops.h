@@ -22,7 +22,7 @@ struct Product {
 };
 
 // c[i,j] = sum over k of a(i,k) b(k,j) for many i, j and k: a(i,k) is a[i a_row + k a_column], where one of
-// the two is 1, and b(k,j) likewise. Another thread may be changing b, of which each value is read once.
+// the two is 1, and b(k,j) likewise. Another thread may change b meanwhile: each value is read once.
 struct LargeProduct {
   int rows, columns, depth;  // > 0
   const float* a;
@@ -33,7 +33,7 @@ struct LargeProduct {
   std::ptrdiff_t c_row;
   float* room;  // of kRoom floats, for packed parts of a and b
 
-  static constexpr std::size_t kRoom = 864 * 784;
+  static constexpr std::size_t kRoom = 864 * 784;  // as much as any Scheme needs (large_product_inl.h)
 };
 
 // Values that are dropped as kernels/reference/dropout.h says.

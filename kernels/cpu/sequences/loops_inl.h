@@ -123,11 +123,22 @@ static void transpose(int rows, int columns, const float* from, std::ptrdiff_t f
   }
 }
 
+// Large products: their parts, then the whole.
 constexpr int kPanel = kTileVectors * kWidth;
+
+// The sums of a tile, and a fetch of the rows of c that will receive them.
+INLINE void begin_tile(V (&sums)[kTileRows][kTileVectors], const float* c, std::ptrdiff_t c_row) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kTileRows; ++r) {
+    __builtin_prefetch(c + r * c_row, 1);
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v) sums[r][v] = V{};
+  }
+}
 
 #include "kernels/cpu/sequences/paired_product_inl.h"
 #include "kernels/cpu/sequences/plain_product_inl.h"
-
+// After its schemes.
 #include "kernels/cpu/sequences/large_product_inl.h"
 
 // ---- functions ----

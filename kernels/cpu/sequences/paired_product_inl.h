@@ -197,12 +197,7 @@ struct PairedProduct {
     constexpr std::ptrdiff_t kRow = Rows::kRow, kTerm = Rows::kTerm;
     const float* a = rows.values;
     V sums[kTileRows][kTileVectors];
-#pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; ++r) {
-      __builtin_prefetch(c + r * c_row, 1);
-#pragma GCC unroll 4
-      for (int v = 0; v < kTileVectors; ++v) sums[r][v] = V{};
-    }
+    begin_tile(sums, c, c_row);
     for (int k = 0; k < depth; k += kGroup, a += kGroup * kTerm, b += kGroup * kPanel) {
       V b1[kTileVectors], b2[kTileVectors], b3[kTileVectors];
 #pragma GCC unroll 4

@@ -42,7 +42,8 @@ struct PlainProduct {
     }
   }
 
-  // If fewer than kTileRows rows are left, the last one is read several times.
+  // If fewer than kTileRows rows are left, the last one is read several times. (GCC 12 allows only partial
+  // specializations in a class, hence the second parameter.)
   template <bool kContiguous, bool = false>
   struct Rows {
     const float* rows[kTileRows];
@@ -69,12 +70,7 @@ struct PlainProduct {
   INLINE static void tile(int depth, const Rows& a, const float* b, bool adds, float* c,
                           std::ptrdiff_t c_row) {
     V sums[kTileRows][kTileVectors];
-#pragma GCC unroll 16
-    for (int r = 0; r < kTileRows; ++r) {
-      __builtin_prefetch(c + r * c_row, 1);
-#pragma GCC unroll 4
-      for (int v = 0; v < kTileVectors; ++v) sums[r][v] = V{};
-    }
+    begin_tile(sums, c, c_row);
 #pragma GCC unroll 4
     for (int k = 0; k < depth; ++k, b += kPanel) {
       V more[kTileVectors];
