@@ -66,9 +66,9 @@ function(starling_sources variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# starling_room(NAME [SEPARATE] [FOLDERS folders...] [EXCEPT folders...] [COLD folders...] [OPTIMIZE level]
+# starling_room(NAME [SEPARATE] [FOLDERS folders...] [EXCEPT folders-or-files...] [COLD folders...] [OPTIMIZE level]
 # [PRECOMPILE headers... | PRECOMPILED_FOR room] [PUBLIC libs...] [PRIVATE libs...]): the library starling_NAME of all sources
-# under FOLDERS (default: NAME), except those under the EXCEPT folders. A Release build compiles it with -O2 or the given level,
+# under FOLDERS (default: NAME), except EXCEPT and what is under it. A Release build compiles it with -O2 or the given level,
 # and the COLD folders, which run rarely, with -O1. base/standard.h and PRECOMPILE are precompiled for it; PRECOMPILED_FOR: it
 # shares those of a room with the same options. SEPARATE: not in batches.
 function(starling_room name)
@@ -78,7 +78,7 @@ function(starling_room name)
   endif()
   starling_sources(sources ${ARG_FOLDERS})
   foreach(folder ${ARG_EXCEPT} ${ARG_COLD})
-    list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${folder}/")
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${folder}(/|$)")
   endforeach()
   add_library(starling_${name} STATIC ${sources})
   set(targets starling_${name})

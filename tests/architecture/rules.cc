@@ -216,7 +216,6 @@ const std::map<std::string, Rooms>& rooms() {
     auto table = table_of(program_rows());
     table["tests"] = everything();
     table["bench"] = everything();
-    table["fuzz"] = join(everything(), {"tests"});
     return table;
   }();
   return kRooms;
@@ -282,7 +281,7 @@ std::vector<std::string> check_purity(const Source& source) {
 std::vector<std::string> check_libraries(const Source& source) {
   std::vector<std::string> found;
   const std::string room = top_folder(source.path);
-  if (room == "tests" || room == "bench" || room == "fuzz") return found;
+  if (room == "tests" || room == "bench") return found;
   for (const auto& library : libraries()) {
     const bool allowed =
         std::any_of(library.places.begin(), library.places.end(),

@@ -18,7 +18,7 @@ TEST_CASE("a peer writes loss, progress and accuracy for TensorBoard") {
   for (const auto& entry : std::filesystem::directory_iterator(folder.file("board"))) file = entry.path();
   REQUIRE(file.find("events.out.tfevents.") != std::string::npos);
   const std::string command = std::string("python3 ") + STARLING_SOURCE_DIR +
-                              "/tests/training/read_tensorboard.py '" + file + "' > '" + folder.file("read") +
+                              "/tests/runs/read_tensorboard.py '" + file + "' > '" + folder.file("read") +
                               "'";
   REQUIRE(std::system(command.c_str()) == 0);
   const std::string text = read_whole(folder.file("read"));

@@ -397,7 +397,7 @@ TEST_CASE("a reader written only from the format's description reads the file") 
         if (tensor.trained) velocity += static_cast<double>(state.workers.back().velocity[tensor.offset + i]);
       }
     }
-    const std::string command = "python3 " STARLING_SOURCE_DIR "/tests/training/read_checkpoint.py " + path +
+    const std::string command = "python3 " STARLING_SOURCE_DIR "/tests/runs/read_checkpoint.py " + path +
                                 " " + std::to_string(state.workers.size()) + " " +
                                 std::to_string(state.steps) + " " + std::to_string(data.train.size()) + " " +
                                 format_number(parameters) + " " + format_number(velocity) + " " +

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "fuzz/gossip_members.h"
 #include "gossip/peer.h"
+#include "tests/fuzz/gossip_members.h"
 
 namespace starling::fuzz {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "fuzz/gossip_invariants.h"
-#include "fuzz/gossip_members.h"
-#include "fuzz/gossip_messages.h"
+#include "tests/fuzz/gossip_invariants.h"
+#include "tests/fuzz/gossip_members.h"
+#include "tests/fuzz/gossip_messages.h"
 
 using namespace starling;
 using namespace starling::fuzz;

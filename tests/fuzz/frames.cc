@@ -1,7 +1,7 @@
 // Arbitrary bytes on a connection: a Link yields complete, validated frames or one error, and reads nothing
 // twice.
-#include "fuzz/pipe.h"
-#include "fuzz/repair.h"
+#include "tests/fuzz/pipe.h"
+#include "tests/fuzz/repair.h"
 #include "transport/link.h"
 
 using namespace starling;

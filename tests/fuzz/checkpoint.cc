@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "fuzz/checkpoint_layout.h"
-#include "fuzz/repair.h"
+#include "tests/fuzz/checkpoint_layout.h"
+#include "tests/fuzz/repair.h"
 #include "training/records/checkpoint.h"
 #include "training/records/peer_state.h"
 

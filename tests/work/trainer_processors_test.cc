@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/node/trainer_bench.h"
+#include "tests/work/trainer_bench.h"
 
 namespace starling::node {
 namespace {

@@ -2,7 +2,7 @@
 // a pause, a capture and the end.
 #include <algorithm>
 
-#include "tests/node/trainer_bench.h"
+#include "tests/work/trainer_bench.h"
 
 namespace starling::node {
 namespace {

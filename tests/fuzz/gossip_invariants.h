@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "fuzz/gossip_members.h"
 #include "gossip/peer.h"
+#include "tests/fuzz/gossip_members.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
 

@@ -1,7 +1,7 @@
 // Copies of a running trainer, and trainers that resume from one.
 #include "node/work/hogwild.h"
 
-#include "tests/node/trainer_bench.h"
+#include "tests/work/trainer_bench.h"
 
 namespace starling::node {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "fuzz/repair.h"
+#include "tests/fuzz/repair.h"
 #include "wire/codec.h"
 
 using namespace starling;

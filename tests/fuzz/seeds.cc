@@ -1,6 +1,5 @@
-// Writes seed inputs for the fuzz targets, made by our own encoders: fuzz_seeds FOLDER -> FOLDER/TARGET/N.
-#include <cstdio>
-#include <filesystem>
+#include "tests/fuzz/seeds.h"
+
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -10,13 +9,12 @@
 #include "datasets/text/bpe_training.h"
 #include "datasets/text/characters.h"
 #include "datasets/text/gpt2_files.h"
-#include "fuzz/checkpoint_layout.h"
 #include "node/front/answers.h"
+#include "tests/fuzz/checkpoint_layout.h"
 #include "tests/wire/random_message.h"
 #include "training/records/peer_state.h"
 
-using namespace starling;
-
+namespace starling::fuzz {
 namespace {
 
 using Buffer = std::vector<std::byte>;
@@ -84,7 +82,7 @@ void write_http(const std::filesystem::path& folder) {
 
 // Full checkpoints of SGD and of AdamW, without the check sum, which no mutation would survive.
 void write_checkpoints(const std::filesystem::path& folder) {
-  const models::Layout layout = fuzz::checkpoint_layout();
+  const models::Layout layout = checkpoint_layout();
   std::filesystem::create_directories(folder);
   for (int number = 0; number < 3; ++number) {
     training::PeerState state;
@@ -165,12 +163,7 @@ void write_profiles(const std::filesystem::path& folder) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: fuzz_seeds FOLDER\n", stderr);
-    return 2;
-  }
-  const std::filesystem::path folder = argv[1];
+void write_seeds(const std::filesystem::path& folder) {
   Random random(1);
   for (std::size_t kind = 0; kind < std::variant_size_v<wire::Message>; ++kind) {
     const auto frame = wire::encode_frame(wire::testing::random_message(random, kind)).value();
@@ -212,5 +205,6 @@ int main(int argc, char** argv) {
       write(folder / "chunks", ++number, input);
     }
   }
-  return 0;
 }
+
+}  // namespace starling::fuzz

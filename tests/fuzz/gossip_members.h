@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "fuzz/input.h"
 #include "gossip/statements.h"
+#include "tests/fuzz/input.h"
 #include "wire/messages.h"
 
 namespace starling::fuzz {

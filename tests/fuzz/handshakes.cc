@@ -1,7 +1,7 @@
 // The handshake on either side: a valid Hello of a peer whose id follows from its key, or an error and a
 // closed link.
-#include "fuzz/pipe.h"
-#include "fuzz/repair.h"
+#include "tests/fuzz/pipe.h"
+#include "tests/fuzz/repair.h"
 #include "transport/handshake.h"
 
 using namespace starling;

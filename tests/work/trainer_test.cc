@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "tests/kernels/gpu.h"
-#include "tests/node/trainer_bench.h"
+#include "tests/work/trainer_bench.h"
 
 namespace starling::node {
 namespace {

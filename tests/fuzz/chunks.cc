@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "fuzz/repair.h"
+#include "tests/fuzz/repair.h"
 #include "training/exchange/make.h"
 #include "training/exchange/values.h"
 #include "wire/frame.h"
