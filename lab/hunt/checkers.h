@@ -161,8 +161,11 @@ class Checkers : public Watcher {
   std::vector<double> take_over(std::uint32_t machine, std::size_t offset, std::size_t floats);
   void check_sum();
   void check_energy();
-  void look_at(std::uint32_t viewer, Instance& instance, const wire::Member& member);
-  void check_claims(std::uint32_t viewer, const Instance& instance, const wire::Member& member);
+  // `truth`: the machine of the instance.
+  void look_at(std::uint32_t viewer, Instance& instance, const wire::Member& member,
+               const World::MachineView& truth);
+  void check_claims(std::uint32_t viewer, const Instance& instance, const wire::Member& member,
+                    const World::MachineView& truth);
   void check_final_view(std::uint32_t i, const std::vector<PeerId>& alive,
                         std::optional<std::uint32_t> first);
   void check_final_exchanges(std::uint32_t i, bool could_exchange);

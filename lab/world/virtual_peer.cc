@@ -308,12 +308,13 @@ void VirtualPeer::values(std::vector<MutableBytes>& out) {
 MachineView VirtualPeer::view() const {
   static const gossip::ExchangeCounts kNone;
   const Learner* const learner = replica_.learner.get();
+  const std::optional<gossip::Peer::View> core = core_ ? std::optional(core_->view()) : std::nullopt;
   return {options().name,
           state(),
           *replica_.arena,
           training_.steps(),
           training_.samples(),
-          core_ ? core_->view().exchanges : kNone,
+          core ? core->exchanges : kNone,
           replica_.mixer->counters(),
           exchanges_.half_applied(),
           bytes_sent(),
@@ -322,13 +323,13 @@ MachineView VirtualPeer::view() const {
           mishaps().slowness(now()),
           before_settling_,
           replica_.present,
-          core_ ? core_->view().membership.self().phase : wire::Phase::joining,
+          core ? core->membership.self().phase : wire::Phase::joining,
           id(),
-          core_ ? &core_->view().membership : nullptr,
+          core ? &core->membership : nullptr,
           training_.since(),
-          core_ ? core_->view().topology : nullptr,
-          core_ ? &core_->view().patience : nullptr,
-          core_ ? core_->view().round : 0,
+          core ? core->topology : nullptr,
+          core ? &core->patience : nullptr,
+          core ? core->round : 0,
           earlier_exchanges_,
           earlier_mixed_};
 }
