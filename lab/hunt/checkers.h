@@ -155,10 +155,10 @@ class Checkers : public Watcher {
   Open& open(PeerId initiator, std::uint64_t exchange, std::size_t chunk);
   void check_turn(Instance& self, const gossip::Part& part);
   void check_mix(const Mix& mix, bool responder);
-  void check_opposite(const Mix& mix, bool responder, const std::vector<double>& moved);
+  void check_opposite(const Mix& mix, bool responder);
   void check_pairwise(const Mix& mix, bool responder);
   bool check_push(std::uint32_t machine, const training::Parcel& parcel, std::span<const float> values);
-  std::vector<double> take_over(std::uint32_t machine, std::size_t offset, std::size_t floats);
+  void take_over(std::uint32_t machine, std::size_t offset, std::size_t floats);
   void check_sum();
   void check_energy();
   // `truth`: the machine of the instance.
