@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -89,16 +90,16 @@ struct Packet {
     state_chunk,
   };
   Kind kind = Kind::message;
-  bool poisoned = false;       // it contains values that no replica may accept
-  bool lied = false;           // its values differ from those that the sender computes with
-  std::uint32_t chunk = 0;     // number, in a copy of the state
-  std::size_t bytes = 0;       // of the whole frame
-  PeerId sender;               // instance
-  std::uint64_t exchange = 0;  // in a copy of the state: the joiner's attempt
-  std::uint64_t round = 0;     // of an offer or a refusal
-  training::Parcel parcel{};   // of a chunk
-  Block block{};               // holds the parcel's values
-  wire::Message message{};
+  bool poisoned = false;                   // it contains values that no replica may accept
+  bool lied = false;                       // its values differ from those that the sender computes with
+  std::uint32_t chunk = 0;                 // number, in a copy of the state
+  std::size_t bytes = 0;                   // of the whole frame
+  PeerId sender;                           // instance
+  std::uint64_t exchange = 0;              // in a copy of the state: the joiner's attempt
+  std::uint64_t round = 0;                 // of an offer or a refusal
+  training::Parcel parcel{};               // of a chunk
+  Block block{};                           // holds the parcel's values
+  std::optional<wire::Message> message{};  // if it is control
 };
 using PacketPtr = std::unique_ptr<Packet>;
 

@@ -201,13 +201,14 @@ void VirtualPeer::wake() {
 void VirtualPeer::arrived(VirtualPeer& from, Connection& connection, Packet& packet) {
   switch (packet.kind) {
     case Packet::Kind::message:
-      if (const auto* const request = std::get_if<wire::PingRequest>(&packet.message);
+      if (const auto* const request = std::get_if<wire::PingRequest>(&*packet.message);
           request != nullptr && now() < answers_falsely_until_) {
         gossip::Send lie{{packet.sender, from.address()},
                          wire::Ack{request->sequence, {}, request->target, identity_->sign({})}};
         return act(lie);
       }
-      return step(gossip::Received{packet.sender, from.reach_.stated(), std::move(packet.message)});
+      return step(gossip::Event(std::in_place_type<gossip::Received>, packet.sender, from.reach_.stated(),
+                                *std::move(packet.message)));
     case Packet::Kind::offer:
       return exchanges_.take_offer(from.exchanges_, connection, packet);
     case Packet::Kind::refusal:

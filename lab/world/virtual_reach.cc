@@ -81,7 +81,7 @@ gossip::Unreachable VirtualReach::unreachable(std::uint32_t machine) const {
   return {to.address, false, to_string(to.address) + " does not answer", false, to.id};
 }
 
-void VirtualReach::send(const Endpoint& to, wire::Message message) {
+void VirtualReach::send(const Endpoint& to, wire::Message&& message) {
   const auto [there, opening] = reached(to, wire::Purpose::control);
   if (there == nullptr) {
     const bool is_called = to.way == Way::call;
@@ -117,7 +117,7 @@ void VirtualReach::send(const Endpoint& to, wire::Message message) {
     place_call(to, wire::Purpose::control, number);
   }
   PacketPtr sent = machine_.packet(Packet::Kind::message, 0, frame_bytes(message));
-  sent->message = std::move(message);
+  sent->message.emplace(std::move(message));
   machine_.send(connection, std::move(sent));
 }
 
