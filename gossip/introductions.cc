@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string>
+#include <string_view>
 #include <utility>
 
 namespace starling::gossip {
@@ -69,7 +69,7 @@ void Introductions::tick(Instant now, Actions& out) {
 
 void Introductions::ping(Instant now, Actions& out) {
   std::map<PeerId, std::size_t> of_teller;
-  std::map<std::string, std::size_t> at_host;
+  std::map<std::string_view, std::size_t> at_host;
   for (const Candidate& candidate : candidates_) {
     if (candidate.deadline == kNever) continue;
     ++of_teller[candidate.teller];

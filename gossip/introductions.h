@@ -40,6 +40,7 @@ class Introductions {
   }
   // Of all that the Welcome names.
   std::uint64_t samples() const;
+  bool any_silent() const { return !silent_.empty(); }
   std::vector<wire::Member> take_silent() { return std::exchange(silent_, {}); }
   // Pings as many as may be. A teller whose members have all answered, and which knows more, is asked for
   // them.
