@@ -41,6 +41,7 @@ void Introductions::offer(Instant now, PeerId teller, const wire::Member& news) 
   }
   ++its.waiting;
   candidates_.push_back({news, teller});
+  may_ping_ = true;
 }
 
 void Introductions::keep(const wire::Member& named) {
@@ -63,7 +64,7 @@ void Introductions::tick(Instant now, Actions& out) {
     if (candidates_[k].deadline <= now) fail(now, k);
   for (Candidate& candidate : candidates_)
     if (candidate.ask_teller <= now) ask_teller_of(candidate, out);
-  if (pinged_ < std::min(kAtOnce, candidates_.size())) ping(now, out);
+  if (std::exchange(may_ping_, false)) ping(now, out);
   if (!tellers_.empty()) ask_tellers(now, out);
 }
 
@@ -150,6 +151,7 @@ void Introductions::fail(Instant now, std::size_t index) {
 void Introductions::erase(std::size_t index) {
   --tellers_[candidates_[index].teller].waiting;
   if (candidates_[index].deadline != kNever) --pinged_;
+  may_ping_ = true;
   candidates_.erase(candidates_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 

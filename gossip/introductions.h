@@ -88,6 +88,7 @@ class Introductions {
   LocalView& view_;
   std::vector<Candidate> candidates_;  // the oldest first
   std::size_t pinged_ = 0;             // of them
+  bool may_ping_ = false;              // one more, perhaps: a candidate came or went since the latest ping()
   std::map<PeerId, Teller> tellers_;   // that have candidates or failures
   std::vector<wire::Member> silent_;   // kept ones that did not answer
 };
