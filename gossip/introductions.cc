@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string>
+#include <string_view>
 #include <utility>
 
 namespace starling::gossip {
@@ -41,6 +41,7 @@ void Introductions::offer(Instant now, PeerId teller, const wire::Member& news) 
   }
   ++its.waiting;
   candidates_.push_back({news, teller});
+  may_ping_ = true;
 }
 
 void Introductions::keep(const wire::Member& named) {
@@ -63,13 +64,13 @@ void Introductions::tick(Instant now, Actions& out) {
     if (candidates_[k].deadline <= now) fail(now, k);
   for (Candidate& candidate : candidates_)
     if (candidate.ask_teller <= now) ask_teller_of(candidate, out);
-  if (pinged_ < std::min(kAtOnce, candidates_.size())) ping(now, out);
+  if (std::exchange(may_ping_, false)) ping(now, out);
   if (!tellers_.empty()) ask_tellers(now, out);
 }
 
 void Introductions::ping(Instant now, Actions& out) {
   std::map<PeerId, std::size_t> of_teller;
-  std::map<std::string, std::size_t> at_host;
+  std::map<std::string_view, std::size_t> at_host;
   for (const Candidate& candidate : candidates_) {
     if (candidate.deadline == kNever) continue;
     ++of_teller[candidate.teller];
@@ -150,6 +151,7 @@ void Introductions::fail(Instant now, std::size_t index) {
 void Introductions::erase(std::size_t index) {
   --tellers_[candidates_[index].teller].waiting;
   if (candidates_[index].deadline != kNever) --pinged_;
+  may_ping_ = true;
   candidates_.erase(candidates_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 

@@ -40,6 +40,7 @@ class Introductions {
   }
   // Of all that the Welcome names.
   std::uint64_t samples() const;
+  bool any_silent() const { return !silent_.empty(); }
   std::vector<wire::Member> take_silent() { return std::exchange(silent_, {}); }
   // Pings as many as may be. A teller whose members have all answered, and which knows more, is asked for
   // them.
@@ -87,6 +88,7 @@ class Introductions {
   LocalView& view_;
   std::vector<Candidate> candidates_;  // the oldest first
   std::size_t pinged_ = 0;             // of them
+  bool may_ping_ = false;              // one more, perhaps: a candidate came or went since the latest ping()
   std::map<PeerId, Teller> tellers_;   // that have candidates or failures
   std::vector<wire::Member> silent_;   // kept ones that did not answer
 };

@@ -362,6 +362,7 @@ void MemberStates::tick(Instant now, Actions& out) {
       settle_suspicion(now, record, out);  // may remove it from suspects_
   }
   introductions_.tick(now, out);
+  if (!introductions_.any_silent()) return;
   for (const Member& silent : introductions_.take_silent()) {
     if (add_dead(now, silent.id, silent, Liveness::failed) != nullptr) retries_.restart(now);
   }

@@ -149,7 +149,14 @@ class Members {
   const Record* find(PeerId id) const;
   // The index of the first record whose id is not less than `id`, or size().
   std::size_t lower_bound(PeerId id) const {
-    return static_cast<std::size_t>(std::ranges::lower_bound(ids_, id) - ids_.begin());
+    // Without branches on random ids, which nothing predicts.
+    std::size_t first = 0, length = ids_.size();
+    while (length > 1) {
+      const std::size_t half = length / 2;
+      first += half * static_cast<std::size_t>(ids_[first + half - 1] < id);
+      length -= half;
+    }
+    return first + static_cast<std::size_t>(length == 1 && ids_[first] < id);
   }
   Record& at(std::size_t index) { return records_[index]; }
   // f(record) for every record with this address, sorted by id. f may change() it.

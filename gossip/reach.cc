@@ -28,8 +28,7 @@ void Reach::tick(Instant now, Actions& out) {
   const auto can_be_dialed = [](const Record& it) { return it.is_live() && it.member.address; };
   if (view_.finds_out_address && std::ranges::any_of(view_.members.records(), can_be_dialed))
     view_.finds_out_address = false;
-  const bool all_answered = std::ranges::all_of(asked_, &Asked::has_answered);
-  if (is_asking() && (deadline_ <= now || all_answered)) judge(now, out);
+  if (is_asking() && (deadline_ <= now || std::ranges::all_of(asked_, &Asked::has_answered))) judge(now, out);
   if (next_check_ <= now) ask(now, out);
   if (next_visit_ <= now) visit_homes(now, out);
 }

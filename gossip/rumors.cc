@@ -47,6 +47,8 @@ std::vector<Member> Rumors::take_with_self(Instant now, PeerId receiver) {
 }
 
 void Rumors::take_members(PeerId receiver, std::vector<Member>& news) {
+  if (members_.empty()) return;
+  news.reserve(news.size() + std::min(members_.size(), kMembersMax) + 1);  // and this peer itself
   for (std::size_t left = members_.size(); left > 0 && news.size() < kMembersMax; --left) {
     const PeerId id = members_.front();
     members_.pop_front();
@@ -63,16 +65,16 @@ void Rumors::take_members(PeerId receiver, std::vector<Member>& news) {
 
 std::vector<wire::Progress> Rumors::take_progress() {
   std::vector<wire::Progress> taken;
+  taken.reserve(std::min(progress_.size() + 1, kProgressMax));
   if (view_.self.samples > 0) taken.push_back({view_.self.id, view_.self.samples});
-  std::vector<PeerId> again;
-  while (!progress_.empty() && taken.size() < kProgressMax) {
-    Record* const record = view_.members.find(progress_.front());
-    progress_.pop_front();
+  auto passed = progress_.begin(), kept = passed;
+  for (; passed != progress_.end() && taken.size() < kProgressMax; ++passed) {
+    Record* const record = view_.members.find(*passed);
     if (record == nullptr || record->progress_tellings == 0) continue;
     taken.push_back({record->member.id, record->member.samples});
-    if (--record->progress_tellings > 0) again.push_back(record->member.id);
+    if (--record->progress_tellings > 0) *kept++ = record->member.id;
   }
-  progress_.insert(progress_.begin(), again.begin(), again.end());
+  progress_.erase(kept, passed);
   return taken;
 }
 

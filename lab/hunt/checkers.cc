@@ -206,21 +206,15 @@ void Checkers::taken_back(std::uint32_t machine, const training::Parcel& parcel)
     violate(2, "{} takes back another weight than the refused one", name(machine));
 }
 
-// Some values changed, as they may: updates the shadow and returns the differences.
-std::vector<double> Checkers::take_over(std::uint32_t machine, std::size_t offset, std::size_t floats) {
+// Some values changed, as they may: updates the shadow and the ledger.
+void Checkers::take_over(std::uint32_t machine, std::size_t offset, std::size_t floats) {
   const auto now = world_->machine(machine).parameters().subspan(offset, floats);
   const std::span<float> before = std::span(shadows_[machine].values).subspan(offset, floats);
-  std::vector<double> moved(floats);
-  double magnitude = 0;
-  for (std::size_t f = 0; f < floats; ++f) {
-    moved[f] = static_cast<double>(now[f]) - static_cast<double>(before[f]);
-    ledger_ += moved[f];
-    magnitude += std::abs(static_cast<double>(now[f]));
-    before[f] = now[f];
-  }
-  rounding_ += kFloatUlp * kFloatUlp * magnitude;
+  const Total change = change_of(before, now);
+  ledger_ += change.sum;
+  rounding_ += kFloatUlp * kFloatUlp * change.magnitude;
+  std::copy(now.begin(), now.end(), before.begin());
   energy_ = -1;
-  return moved;
 }
 
 void Checkers::step_began(std::uint32_t machine, Duration takes) {
@@ -239,11 +233,7 @@ void Checkers::step_ended(std::uint32_t machine) {
     violate(5, "{} adds a gradient that is older than its step", name(machine));
   const auto now = world_->machine(machine).parameters();
   if (std::memcmp(now.data(), shadow.values.data(), now.size_bytes()) == 0) return;
-  const Total before = total_of(shadow.values), after = total_of(now);
-  ledger_ += after.sum - before.sum;
-  rounding_ += kFloatUlp * kFloatUlp * after.magnitude;
-  std::copy(now.begin(), now.end(), shadow.values.begin());
-  energy_ = -1;
+  take_over(machine, 0, now.size());
 }
 
 // One side of pairwise averaging in float32 mixed: its chunk must have changed by w (theirs - own), and the
@@ -304,29 +294,35 @@ void Checkers::check_mix(const Mix& mix, bool responder) {
       violate(2, "{} mixes chunk {} of {} with a wrong weight", name(mix.machine), mix.chunk,
               name(mix.partner));
   } else {
-    const auto moved = take_over(mix.machine, mix.offer.offset, mix.offer.floats);
-    if (opposite_) check_opposite(mix, responder, moved);
+    if (opposite_) check_opposite(mix, responder);
+    take_over(mix.machine, mix.offer.offset, mix.offer.floats);
   }
   const auto now = std::span(shadow.values).subspan(mix.offer.offset, mix.offer.floats);
   if (!training::all_acceptable(now))
     violate(4, "{} has a value that is not finite or beyond 2^60", name(mix.machine));
 }
 
-// `moved`: the change of this side, which must be opposite to the other side's.
-void Checkers::check_opposite(const Mix& mix, bool responder, const std::vector<double>& moved) {
+// The change of this side must be opposite to the other side's. REQUIRES: the shadow has the values before.
+void Checkers::check_opposite(const Mix& mix, bool responder) {
+  const std::size_t floats = mix.offer.floats;
+  const auto now = world_->machine(mix.machine).parameters().subspan(mix.offer.offset, floats);
+  const auto before = std::span(shadows_[mix.machine].values).subspan(mix.offer.offset, floats);
+  const auto moved = [&](std::size_t f) {
+    return static_cast<double>(now[f]) - static_cast<double>(before[f]);
+  };
   Open& it = open(mix.initiator, mix.exchange, mix.chunk);
   double magnitude = 0;
-  for (const float value : std::span(shadows_[mix.machine].values).subspan(mix.offer.offset, moved.size()))
-    magnitude = std::max<double>(magnitude, std::abs(value));
+  for (const float value : now) magnitude = std::max<double>(magnitude, std::abs(value));
   if (responder) {
-    it.moved = moved;
+    it.moved.resize(floats);
+    for (std::size_t f = 0; f < floats; ++f) it.moved[f] = moved(f);
     it.magnitude = magnitude;
-  } else if (!mix.lied && it.moved.size() == moved.size()) {
+  } else if (!mix.lied && it.moved.size() == floats) {
     const double most = 16 * kFloatUlp * (it.magnitude + magnitude);
-    for (std::size_t f = 0; f < moved.size(); ++f) {
-      if (std::abs(moved[f] + it.moved[f]) <= most) continue;
+    for (std::size_t f = 0; f < floats; ++f) {
+      if (std::abs(moved(f) + it.moved[f]) <= most) continue;
       return violate(2, "{} and {} move by {:f} and {:f} in chunk {} of exchange {}, which is not opposite",
-                     name(mix.machine), name(mix.partner), moved[f], it.moved[f], mix.chunk, mix.exchange);
+                     name(mix.machine), name(mix.partner), moved(f), it.moved[f], mix.chunk, mix.exchange);
     }
   }
 }

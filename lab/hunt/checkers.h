@@ -155,14 +155,17 @@ class Checkers : public Watcher {
   Open& open(PeerId initiator, std::uint64_t exchange, std::size_t chunk);
   void check_turn(Instance& self, const gossip::Part& part);
   void check_mix(const Mix& mix, bool responder);
-  void check_opposite(const Mix& mix, bool responder, const std::vector<double>& moved);
+  void check_opposite(const Mix& mix, bool responder);
   void check_pairwise(const Mix& mix, bool responder);
   bool check_push(std::uint32_t machine, const training::Parcel& parcel, std::span<const float> values);
-  std::vector<double> take_over(std::uint32_t machine, std::size_t offset, std::size_t floats);
+  void take_over(std::uint32_t machine, std::size_t offset, std::size_t floats);
   void check_sum();
   void check_energy();
-  void look_at(std::uint32_t viewer, Instance& instance, const wire::Member& member);
-  void check_claims(std::uint32_t viewer, const Instance& instance, const wire::Member& member);
+  // `truth`: the machine of the instance.
+  void look_at(std::uint32_t viewer, Instance& instance, const wire::Member& member,
+               const World::MachineView& truth);
+  void check_claims(std::uint32_t viewer, const Instance& instance, const wire::Member& member,
+                    const World::MachineView& truth);
   void check_final_view(std::uint32_t i, const std::vector<PeerId>& alive,
                         std::optional<std::uint32_t> first);
   void check_final_exchanges(std::uint32_t i, bool could_exchange);

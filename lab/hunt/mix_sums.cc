@@ -90,20 +90,38 @@ STARLING_FOR_PROCESSORS void add_completions(MixLanes& s, const float* own, cons
   s = local;
 }
 
-STARLING_FOR_PROCESSORS void add_values(Lanes& sums, Lanes& magnitudes, const float* values, std::size_t n) {
+// Local lanes, which the compiler keeps in registers.
+struct TotalLanes {
+  Lanes sums{}, magnitudes{};
+
+  void add(std::size_t lane, double sum, double value) {
+    sums[lane] += sum;
+    magnitudes[lane] += std::abs(value);
+  }
+  Total total() const { return {sum(sums), sum(magnitudes)}; }
+};
+
+STARLING_FOR_PROCESSORS Total add_values(const float* values, std::size_t n) {
+  TotalLanes lanes;
   std::size_t f = 0;
   for (; f + kLanes <= n; f += kLanes) {
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      const double value = values[f + i];
-      sums[i] += value;
-      magnitudes[i] += std::abs(value);
-    }
+    for (std::size_t i = 0; i < kLanes; ++i) lanes.add(i, values[f + i], values[f + i]);
   }
-  for (; f < n; ++f) {
-    const double value = values[f];
-    sums[0] += value;
-    magnitudes[0] += std::abs(value);
+  for (; f < n; ++f) lanes.add(0, values[f], values[f]);
+  return lanes.total();
+}
+
+STARLING_FOR_PROCESSORS Total add_changes(const float* before, const float* after, std::size_t n) {
+  TotalLanes lanes;
+  const auto change = [&](std::size_t f) {
+    return static_cast<double>(after[f]) - static_cast<double>(before[f]);
+  };
+  std::size_t f = 0;
+  for (; f + kLanes <= n; f += kLanes) {
+    for (std::size_t i = 0; i < kLanes; ++i) lanes.add(i, change(f + i), after[f + i]);
   }
+  for (; f < n; ++f) lanes.add(0, change(f), after[f]);
+  return lanes.total();
 }
 
 }  // namespace
@@ -124,10 +142,10 @@ MixSums sums_of_completion(std::span<const float> own, std::span<const float> th
   return sum(lanes);
 }
 
-Total total_of(std::span<const float> values) {
-  Lanes sums{}, magnitudes{};
-  add_values(sums, magnitudes, values.data(), values.size());
-  return {sum(sums), sum(magnitudes)};
+Total total_of(std::span<const float> values) { return add_values(values.data(), values.size()); }
+
+Total change_of(std::span<const float> before, std::span<const float> after) {
+  return add_changes(before.data(), after.data(), after.size());
 }
 
 }  // namespace starling::lab

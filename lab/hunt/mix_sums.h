@@ -32,5 +32,8 @@ struct Total {
   double sum = 0, magnitude = 0;
 };
 Total total_of(std::span<const float> values);
+// The change of the sum from earlier values to later ones, and the magnitudes of the later.
+// REQUIRES: equal lengths.
+Total change_of(std::span<const float> before, std::span<const float> after);
 
 }  // namespace starling::lab

@@ -35,8 +35,11 @@ void Checkers::look() {
   if (world_->longest_queue() > most)
     violate(9, "a queue between two machines has {} messages; the limit is {}", world_->longest_queue(),
             most);
+  std::vector<World::MachineView> views;  // by machine
+  views.reserve(current_.size());
+  for (std::uint32_t i = 0; i < current_.size(); ++i) views.push_back(world_->machine(i));
   for (std::uint32_t i = 0; i < current_.size(); ++i) {
-    const auto view = world_->machine(i);
+    const World::MachineView& view = views[i];
     if (view.state != MachineState::running || view.membership == nullptr) continue;
     Instance& self = instance_of(i);
     self.incarnation = std::max(self.incarnation, view.membership->self().incarnation);
@@ -48,7 +51,8 @@ void Checkers::look() {
       if (found == by_id_.end()) {
         violate(8, "{} knows a peer that never existed: {}", name(i), to_string(record.member.id));
       } else {
-        look_at(i, instances_[found->second], record.member);
+        Instance& instance = instances_[found->second];
+        look_at(i, instance, record.member, views[instance.machine]);
       }
     }
     if (known >= instances_.size()) violate(9, "{} knows more peers than have existed", name(i));
@@ -60,17 +64,16 @@ void Checkers::look() {
   check_energy();
 }
 
-void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Member& member) {
+void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Member& member,
+                       const World::MachineView& truth) {
   const Instant now = world_->now();
   const auto index = static_cast<std::size_t>(&instance - instances_.data());
-  if (!instance.ended) {
-    instance.incarnation =
-        std::max(instance.incarnation, world_->machine(instance.machine).membership->self().incarnation);
-  }
+  if (!instance.ended)
+    instance.incarnation = std::max(instance.incarnation, truth.membership->self().incarnation);
   if (member.incarnation > instance.incarnation)
     violate(8, "{} knows incarnation {} of {}, which never chose more than {}", name(viewer),
             member.incarnation, called(instance), instance.incarnation);
-  check_claims(viewer, instance, member);
+  check_claims(viewer, instance, member, truth);
   const char* const liveness = liveness_name(member.liveness);
   Seen& seen = seen_[viewer][index];
   if (seen.known && member.incarnation < seen.incarnation)
@@ -102,9 +105,9 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
 }
 
 // No view has a fact about a member that the member did not state itself.
-void Checkers::check_claims(std::uint32_t viewer, const Instance& instance, const wire::Member& member) {
+void Checkers::check_claims(std::uint32_t viewer, const Instance& instance, const wire::Member& member,
+                            const World::MachineView& truth) {
   constexpr std::uint64_t kPossible = 1'000'000'000;  // samples, of machines that make some steps a second
-  const auto truth = world_->machine(instance.machine);
   if (member.samples > truth.samples + kPossible)
     violate(8, "{} counts {} samples of {}, which consumed {}", name(viewer), member.samples,
             called(instance), truth.samples);

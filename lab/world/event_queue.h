@@ -43,7 +43,7 @@ class EventQueue {
       h->~Happening();
     };
     entries_.push_back({at, next_sequence_++, index});
-    std::push_heap(entries_.begin(), entries_.end(), later);
+    std::push_heap(entries_.begin(), entries_.end(), Later());
   }
 
   Instant now() const { return now_; }
@@ -55,7 +55,7 @@ class EventQueue {
 
   // Advances to the next happening and runs it. REQUIRES: !empty().
   void run_one() {
-    std::pop_heap(entries_.begin(), entries_.end(), later);
+    std::pop_heap(entries_.begin(), entries_.end(), Later());
     const Entry entry = entries_.back();
     entries_.pop_back();
     now_ = entry.at;
@@ -71,13 +71,16 @@ class EventQueue {
     std::uint64_t sequence;
     std::uint32_t slot;
   };
+  struct Later {  // without branches, which nothing predicts
+    bool operator()(const Entry& a, const Entry& b) const {
+      const bool is_later = a.at > b.at, is_same = a.at == b.at, follows = a.sequence > b.sequence;
+      return is_later | (is_same & follows);
+    }
+  };
   struct Slot {
     alignas(std::max_align_t) std::byte bytes[kHappeningBytes];
     void (*end)(void*, bool happens);
   };
-  static bool later(const Entry& a, const Entry& b) {
-    return a.at != b.at ? a.at > b.at : a.sequence > b.sequence;
-  }
   static void finish(Slot& s, bool happens) { s.end(s.bytes, happens); }
 
   Slot& slot(std::uint32_t index) { return blocks_[index / kBlock][index % kBlock]; }

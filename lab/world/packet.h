@@ -2,10 +2,10 @@
 // receiver share the bytes of a chunk, so they are never copied.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,39 +16,40 @@
 
 namespace starling::lab {
 
-// Shared bytes, aligned to 64 bytes like those of the daemon's data plane.
+// Shared bytes, aligned to 64 bytes like those of the daemon's data plane. The memory itself is not aligned:
+// malloc() takes several times as long for aligned memory.
 class Block {
-  struct Line;
-
  public:
   // Does not keep the bytes alive.
   class Reference {
    public:
-    explicit Reference(const Block& block) : lines_(block.lines_), bytes_(block.bytes_) {}
-    bool lives() const { return !lines_.expired(); }
+    explicit Reference(const Block& block) : memory_(block.memory_), bytes_(block.bytes_) {}
+    bool lives() const { return !memory_.expired(); }
     // REQUIRES: lives() while the bytes are used.
-    MutableBytes bytes() const { return Block(lines_.lock(), bytes_).bytes(); }
+    MutableBytes bytes() const { return Block(memory_.lock(), bytes_).bytes(); }
 
    private:
-    std::weak_ptr<Line[]> lines_;
+    std::weak_ptr<std::byte[]> memory_;
     std::size_t bytes_;
   };
 
   Block() = default;
   explicit Block(std::size_t bytes)
-      : lines_(std::make_shared_for_overwrite<Line[]>((bytes + sizeof(Line) - 1) / sizeof(Line))),
-        bytes_(bytes) {}
+      : memory_(std::make_shared_for_overwrite<std::byte[]>(bytes + kAlignment - 1)), bytes_(bytes) {}
 
-  explicit operator bool() const { return lines_ != nullptr; }
-  MutableBytes bytes() const { return {lines_ ? lines_[0].bytes.data() : nullptr, bytes_}; }
+  explicit operator bool() const { return memory_ != nullptr; }
+  MutableBytes bytes() const {
+    void* begin = memory_.get();
+    std::size_t room = bytes_ + kAlignment - 1;
+    return {static_cast<std::byte*>(std::align(kAlignment, bytes_, begin, room)), bytes_};
+  }
 
  private:
-  struct alignas(64) Line {
-    std::array<std::byte, 64> bytes;
-  };
-  Block(std::shared_ptr<Line[]> lines, std::size_t bytes) : lines_(std::move(lines)), bytes_(bytes) {}
+  static constexpr std::size_t kAlignment = 64;
 
-  std::shared_ptr<Line[]> lines_;
+  Block(std::shared_ptr<std::byte[]> memory, std::size_t bytes) : memory_(std::move(memory)), bytes_(bytes) {}
+
+  std::shared_ptr<std::byte[]> memory_;
   std::size_t bytes_ = 0;
 };
 
@@ -89,16 +90,16 @@ struct Packet {
     state_chunk,
   };
   Kind kind = Kind::message;
-  bool poisoned = false;       // it contains values that no replica may accept
-  bool lied = false;           // its values differ from those that the sender computes with
-  std::uint32_t chunk = 0;     // number, in a copy of the state
-  std::size_t bytes = 0;       // of the whole frame
-  PeerId sender;               // instance
-  std::uint64_t exchange = 0;  // in a copy of the state: the joiner's attempt
-  std::uint64_t round = 0;     // of an offer or a refusal
-  training::Parcel parcel{};   // of a chunk
-  Block block{};               // holds the parcel's values
-  wire::Message message{};
+  bool poisoned = false;                   // it contains values that no replica may accept
+  bool lied = false;                       // its values differ from those that the sender computes with
+  std::uint32_t chunk = 0;                 // number, in a copy of the state
+  std::size_t bytes = 0;                   // of the whole frame
+  PeerId sender;                           // instance
+  std::uint64_t exchange = 0;              // in a copy of the state: the joiner's attempt
+  std::uint64_t round = 0;                 // of an offer or a refusal
+  training::Parcel parcel{};               // of a chunk
+  Block block{};                           // holds the parcel's values
+  std::optional<wire::Message> message{};  // if it is control
 };
 using PacketPtr = std::unique_ptr<Packet>;
 

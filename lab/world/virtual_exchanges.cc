@@ -103,7 +103,7 @@ void VirtualExchanges::take_reply(const Packet& packet) {
     }
   }
   const Flight flight = std::move(own.flights.front());
-  own.flights.pop_front();
+  own.flights.erase(own.flights.begin());
   const Mishaps& mishaps = machine_.mishaps();
   const bool slept = !mishaps.pauses.empty() &&
                      mishaps.paused_within(mishaps.true_time(flight.lent_at), machine_.now()) > Duration{0};
@@ -231,7 +231,7 @@ void VirtualExchanges::answer_waiting(PeerId from, std::uint64_t exchange) {
     if (answer->waiting.empty()) return;
     if (answer->connection->epoch != answer->epoch) return;  // it broke: the answer is about to end
     const Packet packet = std::move(answer->waiting.front());
-    answer->waiting.pop_front();
+    answer->waiting.erase(answer->waiting.begin());
     answer_chunk(*answer, packet);
   }
 }

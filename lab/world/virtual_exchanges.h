@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <list>
+#include <vector>
 
 #include "gossip/actions.h"
 #include "lab/world/learner.h"
@@ -61,7 +61,7 @@ class VirtualExchanges {
     Connection* connection;
     std::uint32_t epoch;  // of the connection
     training::Offering offering;
-    std::deque<Flight> flights{};  // one for each chunk that the offering has in flight
+    std::vector<Flight> flights{};  // one for each chunk that the offering has in flight
 
     std::uint64_t exchange() const { return offering.session().exchange; }
   };
@@ -72,7 +72,7 @@ class VirtualExchanges {
     Connection* connection;
     std::uint32_t epoch;  // of the connection
     training::Serving serving;
-    std::deque<Packet> waiting{};  // chunks that arrived before the offer was accepted
+    std::vector<Packet> waiting{};  // chunks that arrived before the offer was accepted
   };
 
   Own* own(std::uint64_t exchange);

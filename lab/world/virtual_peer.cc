@@ -201,13 +201,14 @@ void VirtualPeer::wake() {
 void VirtualPeer::arrived(VirtualPeer& from, Connection& connection, Packet& packet) {
   switch (packet.kind) {
     case Packet::Kind::message:
-      if (const auto* const request = std::get_if<wire::PingRequest>(&packet.message);
+      if (const auto* const request = std::get_if<wire::PingRequest>(&*packet.message);
           request != nullptr && now() < answers_falsely_until_) {
         gossip::Send lie{{packet.sender, from.address()},
                          wire::Ack{request->sequence, {}, request->target, identity_->sign({})}};
         return act(lie);
       }
-      return step(gossip::Received{packet.sender, from.reach_.stated(), std::move(packet.message)});
+      return step(gossip::Event(std::in_place_type<gossip::Received>, packet.sender, from.reach_.stated(),
+                                *std::move(packet.message)));
     case Packet::Kind::offer:
       return exchanges_.take_offer(from.exchanges_, connection, packet);
     case Packet::Kind::refusal:
@@ -308,12 +309,13 @@ void VirtualPeer::values(std::vector<MutableBytes>& out) {
 MachineView VirtualPeer::view() const {
   static const gossip::ExchangeCounts kNone;
   const Learner* const learner = replica_.learner.get();
+  const std::optional<gossip::Peer::View> core = core_ ? std::optional(core_->view()) : std::nullopt;
   return {options().name,
           state(),
           *replica_.arena,
           training_.steps(),
           training_.samples(),
-          core_ ? core_->view().exchanges : kNone,
+          core ? core->exchanges : kNone,
           replica_.mixer->counters(),
           exchanges_.half_applied(),
           bytes_sent(),
@@ -322,13 +324,13 @@ MachineView VirtualPeer::view() const {
           mishaps().slowness(now()),
           before_settling_,
           replica_.present,
-          core_ ? core_->view().membership.self().phase : wire::Phase::joining,
+          core ? core->membership.self().phase : wire::Phase::joining,
           id(),
-          core_ ? &core_->view().membership : nullptr,
+          core ? &core->membership : nullptr,
           training_.since(),
-          core_ ? core_->view().topology : nullptr,
-          core_ ? &core_->view().patience : nullptr,
-          core_ ? core_->view().round : 0,
+          core ? core->topology : nullptr,
+          core ? &core->patience : nullptr,
+          core ? core->round : 0,
           earlier_exchanges_,
           earlier_mixed_};
 }

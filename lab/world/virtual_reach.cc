@@ -39,6 +39,9 @@ VirtualMachine* VirtualReach::instance(PeerId id) const {
 
 // The first of the addresses that is that of another machine, or else one that has moved since.
 VirtualReach::Reached VirtualReach::dialed(const Endpoint& to) const {
+  // Usually the peer is still there; ids are found faster than texts.
+  if (VirtualMachine* const named = instance(to.id); named && named->address().host == to.address.host)
+    return Reached{named};
   Reached moved{nullptr, Opening::lost_dial};
   const auto look = [&](const Address& address) {
     // No machine has an address that a liar invents; this machine's own is that of a former instance.
@@ -81,7 +84,7 @@ gossip::Unreachable VirtualReach::unreachable(std::uint32_t machine) const {
   return {to.address, false, to_string(to.address) + " does not answer", false, to.id};
 }
 
-void VirtualReach::send(const Endpoint& to, wire::Message message) {
+void VirtualReach::send(const Endpoint& to, wire::Message&& message) {
   const auto [there, opening] = reached(to, wire::Purpose::control);
   if (there == nullptr) {
     const bool is_called = to.way == Way::call;
@@ -117,7 +120,7 @@ void VirtualReach::send(const Endpoint& to, wire::Message message) {
     place_call(to, wire::Purpose::control, number);
   }
   PacketPtr sent = machine_.packet(Packet::Kind::message, 0, frame_bytes(message));
-  sent->message = std::move(message);
+  sent->message.emplace(std::move(message));
   machine_.send(connection, std::move(sent));
 }
 

@@ -31,7 +31,7 @@ class VirtualReach {
   void move();  // it has another address from now on
 
   // ---- for the peer of this machine ----
-  void send(const Endpoint& to, wire::Message message);  // a control message
+  void send(const Endpoint& to, wire::Message&& message);  // a control message
   // The connection for an exchange or a copy, which the first packet opens if it does not stand; null if
   // nobody can be there.
   Connection* bulk_to(const Endpoint& to);

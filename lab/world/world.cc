@@ -172,7 +172,7 @@ Instant World::awake(std::uint32_t machine) const { return peers_[machine]->awak
 
 void World::arrived(Connection& connection, std::uint32_t from, std::uint32_t to, Packet& packet) {
   const bool control = packet.kind == Packet::Kind::message;
-  if (control && !shared_.mutations.empty() && mutated(from, to, packet.message))
+  if (control && !shared_.mutations.empty() && mutated(from, to, *packet.message))
     return shared_.network.reset(connection);
   peers_[to]->arrived(*peers_[from], connection, packet);
 }

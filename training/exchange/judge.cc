@@ -85,18 +85,24 @@ void Judge::remember(std::uint64_t partner) {
 }
 
 bool Judge::far_off() {
-  double distance = 0, bound = 0;
+  const auto largest_norm_square = [this](std::size_t k) {
+    return medians_.largest_norm_square(cells_.first + k, measures_[k].norm_square);
+  };
+  const double leniency = medians_.leniency() * medians_.leniency();
+  double distance = 0, least_bound = 0;
   bool known = true;
   for (std::size_t k = 0; k < cells_.count; ++k) {
-    const std::size_t cell = cells_.first + k;
-    known = known && medians_.seen(cell) >= kFarOffSeen;
+    known = known && medians_.seen(cells_.first + k) >= kFarOffSeen;
     distance += measures_[k].distance_square;
-    const double norm_square = medians_.largest_norm_square(cell, measures_[k].norm_square);
-    const double median = medians_.median(cell);
-    bound += std::max(16 * norm_square, 256 * median * median);
+    least_bound += 16 * largest_norm_square(k);
   }
-  if (!known) return false;
-  bound *= medians_.leniency() * medians_.leniency();
+  if (!known || distance <= least_bound * leniency) return false;  // usually: medians only raise the bound
+  double bound = 0;
+  for (std::size_t k = 0; k < cells_.count; ++k) {
+    const double median = medians_.median(cells_.first + k);
+    bound += std::max(16 * largest_norm_square(k), 256 * median * median);
+  }
+  bound *= leniency;
   if (bound == 0 || distance <= bound) return false;  // 0: all values so far were zeros
   medians_.refused();
   return true;

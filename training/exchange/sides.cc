@@ -35,7 +35,7 @@ MixResult<Mixed> Offering::take(const Parcel& reply) {
                     MixFault::late};
   }
   const Chunk chunk = std::move(in_flight_.front());
-  in_flight_.pop_front();
+  in_flight_.erase(in_flight_.begin());
   const auto mixed = mixer_.complete(session_, chunk.sent, reply);
   if (mixed) {
     answered(chunk.cells);
@@ -49,7 +49,7 @@ MixResult<Mixed> Offering::take(const Parcel& reply) {
 void Offering::skip() {
   STARLING_CHECK(!in_flight_.empty());
   const Chunk chunk = std::move(in_flight_.front());
-  in_flight_.pop_front();
+  in_flight_.erase(in_flight_.begin());
   mixer_.give_up(session_, chunk.sent);
   answered(chunk.cells);
 }

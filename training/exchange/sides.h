@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <vector>
 
 #include "training/exchange/mixer.h"
 
@@ -70,7 +70,7 @@ class Offering {
   std::uint64_t& half_applied_;
   Cells cells_;
   std::size_t lent_ = 0, answered_ = 0, reported_ = 0;  // cells
-  std::deque<Chunk> in_flight_;                         // in the order of their replies
+  std::vector<Chunk> in_flight_;                        // a few, in the order of their replies
   Ending ending_ = Ending::none;
 };
 

@@ -116,7 +116,7 @@ Measure measure(std::span<const float> theirs, std::span<const float> own) {
   STARLING_CHECK(theirs.size() == own.size());
   Sums sums;
   const std::size_t whole = theirs.size() / (kRows * kLanes) * (kRows * kLanes);
-  sum_lanes(theirs.data(), own.data(), whole, &sums);
+  if (whole > 0) sum_lanes(theirs.data(), own.data(), whole, &sums);
   for (std::size_t i = whole; i < theirs.size(); ++i) {
     sums.sign |= kLargestBits - kernels::magnitude_bits(theirs[i]);
     const double o = static_cast<double>(own[i]), d = static_cast<double>(theirs[i]) - o;
