@@ -63,7 +63,7 @@ const std::vector<Row>& program_rows() {
       {"lab/simulate", "lab/world, lab, training/replica, and below"},
       {"lab/swarm", "lab, training/replica, topologies, and below"},
       {"lab/report", "training/experiment, topologies, and below"},
-      {"lab/plot", "lab/report, training/pipeline, lab, and below"},
+      {"lab/plot", "lab/measure, lab/report, training/pipeline, lab, and below"},
       {"cli/shell", "training/experiment, datasets, gossip, and below"},
       {"cli/commands",
        "cli/shell, node, node/all_reduce, lab/hunt, lab/measure, lab/simulate, lab/swarm, "
