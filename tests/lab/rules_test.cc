@@ -17,8 +17,8 @@ class Mixing {
   Mixing(Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
          Payload payload = Payload::f32)
       : world_(
-            options(rule, n, topology, seed, payload), [](std::uint32_t) { return std::make_unique<IdleLearner>(1); },
-            std::vector<float>(kFloats)) {
+            options(rule, n, topology, seed, payload),
+            [](std::uint32_t) { return std::make_unique<IdleLearner>(1); }, std::vector<float>(kFloats)) {
     while (!everyone_trains()) run_for(10ms);
     run_for(1s);  // until all have joined
     while (!world_.quiet()) world_.run_one();
