@@ -98,10 +98,11 @@ Result<PrivateFile> create(const std::string& path, Secret& secret, bool& exists
   auto file = PrivateFile::create(path, &exists);
   if (!file) return file;
   const SecretText content(to_text(secret));
-  if (file->lock() && file->write(content.text)) return file;
-  const Error error = unwritable(path);
+  const Status written =
+      file->lock() ? file->write(content.text) : Status(Error{"is locked by another process"});
+  if (written) return file;
   ::unlink(path.c_str());
-  return error;
+  return Error{path + " " + written.error().message};
 }
 
 }  // namespace

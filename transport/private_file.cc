@@ -47,8 +47,15 @@ Result<std::string> PrivateFile::read(std::size_t at_most) const {
   return text;
 }
 
-bool PrivateFile::write(const std::string& text) const {
-  return ::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd_) == 0;
+Status PrivateFile::write(const std::string& text) const {
+  const auto failed = [] { return Error{std::string("cannot be written: ") + std::strerror(errno)}; };
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = ::write(fd_, text.data() + done, text.size() - done);
+    if (written < 0) return failed();
+    done += static_cast<std::size_t>(written);
+  }
+  if (::fsync(fd_) != 0) return failed();
+  return Done{};
 }
 
 bool PrivateFile::lock() const { return ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }

@@ -29,8 +29,8 @@ class PrivateFile {
   int fd() const { return fd_; }
   // The first bytes of the file. The Error continues a sentence that names the file.
   Result<std::string> read(std::size_t at_most) const;
-  // Writes the whole text and syncs it to the disk. False: errno tells why.
-  bool write(const std::string& text) const;
+  // Writes the whole text and syncs it to the disk. The Error continues a sentence that names the file.
+  Status write(const std::string& text) const;
   // Locks the file until it is closed. False: it is locked already. True also if its file system has no
   // locks.
   bool lock() const;

@@ -140,10 +140,10 @@ std::string SwarmKeys::text() const {
 Status SwarmKeys::create(const std::string& path) const {
   const auto file = PrivateFile::create(path);
   if (!file) return file.error();
-  if (file->write(text())) return Done{};
-  const Error error = unwritable(path);
+  const Status written = file->write(text());
+  if (written) return Done{};
   ::unlink(path.c_str());
-  return error;
+  return Error{path + " " + written.error().message};
 }
 
 Status SwarmKeys::replace(const std::string& path) const {
@@ -153,12 +153,16 @@ Status SwarmKeys::replace(const std::string& path) const {
   std::string temporary = std::string(target.get()) + ".XXXXXX";
   const PrivateFile file(::mkostemp(temporary.data(), O_CLOEXEC));  // of mode 0600
   if (file.fd() < 0) return unwritable(path);
-  if (::fchown(file.fd(), about.st_uid, about.st_gid) == 0 && file.write(text()) &&
-      ::rename(temporary.c_str(), target.get()) == 0)
-    return Done{};
-  const Error error = unwritable(path);
-  ::unlink(temporary.c_str());
-  return error;
+  Status replaced = Done{};
+  if (::fchown(file.fd(), about.st_uid, about.st_gid) != 0) {
+    replaced = unwritable(path);
+  } else if (const Status written = file.write(text()); !written) {
+    replaced = Error{path + " " + written.error().message};
+  } else if (::rename(temporary.c_str(), target.get()) != 0) {
+    replaced = unwritable(path);
+  }
+  if (!replaced) ::unlink(temporary.c_str());
+  return replaced;
 }
 
 Result<SwarmKeys::Step> SwarmKeys::rotate() {

@@ -65,13 +65,23 @@ Result<std::vector<std::pair<std::string, std::string>>> split_sets(const Argume
   return sets;
 }
 
+Flag flag_of(const training::SettingText& setting, std::string section) {
+  return {.name = setting.flag,
+          .placeholder = setting.placeholder,
+          .help = setting.help,
+          .section = std::move(section),
+          .environment = setting.environment,
+          .key = setting.key,
+          .alone = setting.alone,
+          .values = setting.choices};
+}
+
 std::vector<Flag> experiment_flags(Audience audience) {
   std::vector<Flag> flags;
   for (const Setting& setting : training::settings()) {
     if (setting.flag.empty() || (audience == Audience::peer && !lab::is_peer_setting(setting))) continue;
-    flags.push_back({setting.flag, setting.placeholder, setting.help, false, false, section_of(setting.key),
-                     std::ranges::find(kCommonKeys, setting.key) != kCommonKeys.end(), setting.environment,
-                     setting.key, false, setting.alone, setting.choices});
+    flags.push_back(flag_of(setting, section_of(setting.key)));
+    flags.back().common = std::ranges::find(kCommonKeys, setting.key) != kCommonKeys.end();
   }
   flags.push_back({"--slow", "PEER=FACTOR[@FROM..TO]",
                    "steps of PEER (or all) take FACTOR times as long; a random FACTOR: log-normal:sigma=1",

@@ -14,6 +14,7 @@
 #include "datasets/dataset.h"
 #include "models/spec.h"
 #include "training/experiment/experiment.h"
+#include "training/experiment/setting.h"
 #include "training/records/record.h"
 
 namespace starling::cli {
@@ -24,6 +25,9 @@ enum class Audience {
 };
 
 std::vector<Flag> experiment_flags(Audience audience);
+
+// The flag of a setting, of an experiment or of a peer, under this heading in help.
+Flag flag_of(const training::SettingText& setting, std::string section = "");
 
 // --print-config: prints the experiment before it is checked as a whole.
 Flag print_config_flag(const std::string& section);

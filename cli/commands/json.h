@@ -10,7 +10,7 @@
 #include "cli/shell/arguments.h"
 #include "datasets/fetch.h"
 #include "datasets/info.h"
-#include "lab/measure/chart.h"
+#include "lab/plot/consensus_sheet.h"
 #include "models/spec.h"
 #include "topologies/analysis.h"
 #include "training/replica/memory.h"

@@ -15,7 +15,6 @@
 #include "cli/commands/named_files.h"
 #include "cli/commands/paper_format.h"
 #include "cli/commands/plan_output.h"
-#include "cli/commands/plan_published.h"
 #include "cli/commands/subject.h"
 #include "kernels/backends.h"
 #include "kernels/memory.h"
@@ -334,12 +333,9 @@ Status write_chart(const std::string& path, const PlanReport& report) {
 }
 
 int plan_stages(const Arguments& arguments) {
-  if (arguments.has("--published")) return print_published(arguments);
   if (const auto path = arguments.get("--chart")) {
     if (const auto format = paper_format("--chart", *path); !format) return refuse(arguments, format.error());
   }
-  if (arguments.has("--profiles"))
-    return refuse(arguments, "--profiles has no effect without --published; --profile FILE reads one");
   if (Status sound = check_combination(arguments); !sound) return refuse(arguments, sound.error());
   std::optional<DeviceNames> devices;
   if (const auto text = arguments.get("--devices")) {
@@ -404,15 +400,9 @@ Command plan_command() {
            {"--profile", "FILE", "a profile in PipeDream's text form, instead of MODEL"},
            {"--as-published", "", "as PipeDream's published planner: the same, and transfers are free"},
            {"--chart", "FILE", "draw the schedule as a Gantt chart: .svg, .pdf or .png"},
-           {"--published", "", "print figures that papers about pipelines published beside ours"},
-           {.name = "--profiles",
-            .placeholder = "DIR",
-            .help = "with --published: PipeDream's profiles, such as vgg16.graph.txt",
-            .environment = kProfilesVariable},
            kJsonFlag},
           plan_stages,
-          "starling plan lenet --devices 2 --bandwidth 10Gbit/s\n"
-          "starling plan --published"};
+          "starling plan lenet --devices 2 --bandwidth 10Gbit/s"};
 }
 
 }  // namespace starling::cli

@@ -1,14 +1,11 @@
 #include "cli/commands/secrets.h"
 
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/experiment_flags.h"
+#include "node/front/token_file.h"
+#include "node/peer/settings.h"
 
 namespace starling::cli {
 namespace {
@@ -52,39 +49,12 @@ int rotate_key(const Arguments& arguments) {
   return EXIT_FAILURE;
 }
 
-bool is_token_character(char c) {
-  return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
-         std::string_view("-_.~+/=").find(c) != std::string_view::npos;
-}
-
-Result<std::string> read_token_file(const std::string& path) {
-  constexpr std::size_t kShortest = 16, kLongest = 256;
-  struct stat about {};
-  std::ifstream file(path);
-  if (::stat(path.c_str(), &about) != 0 || !file)
-    return Error{"cannot read " + path + ": " + std::strerror(errno)};
-  if (!S_ISREG(about.st_mode)) return Error{path + " is not a file"};
-  if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    return Error{path + " can be read by other users; make it private with chmod 600"};
-  std::string token;
-  std::getline(file, token);
-  token.erase(token.find_last_not_of(" \t\r") + 1);
-  token.erase(0, token.find_first_not_of(" \t\r"));
-  if (token.size() < kShortest || token.size() > kLongest ||
-      !std::ranges::all_of(token, is_token_character)) {
-    return Error{path + " holds no token: its first line must be " + std::to_string(kShortest) + " to " +
-                 std::to_string(kLongest) + " letters, digits, or any of -_.~+/="};
-  }
-  return token;
-}
-
 }  // namespace
 
 Flag key_flag() {
-  return {.name = "--key",
-          .placeholder = "FILE",
-          .help = "the swarm's key, for encryption; peers without it are rejected",
-          .environment = kVariable};
+  Flag flag = flag_of(node::peer_setting("daemon.key"));
+  flag.key.clear();
+  return flag;
 }
 
 std::string keyless_rule(const std::string& rule) {
@@ -119,7 +89,7 @@ Result<std::shared_ptr<transport::TlsContext>> read_key(const Arguments& argumen
 Result<std::string> read_token(const Arguments& arguments) {
   const auto path = arguments.get("--token-file");
   if (!path) return std::string();
-  auto token = read_token_file(*path);
+  auto token = node::read_token_file(*path);
   if (!token) return Error{"--token-file: " + token.error().message};
   return token;
 }

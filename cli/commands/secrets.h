@@ -13,6 +13,7 @@
 
 namespace starling::cli {
 
+// --key of commands other than `starling peer`: it has no key in a file.
 Flag key_flag();
 
 // The error if a run without gossip, by this rule, is given a key.
@@ -28,9 +29,7 @@ Result<std::optional<transport::SwarmKeys>> read_swarm_keys(const Arguments& arg
 // The TLS context for the peers of `swarm` with these keys; null without a key. Errors as above.
 Result<std::shared_ptr<transport::TlsContext>> read_key(const Arguments& arguments, const std::string& swarm);
 
-// The token of --token-file: the file's first line without spaces around it, 16 to 256 letters, digits, '-',
-// '_', '.', '~', '+', '/' or '='. Empty if the flag is not given. An Error if the file cannot be read, holds
-// something else, or can be read by other users.
+// The token of --token-file (node/front/token_file.h). Empty if the flag is not given.
 Result<std::string> read_token(const Arguments& arguments);
 
 }  // namespace starling::cli

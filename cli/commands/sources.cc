@@ -1,6 +1,5 @@
 #include "cli/commands/sources.h"
 
-#include <cctype>
 #include <cstdlib>
 #include <sstream>
 
@@ -30,8 +29,9 @@ Result<const Flag*> flag_with(const std::string& key, const std::vector<Flag>& f
                               const std::string& place) {
   std::vector<std::string> keys;
   for (const Flag& flag : flags) {
+    if (flag.only_on_the_command_line || flag.key.empty()) continue;
     if (flag.key == key) return &flag;
-    if (!flag.key.empty()) keys.push_back(flag.key);
+    keys.push_back(flag.key);
   }
   return Error{place + ": " + training::unknown_key(key, keys)};
 }
@@ -80,21 +80,9 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-void name_sources(std::vector<Flag>& flags) {
-  for (Flag& flag : flags) {
-    flag.environment = "STARLING_";
-    flag.key = kTable;
-    for (const char c : flag.name.substr(2)) {
-      flag.environment += c == '-' ? '_' : static_cast<char>(std::toupper(c));
-      flag.key += c == '-' ? '_' : c;
-    }
-    if (flag.name == "--config") flag.key.clear();  // a file cannot name a file
-  }
-}
-
 void add_environment(Arguments& arguments, const std::vector<Flag>& flags) {
   for (const Flag& flag : flags) {
-    if (flag.environment.empty() || arguments.has(flag.name)) continue;
+    if (flag.only_on_the_command_line || flag.environment.empty() || arguments.has(flag.name)) continue;
     const char* const text = std::getenv(flag.environment.c_str());
     if (text == nullptr || *text == '\0') continue;
     arguments.set(flag.name, values_of(flag, text), flag.environment);

@@ -11,11 +11,9 @@
 
 namespace starling::cli {
 
-// Gives each flag its variable and its key: --token-file has STARLING_TOKEN_FILE and daemon.token_file.
-void name_sources(std::vector<Flag>& flags);
-
 // Adds the values of the flags that `arguments` lack: from --set daemon.KEY=VALUE, then from the variables,
-// then from the file of --config. Other --set values stay. An Error names the place.
+// then from the file of --config. Other --set values stay. Flags that are only_on_the_command_line are left
+// out. An Error names the place.
 Status add_sources(Arguments& arguments, const std::vector<Flag>& flags);
 
 // Only from the variables.

@@ -1,6 +1,7 @@
 // starling topology compare: topologies side by side, predicted and measured.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -12,7 +13,7 @@
 #include "cli/commands/named_files.h"
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
-#include "lab/measure/chart.h"
+#include "lab/plot/consensus_sheet.h"
 #include "topologies/topology.h"
 #include "training/records/files.h"
 
@@ -184,6 +185,21 @@ Status compare(const ComparisonRequest& request, const lab::Interrupts& interrup
   return Done{};
 }
 
+// Two plots of 3.5 inches and the legend, whose names may be long.
+Result<std::string> draw_curves(const ComparisonRequest& request, const std::vector<ComparedRow>& rows) {
+  constexpr double kPlots = 7, kSamples = 0.6, kCharacter = 0.075;  // inches
+  std::vector<lab::Compared> curves;
+  for (const ComparedRow& row : rows) curves.push_back(row.compared);
+  const lab::FigureSheet sheet = lab::consensus_sheet(curves, request.peers, request.pairwise.seed);
+  std::size_t longest = 0;
+  for (const lab::FigureLine& line : sheet.figures.front().lines)
+    longest = std::max(longest, line.label.size());
+  return lab::draw_sheet(sheet, {.width = kPlots + kSamples + kCharacter * static_cast<double>(longest),
+                                 .height = 4.6,
+                                 .font = 9,
+                                 .format = lab::PaperFormat::svg});
+}
+
 int compare_topologies(const Arguments& arguments) {
   ComparisonRequest request;
   if (Status read = read_request(arguments, request); !read) return refuse(arguments, read.error());
@@ -197,9 +213,9 @@ int compare_topologies(const Arguments& arguments) {
 
   std::string picture;
   if (request.picture || request.format == "svg") {
-    std::vector<lab::Compared> curves;
-    for (const ComparedRow& row : rows) curves.push_back(row.compared);
-    picture = lab::to_svg(lab::consensus_chart(curves, request.peers, request.pairwise.seed));
+    auto drawn = draw_curves(request, rows);
+    if (!drawn) return fail(arguments, drawn.error());
+    picture = std::move(*drawn);
   }
   if (request.picture) {
     if (Status written = training::write_text(*request.picture, picture); !written)

@@ -20,6 +20,8 @@ struct Flag {
   bool common = false;           // shown by the short help of a command with many flags
   std::string environment = {};  // the variable with the same meaning, "STARLING_HTTP"; empty: none
   std::string key = {};          // its key in an experiment file, "daemon.http"; empty: none
+  // Neither a variable nor a file sets it, because it names a command to run or is for a launcher.
+  bool only_on_the_command_line = false;
   bool required = false;
   // The value that the flag stands for if none of `values` follows it; empty: it needs a value.
   std::string alone = {};

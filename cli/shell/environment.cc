@@ -14,10 +14,10 @@ constexpr std::string_view kOwnPrefix = "STARLING_";
 // Read without a flag.
 constexpr std::array<std::string_view, 2> kWithoutFlag = {"STARLING_DATA", "STARLING_CUDA_MODULE"};
 // Of tests and scripts; the last two are set by Kubernetes in the pods of a service named starling.
-constexpr std::array<std::string_view, 8> kOfOthers = {"STARLING_EMULATOR_", "STARLING_EMULATED_MODULE",
-                                                       "STARLING_TESTS_",    "STARLING_REACH_INSIDE",
-                                                       "STARLING_CHAOS_",    "STARLING_JOBS",
-                                                       "STARLING_PORT",      "STARLING_SERVICE_"};
+constexpr std::array<std::string_view, 9> kOfOthers = {
+    "STARLING_EMULATOR_",    "STARLING_EMULATED_MODULE", "STARLING_PIPEDREAM", "STARLING_TESTS_",
+    "STARLING_REACH_INSIDE", "STARLING_CHAOS_",          "STARLING_JOBS",      "STARLING_PORT",
+    "STARLING_SERVICE_"};
 
 std::vector<std::string> known_variables(const std::vector<Command>& commands) {
   std::vector<std::string> known(kWithoutFlag.begin(), kWithoutFlag.end());

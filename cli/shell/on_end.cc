@@ -53,7 +53,8 @@ Flag on_end_flag(const std::string& section) {
   return {.name = "--on-end",
           .placeholder = "CMD",
           .help = "run this shell command at the end; it gets RUN_STATE, RUN_NAME and RUN_EXIT_CODE",
-          .section = section};
+          .section = section,
+          .only_on_the_command_line = true};
 }
 
 int on_end(const Arguments& arguments, const RunEnd& end) {

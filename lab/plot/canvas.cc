@@ -59,6 +59,22 @@ void add_resolution(std::string& png, double dpi) {
              four_bytes(static_cast<std::uint32_t>(chunk.size() - 4)) + chunk + four_bytes(crc_of(chunk)));
 }
 
+// For text and attributes.
+std::string escaped(std::string_view text) {
+  std::string safe;
+  for (const char c : text)
+    safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '"' ? "&quot;" : std::string(1, c);
+  return safe;
+}
+
+// Gives an SVG a role, a title and a description.
+void label_svg(std::string& svg, const std::string& title, const std::string& text) {
+  const std::size_t begin = svg.find("<svg "), end = svg.find('>', begin);
+  if (begin == std::string::npos || end == std::string::npos) return;
+  svg.insert(end + 1, "\n<title>" + escaped(title) + "</title>\n<desc>" + escaped(text) + "</desc>");
+  svg.insert(begin + 5, "role=\"img\" aria-label=\"" + escaped(title) + "\" ");
+}
+
 double channel_of(std::string_view color, std::size_t nth) {
   int value = 0;
   for (const char c : color.substr(1 + 2 * nth, 2)) value = 16 * value + (c <= '9' ? c - '0' : c - 'a' + 10);
@@ -116,8 +132,22 @@ struct Canvas::Sheet {
   cairo_t* cairo;
 };
 
-Canvas::Canvas(const Paper& paper) : paper_(paper), sheet_(std::make_unique<Sheet>(paper, document_)) {}
+Canvas::Canvas(const Paper& paper)
+    : paper_(paper),
+      size_{kPointsPerInch * paper.width, kPointsPerInch * paper.height},
+      sheet_(std::make_unique<Sheet>(paper, document_)) {}
 Canvas::~Canvas() = default;
+
+void Canvas::frame(const Spot& corner, const Spot& size) {
+  cairo_translate(sheet_->cairo, corner.x - corner_.x, corner.y - corner_.y);
+  corner_ = corner;
+  size_ = size;
+}
+
+void Canvas::describe(std::string title, std::string text) {
+  title_ = std::move(title);
+  description_ = std::move(text);
+}
 
 double Canvas::text_width(std::string_view text, std::string_view exponent) const {
   return sheet_->advance(text, font()) +
@@ -197,6 +227,7 @@ Result<std::string> Canvas::finish() {
     if (const cairo_status_t status = cairo_surface_status(sheet_->surface); status != CAIRO_STATUS_SUCCESS)
       return wrong(status);
   }
+  if (paper_.format == PaperFormat::svg && !title_.empty()) label_svg(document_, title_, description_);
   return document_;
 }
 

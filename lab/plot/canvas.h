@@ -50,9 +50,15 @@ class Canvas {
   Canvas(const Canvas&) = delete;
   Canvas& operator=(const Canvas&) = delete;
 
-  double width() const { return kPointsPerInch * paper_.width; }
-  double height() const { return kPointsPerInch * paper_.height; }
+  // Of the sheet, or of the frame.
+  double width() const { return size_.x; }
+  double height() const { return size_.y; }
   double font() const { return paper_.font; }
+
+  // From here on lengths are from this corner of the sheet, and width() and height() are `size`.
+  void frame(const Spot& corner, const Spot& size);
+  // A title and a text for screen readers, of an SVG; other formats have none.
+  void describe(std::string title, std::string text);
 
   double text_width(std::string_view text, std::string_view exponent = {}) const;
   // The text stands on the place: its baseline passes through it.
@@ -72,6 +78,8 @@ class Canvas {
  private:
   struct Sheet;
   Paper paper_;
+  Spot corner_{}, size_;
+  std::string title_, description_;
   std::string document_;
   std::unique_ptr<Sheet> sheet_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "lab/plot/canvas.h"
@@ -14,6 +15,16 @@ namespace starling::lab {
 
 // The document. An Error if text and axes do not fit on the paper; it says what to change.
 Result<std::string> draw_figure(const PaperFigure& figure, const Paper& paper);
+
+// Figures side by side with the same kinds, whose legend is at the right, and with lines of text below them;
+// in an SVG also a title for screen readers.
+struct FigureSheet {
+  std::string title;
+  std::vector<PaperFigure> figures;
+  std::vector<std::string> caption;  // lines
+};
+// REQUIRES: there is a figure, and all have the same labels.
+Result<std::string> draw_sheet(const FigureSheet& sheet, const Paper& paper);
 
 // The drawing of `topology show --format svg` without title and caption: a panel for each round of a
 // time-varying topology. `name`: chooses the layout. Nodes have numbers if there is room for them. The height

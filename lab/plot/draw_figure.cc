@@ -21,19 +21,26 @@ constexpr const char* kGridInk = "#e2e2e2";
 
 class FigureDrawing {
  public:
-  FigureDrawing(const PaperFigure& figure, const Paper& paper)
-      : figure_(figure), canvas_(paper), legend_(canvas_, entries(figure), samples(figure)) {}
+  // Into the canvas or its frame. `beside`: the legend is elsewhere.
+  FigureDrawing(const PaperFigure& figure, Canvas& canvas, bool beside = false)
+      : figure_(figure),
+        canvas_(canvas),
+        legend_(canvas_, beside ? std::vector<LegendEntry>() : entries(figure), samples(figure)) {}
 
-  Result<std::string> draw() {
+  static Legend legend_of(const PaperFigure& figure, Canvas& canvas) {
+    return Legend(canvas, entries(figure), samples(figure));
+  }
+
+  Status draw() {
     set_scales();
     choose_lean();
-    if (const Status placed = place_plot(); !placed) return placed.error();
+    if (Status placed = place_plot(); !placed) return placed;
     draw_grid();
     draw_data();
     draw_axes();
     if (legend_inside_) legend_.draw_inside(*legend_inside_);
-    if (!legend_inside_ && !legend_.empty()) legend_.draw_above(kPaperMargin);
-    return canvas_.finish();
+    if (!legend_inside_ && !legend_.empty()) legend_.draw_above(kPaperMargin + title_height());
+    return Done{};
   }
 
  private:
@@ -59,6 +66,7 @@ class FigureDrawing {
 
   // ---- the places of things ----
 
+  double title_height() const { return figure_.title.empty() ? 0 : 1.6 * canvas_.font(); }
   Status place_plot();
   Status fit_ticks();
   bool x_ticks_fit(const std::vector<AxisTick>& ticks) const;
@@ -87,7 +95,7 @@ class FigureDrawing {
   }
 
   const PaperFigure& figure_;
-  Canvas canvas_;
+  Canvas& canvas_;
   Legend legend_;
   AxisScale x_, y_;
   PlotArea plot_;
@@ -114,7 +122,7 @@ AxisScale FigureDrawing::scale_over(std::vector<double> values, bool log, double
 }
 
 void FigureDrawing::set_scales() {
-  std::vector<double> xs, ys;
+  std::vector<double> xs = figure_.x.shown, ys = figure_.y.shown;
   for (const FigureLine& line : figure_.lines) {
     for (const FigurePoint& point : line.points) {
       xs.push_back(point.x);
@@ -141,12 +149,12 @@ void FigureDrawing::set_scales() {
 Status FigureDrawing::place_plot() {
   const double font = canvas_.font();
   const auto width_of = [&](const AxisTick& tick) { return canvas_.text_width(tick.label, tick.exponent); };
-  double above = kPaperMargin + 0.6 * font;  // half of the highest number
+  double above = kPaperMargin + title_height() + 0.6 * font;  // half of the highest number
   for (const bool outside : {false, true}) {
     if (outside) {
       const auto height = legend_.height_above();
       if (!height) return height.error();
-      above = kPaperMargin + *height + 0.5 * font;
+      above = kPaperMargin + title_height() + *height + 0.5 * font;
     }
     plot_ = {0, above, canvas_.width() - kPaperMargin, 0};
     plot_.bottom =
@@ -322,6 +330,7 @@ void FigureDrawing::draw_axes() {
     return std::clamp((from + to) / 2, kPaperMargin + width / 2, most - kPaperMargin - width / 2);
   };
   const double font = canvas_.font();
+  canvas_.text({plot_.left, kPaperMargin + font}, figure_.title);
   canvas_.text({middle(plot_.left, plot_.right, canvas_.text_width(figure_.x.title), canvas_.width()),
                 canvas_.height() - kPaperMargin - 0.3 * font},
                figure_.x.title, {Anchor::middle});
@@ -408,7 +417,34 @@ void FigureDrawing::draw_points(std::size_t kind) {
 }  // namespace
 
 Result<std::string> draw_figure(const PaperFigure& figure, const Paper& paper) {
-  return FigureDrawing(figure, paper).draw();
+  Canvas canvas(paper);
+  if (const Status drawn = FigureDrawing(figure, canvas).draw(); !drawn) return drawn.error();
+  return canvas.finish();
+}
+
+Result<std::string> draw_sheet(const FigureSheet& sheet, const Paper& paper) {
+  Canvas canvas(paper);
+  const double line = 1.4 * paper.font, left = kPaperMargin + paper.font;
+  const Spot all{canvas.width(), canvas.height()};
+  const double high = all.y - line * (static_cast<double>(sheet.caption.size()) + 0.5);
+  const Legend legend = FigureDrawing::legend_of(sheet.figures.front(), canvas);
+  const double legend_at = all.x - kPaperMargin - legend.width();
+  const double wide = legend_at / static_cast<double>(sheet.figures.size());
+  for (std::size_t k = 0; k < sheet.figures.size(); ++k) {
+    canvas.frame({wide * static_cast<double>(k), 0}, {wide, high});
+    if (const Status drawn = FigureDrawing(sheet.figures[k], canvas, true).draw(); !drawn)
+      return drawn.error();
+  }
+  canvas.frame({0, 0}, all);
+  const double top = kPaperMargin + 2 * paper.font;
+  legend.draw_inside({legend_at, top, legend_at + legend.width(), top + legend.height()});
+  std::string text;
+  for (std::size_t l = 0; l < sheet.caption.size(); ++l) {
+    canvas.text({left, high + line * (static_cast<double>(l) + 1)}, sheet.caption[l]);
+    text += (text.empty() ? "" : " ") + sheet.caption[l];
+  }
+  canvas.describe(sheet.title, text);
+  return canvas.finish();
 }
 
 }  // namespace starling::lab

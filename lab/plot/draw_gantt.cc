@@ -85,6 +85,7 @@ class GanttDrawing {
       draw_row(chart_.rows[row], top_ + static_cast<double>(row) * row_height());
     if (chart_.left_out > 0)
       canvas_.text({left_, bottom_ + 3.6 * font}, fmt::format("{} rows are left out", chart_.left_out));
+    canvas_.describe(chart_.title, chart_.text);
     return canvas_.finish();
   }
 
@@ -186,29 +187,12 @@ class GanttDrawing {
   std::string unit_;
 };
 
-// Gives an SVG a role, a title and a description, which screen readers read.
-void label_svg(std::string& svg, const GanttChart& chart) {
-  const auto escaped = [](std::string_view text) {
-    std::string safe;
-    for (const char c : text)
-      safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '"' ? "&quot;" : std::string(1, c);
-    return safe;
-  };
-  const std::size_t begin = svg.find("<svg "), end = svg.find('>', begin);
-  if (begin == std::string::npos || end == std::string::npos) return;
-  svg.insert(end + 1,
-             "\n<title>" + escaped(chart.title) + "</title>\n<desc>" + escaped(chart.text) + "</desc>");
-  svg.insert(begin + 5, "role=\"img\" aria-label=\"" + escaped(chart.title) + "\" ");
-}
-
 }  // namespace
 
 Result<std::string> draw_gantt(const GanttChart& chart, Paper paper) {
   if (chart.rows.empty() || !(chart.end > 0)) return Error{"a pipeline that takes no time has no chart"};
   paper.height = GanttDrawing::height_of(chart, paper.font) / kPointsPerInch;
-  Result<std::string> document = GanttDrawing(chart, paper).draw();
-  if (document && paper.format == PaperFormat::svg) label_svg(*document, chart);
-  return document;
+  return GanttDrawing(chart, paper).draw();
 }
 
 }  // namespace starling::lab

@@ -14,6 +14,7 @@ namespace starling::lab {
 struct FigureAxis {
   std::string title;
   bool log = false;
+  std::vector<double> shown = {};            // values that the axis has besides those of the lines
   std::vector<std::string> categories = {};  // of the x axis; if not empty, x is their number, from 0
 };
 
@@ -31,6 +32,7 @@ struct FigureLine {
 };
 
 struct PaperFigure {
+  std::string title;  // above the plot, of a figure beside others; mostly empty
   FigureAxis x, y;
   bool curves = true;  // bands along curves; else error bars at points
   std::vector<FigureLine> lines;

@@ -29,11 +29,15 @@ double Legend::entry_width(const LegendEntry& entry) const {
   return kSampleLength + kSampleGap + canvas_.text_width(entry.label);
 }
 
+double Legend::width() const { return widest_ + 2 * kLegendPad; }
+
+double Legend::height() const {
+  return row() * static_cast<double>(entries_.size()) + 2 * kLegendPad - 0.3 * canvas_.font();
+}
+
 std::optional<PlotArea> Legend::place_inside(const PlotArea& plot, const std::vector<Spot>& taken) const {
-  const double width = widest_ + 2 * kLegendPad;
-  const double height = row() * static_cast<double>(entries_.size()) + 2 * kLegendPad - 0.3 * canvas_.font();
-  const double left = plot.left + kLegendMargin, right = plot.right - kLegendMargin - width;
-  const double top = plot.top + kLegendMargin, bottom = plot.bottom - kLegendMargin - height;
+  const double left = plot.left + kLegendMargin, right = plot.right - kLegendMargin - width();
+  const double top = plot.top + kLegendMargin, bottom = plot.bottom - kLegendMargin - height();
   if (right < left || bottom < top) return std::nullopt;
   const double center = (left + right) / 2, middle = (top + bottom) / 2;
   const std::array<Spot, 8> corners = {{{right, bottom},
@@ -45,7 +49,7 @@ std::optional<PlotArea> Legend::place_inside(const PlotArea& plot, const std::ve
                                         {right, middle},
                                         {left, middle}}};
   for (const Spot& corner : corners) {
-    const PlotArea place{corner.x, corner.y, corner.x + width, corner.y + height};
+    const PlotArea place{corner.x, corner.y, corner.x + width(), corner.y + height()};
     if (covered_spots(place, taken) == 0) return place;
   }
   return std::nullopt;

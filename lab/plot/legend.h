@@ -36,6 +36,9 @@ class Legend {
   Legend(Canvas& canvas, std::vector<LegendEntry> entries, LegendSamples samples);
 
   bool empty() const { return entries_.empty(); }
+  // Of its entries one below the other.
+  double width() const;
+  double height() const;
   // Where it fits inside of the plot without covering one of the spots.
   std::optional<PlotArea> place_inside(const PlotArea& plot, const std::vector<Spot>& taken) const;
   // The height of its rows above the plot. An Error if an entry is wider than the paper.

@@ -57,11 +57,15 @@ class Learner {
   virtual std::optional<double> learning_rate() const { return std::nullopt; }
 };
 
-// Makes no changes: for servers, and for worlds without training.
+// Makes no changes, and its steps count so many samples each: for servers, and for worlds without training.
 class IdleLearner : public Learner {
  public:
+  explicit IdleLearner(std::uint64_t samples = 0) : samples_(samples) {}
   void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
-  std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 0; }
+  std::uint64_t end_step(std::uint32_t, models::Arena&) override { return samples_; }
+
+ private:
+  std::uint64_t samples_;
 };
 
 struct VirtualReplica {

@@ -1,5 +1,6 @@
 // A member that lies about others and about itself: in all else its core follows the protocol. It sends
-// messages that no honest core sends, signed only with its own key (docs/FAULTS.md).
+// messages that no honest core sends, signed only with its own key. docs/FAULTS.md lists these lies and those
+// that are told to real peers (tests/hostile/lies.py, scripts/chaos).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What a peer's user decides: `starling peer`'s flags and settings as values.
+// What a peer's user decides: `starling peer`'s flags and settings as values. node/peer/settings.h has the names
+// of those that are not the experiment's.
 #pragma once
 
 #include <cstdint>
@@ -56,11 +57,10 @@ struct PeerOptions {
   std::optional<Address> http;
 
   // The folder of the peer's identity and of the peer cache (node/keep/peer_cache.h); empty: the peer has a
-  // new identity and no cache. A peer without `join` whose cache
-  // names other addresses joins through them. If no member has welcomed it after `begin_after`, or up to half
-  // as long again, it begins the cached run again; if a member rejected its key, it ends with exit code 1
-  // instead. The run is always the cached one, even if `experiment` differs: peers that come back from a
-  // blackout at different times must agree on it.
+  // new identity and no cache. A peer without `join` whose cache names other addresses joins through them. If
+  // no member has welcomed it after `begin_after`, or up to half as long again, it begins the cached run again;
+  // if a member rejected its key, it ends with exit code 1 instead. The run is always the cached one, even if
+  // `experiment` differs: peers that come back from a blackout at different times must agree on it.
   std::string state;
   Duration cache_interval = std::chrono::seconds(3);  // between two writes of a cache that has changed
   Duration begin_after = std::chrono::seconds(10);
@@ -81,6 +81,12 @@ struct PeerOptions {
   // come from the swarm and the rest from the checkpoint. If the folder is empty and is the one of
   // `checkpoints`, the peer does not resume.
   std::string resume;
+
+  // Of a run without gossip (AllReduceOptions, node/all_reduce/all_reduce.h); unset: its default.
+  struct AllReduce {
+    std::string rendezvous{};
+    std::optional<Duration> patience{};
+  } all_reduce;
 
   ProcessOptions process;
   // Another file for the final replica. A folder, with '/' at the end: NAME.safetensors in it, or the first

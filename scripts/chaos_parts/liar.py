@@ -14,7 +14,6 @@ import contextlib
 import os
 import random
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -25,12 +24,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "tests/hostile"))
 import client  # noqa: E402
 import frames  # noqa: E402
+import lies  # noqa: E402
 import messages  # noqa: E402
 from identity import changed  # noqa: E402
-from member import Member, fake  # noqa: E402
+from lies import gossip  # noqa: E402
+from member import Listener, Member, fake  # noqa: E402
 
-HIGHEST = 2**32 - 1
-TREASURE = 10**15  # samples
 REDIAL_S = 0.5
 HELD_S = 20  # a silent exchange
 # An error of a connection that has ended, or of a message that has come in part.
@@ -48,10 +47,9 @@ class Liar(Member):
         self.ending = threading.Event()
         self.peers = options.peers.split(",")
         self.lock = threading.Lock()  # of self.record
-        host, port = client.parse_address(options.listen)
-        self.server = socket.create_server((host, port), backlog=64)
-        for work in [self._accept] + [lambda peer=peer: self._keep(peer) for peer in self.peers]:
-            threading.Thread(target=work, daemon=True).start()
+        self.listener = Listener(self._serve, at=options.listen)
+        for peer in self.peers:
+            threading.Thread(target=self._keep, args=(peer,), daemon=True).start()
 
     # ---- staying a member ----
 
@@ -75,14 +73,8 @@ class Liar(Member):
                     self.record = self.who.sign_member(changed(self.record, incarnation=member.incarnation + 1))
                     self.counts["refuted"] += 1
 
-    def _accept(self):
-        while not self.ending.is_set():
-            with contextlib.suppress(OSError):
-                plain, _ = self.server.accept()
-                threading.Thread(target=self._serve, args=(plain,), daemon=True).start()
-
     def _serve(self, plain):
-        with contextlib.suppress(*ENDED), plain:
+        with contextlib.suppress(*ENDED):
             link, hello = client.admit(self.swarm, plain, self.who, self.listens, self.name)
             if hello.purpose == messages.PURPOSE_CONTROL:
                 self._answer(link)
@@ -129,57 +121,50 @@ class Liar(Member):
         if not others or not links:
             return
         told = links if self.rng.random() < 0.5 else [self.rng.choice(links)]
-        lies = getattr(self, name)(others)
+        said = getattr(self, name)(others)
+        for message in said:
+            if messages.is_a(message, "Gossip"):
+                message.replyWanted = self.rng.random() < 0.5
         for link in told:
             with contextlib.suppress(*ENDED):
-                for message in lies:
+                for message in said:
                     link.send(message)
         self.counts[name[4:]] += 1
 
     def _some(self, others):
         return self.rng.sample(others, self.rng.randint(1, len(others)))
 
-    def _gossip(self, members=(), progress=(), vitals=()):
-        return [messages.make("Gossip", members=list(members), progress=list(progress), vitals=list(vitals),
-                              replyWanted=self.rng.random() < 0.5)]
-
-    def _later(self, member):
-        return self.rng.choice((member.incarnation, member.incarnation + 1, HIGHEST))
+    def _later(self, others):
+        """Some of their records, in this or a later incarnation."""
+        return [changed(member, incarnation=self.rng.choice((member.incarnation, member.incarnation + 1, lies.HIGHEST)))
+                for member in self._some(others)]
 
     def lie_left(self, others):
-        gone = [changed(member, liveness=messages.LEFT, incarnation=self._later(member))
-                for member in self._some(others)]
-        return [messages.make("Leave", member=member) for member in gone] + self._gossip(gone)
+        return lies.left(self._later(others))
 
     def lie_failed(self, others):
         state = self.rng.choice((messages.SUSPECT, messages.FAILED))
         accuser = self.rng.choice(others).id if self.rng.random() < 0.5 else self.who.id
-        return self._gossip(changed(member, liveness=state, accuser=accuser) for member in self._some(others))
+        return lies.accused(self._some(others), state, accuser)
 
     def lie_moved(self, others):
         home = self.rng.choice(others)
-        return self._gossip(changed(member, host=home.host, port=home.port, incarnation=self._later(member))
-                            for member in self._some(others))
+        return gossip(changed(member, host=home.host, port=home.port) for member in self._later(others))
 
     def lie_finished(self, others):
-        return self._gossip(changed(member, phase=messages.FINISHED, incarnation=self._later(member))
-                            for member in self._some(others))
+        return gossip(changed(member, phase=messages.FINISHED) for member in self._later(others))
 
     def lie_samples(self, others):
-        rich = self._some(others)
-        claims = [messages.make("Progress", id=member.id, samples=TREASURE) for member in rich + [self.record]]
-        return self._gossip([changed(member, samples=TREASURE) for member in rich + [self.record]], claims)
+        return lies.rich(self._some(others) + [self.record])
 
     def lie_vitals(self, others):
-        figures = {"partner": 0, "sequence": HIGHEST, "samplesPerSecond": 1.0, "loss": 77.0, "distance": 0.0,
-                   "staleness": 0.0, "flags": 1}
-        return self._gossip(vitals=[messages.make("Vitals", id=member.id, **figures) for member in self._some(others)])
+        return lies.figures(self._some(others))
 
     def lie_strangers(self, others):
         home = self.rng.choice(others)
         port = self.rng.choice((9, home.port))
-        return self._gossip(fake(self.swarm, self.rng.getrandbits(48), host=self._host_of(home), port=port)
-                            for _ in range(self.rng.randint(1, 100)))
+        return gossip(fake(self.swarm, self.rng.getrandbits(48), host=self._host_of(home), port=port)
+                      for _ in range(self.rng.randint(1, 100)))
 
     def lie_topology(self, others):
         revision = self.rng.choice((1, 2**32, 2**53 - 1, 2**53))
@@ -196,8 +181,8 @@ class Liar(Member):
         return [messages.make("Refusal", reason=11, text="two members advertise one address")]
 
     def lie_requests(self, others):
-        return [messages.make("PingRequest", sequence=n, target=member.id, host=member.host, members=[],
-                              port=self.rng.choice((9, member.port))) for n, member in enumerate(self._some(others))]
+        return [lies.ping_request(n, member.id, member.host, self.rng.choice((9, member.port)))
+                for n, member in enumerate(self._some(others))]
 
     def lie_offers(self, others):
         """An offer in silence, or with garbage for the first cell."""

@@ -35,7 +35,6 @@ const std::vector<Row>& program_rows() {
       {"training/records", "models, base"},
       {"training/pipeline", "base"},
       {"training/pipeline/profiling", "training/pipeline, models, kernels, base"},
-      {"training/pipeline/published", "training/pipeline/profiling, and below"},
       {"training/pipeline/stages", "training/pipeline, models, kernels, base"},
       {"training/pipeline/slices", "training/pipeline/stages/stage_threads.h, models, kernels, base"},
       {"training/experiment", "training/records, training/pipeline, models, rules, base"},
@@ -64,11 +63,11 @@ const std::vector<Row>& program_rows() {
       {"lab/simulate", "lab/world, lab, training/replica, and below"},
       {"lab/swarm", "lab, training/replica, topologies, and below"},
       {"lab/report", "training/experiment, topologies, and below"},
-      {"lab/plot", "lab/report, training/pipeline, lab, and below"},
+      {"lab/plot", "lab/measure, lab/report, training/pipeline, lab, and below"},
       {"cli/shell", "training/experiment, datasets, gossip, and below"},
       {"cli/commands",
        "cli/shell, node, node/all_reduce, lab/hunt, lab/measure, lab/simulate, lab/swarm, "
-       "lab/report, lab/plot, training/pipeline/profiling, training/pipeline/published, "
+       "lab/report, lab/plot, training/pipeline/profiling, "
        "kernels/cpu/onednn/version.h, and below"},
       {"cli", "everything"},
   };

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
+#include "tests/cli/silent_port.h"
 
 namespace starling::cli_tests {
 namespace {
@@ -30,29 +31,6 @@ Words softmax_peer(Words more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
-
-// A port that accepts connections and never sends anything.
-class SilentPort {
- public:
-  SilentPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in here{};
-    here.sin_family = AF_INET;
-    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof here;
-    STARLING_CHECK(::bind(fd_, reinterpret_cast<sockaddr*>(&here), sizeof here) == 0);
-    STARLING_CHECK(::listen(fd_, 16) == 0);
-    STARLING_CHECK(::getsockname(fd_, reinterpret_cast<sockaddr*>(&here), &size) == 0);
-    address_ = "127.0.0.1:" + std::to_string(ntohs(here.sin_port));
-  }
-  ~SilentPort() { ::close(fd_); }
-  SilentPort(const SilentPort&) = delete;
-  SilentPort& operator=(const SilentPort&) = delete;
-  const std::string& address() const { return address_; }
-
- private:
-  int fd_;
-  std::string address_;
-};
 
 TEST_CASE("a peer leaves within three seconds while it searches its swarm") {
   Program alone(softmax_peer({"--join", "127.0.0.1:1"}));

@@ -190,43 +190,6 @@ TEST_CASE("plan --chart draws the schedule") {
   CHECK(written("plan.pdf").starts_with("%PDF-"));
 }
 
-TEST_CASE("plan --published prints figures of papers beside ours") {
-  const json without = run_json({"plan", "--published", "--json"});
-  std::size_t computed = 0, missing = 0;
-  for (const json& figure : without.at("figures")) {
-    CAPTURE(figure.dump());
-    CHECK(figure.at("published") > 0);
-    CHECK(!figure.at("source").get<std::string>().empty());
-    CHECK(!figure.at("reason").get<std::string>().empty());
-    CHECK(figure.at("ours").is_null() == (figure.at("work") == "PipeDream"));
-    ++(figure.at("ours").is_null() ? missing : computed);
-  }
-  CHECK(computed >= 10);
-  CHECK(missing >= 4);
-
-  // Any profile will do; both ways to name the folder are the same.
-  const TemporaryFolder folder;
-  folder.write("vgg16.graph.txt", even_profile());
-  const Words words = {"plan", "--published", "--profiles", folder.path(), "--json"};
-  const json with = run_json(words);
-  const Outcome by_variable = run({"plan", "--published", "--json"}, {{"STARLING_PIPEDREAM", folder.path()}});
-  CHECK(json::parse(by_variable.out) == with);
-  CHECK(by_variable.err.empty());
-  for (const json& figure : with.at("figures")) {
-    if (figure.at("work") != "PipeDream") continue;
-    const bool there = contains(figure.at("setting").get<std::string>(), "VGG-16");
-    CHECK(figure.at("ours").is_null() != there);
-    CHECK(figure.at("planner_chooses").is_null() != there);
-  }
-
-  const Outcome outcome = run({"plan", "--published"});
-  CHECK(outcome.exit_code == 0);
-  for (const char* part : {"Transformer, K 8, M 32", "6.300x", "6.564x", "ResNet-101, K 8, M 150", "4.294x",
-                           "VGG-16, 15-1, 10Gbit/s", "5.280x", "no profile vgg16.graph.txt: --profiles",
-                           "none is measured on this machine"})
-    CHECK(contains(outcome.out, part));
-}
-
 TEST_CASE("wrong input of plan is refused in one line") {
   const TemporaryFolder folder;
   folder.write("even.txt", even_profile());
@@ -235,14 +198,9 @@ TEST_CASE("wrong input of plan is refused in one line") {
   for (const auto& [words, part] : std::vector<std::pair<Words, std::string>>{
            {{"plan"}, "MODEL is missing: a name of `model list` or a .toml file; or give --profile"},
            {{"plan", "lenet", "--profile", even}, "MODEL and --profile exclude each other"},
-           {{"plan", "lenet", "--published"}, "MODEL has no effect with --published"},
            {plan_of(even, {"--devices", "2", "--chart", folder.file("plan.gif")}),
             "does not end in .svg, .pdf or .png"},
            {plan_of(even, {"--devices", "2", "--chart", folder.file("no/plan.svg")}), "--chart: "},
-           {{"plan", "--published", "--devices", "2"}, "--devices has no effect with --published"},
-           {{"plan", "--published", "--profiles", even}, "even.txt is not a folder"},
-           {{"plan", "lenet", "--devices", "2", "--profiles", folder.path()},
-            "--profiles has no effect without --published"},
            {{"plan", "lenot", "--devices", "2"}, "lenot"},
            {{"plan", "lenet"}, "--devices is missing"},
            {{"plan", "lenet", "--devices", "0"}, "--devices: '0' is not a number from 1 to 1024"},

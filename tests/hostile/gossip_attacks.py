@@ -5,34 +5,26 @@ import re
 import time
 
 import frames
+import lies
 import messages
 from identity import changed
+from lies import HIGHEST, TREASURE, gossip
 from member import Listener, fake
 from peers import get, until
 from suite import require
 
-HIGHEST = 2**32 - 1
-TREASURE = 10**15  # samples
 
-
-def gossip(members=(), progress=(), vitals=()):
-    return messages.make("Gossip", members=list(members), progress=list(progress), vitals=list(vitals), replyWanted=False)
-
-
-def encoded(message):
-    return frames.control(messages.encode(message))
+def encoded(told):
+    return b"".join(frames.control(messages.encode(message)) for message in told)
 
 
 def impossible_samples(run):
     """5: samples that nobody can have consumed do not end the run"""
     liar = run.member("liar")
     known = [liar.named(peer.name) for peer in run.peers]
-    ids = [member.id for member in known] + [liar.who.id, 12345]
-    nobody = fake(run.swarm, "rich", samples=TREASURE)
-    lies = gossip([changed(member, samples=TREASURE) for member in known] + [changed(liar.record, samples=TREASURE), nobody],
-                  [messages.make("Progress", id=id, samples=TREASURE) for id in ids])
+    told = encoded(lies.rich([*known, liar.record], [12345]) + gossip([fake(run.swarm, "rich", samples=TREASURE)]))
     while run.goes_on(0.05):
-        liar.send(lies)
+        liar.send_bytes(told)
     total = max(peer.status()["swarm_samples"] for peer in run.peers)
     require(total < TREASURE / 1000, f"the swarm believes in {total} samples")
     run.note(f"the swarm counts {total} samples")
@@ -42,12 +34,11 @@ def forged_departures(run):
     """6: what others say does not make a member leave or fail"""
     liar = run.member("slanderer")
     known = [liar.named(peer.name) for peer in run.peers]
-    lies = gossip([changed(member, liveness=liveness, incarnation=incarnation, accuser=liar.who.id) for member in known
-                   for liveness in (messages.SUSPECT, messages.FAILED, messages.LEFT) for incarnation in (member.incarnation, HIGHEST)])
-    goodbyes = [messages.make("Leave", member=changed(member, liveness=messages.LEFT)) for member in known]
+    later = known + [changed(member, incarnation=HIGHEST) for member in known]
+    told = encoded([message for state in (messages.SUSPECT, messages.FAILED, messages.LEFT)
+                    for message in lies.accused(later, state, liar.who.id)] + lies.left(known))
     while run.goes_on(0.1):
-        for message in [lies, *goodbyes]:
-            liar.send(message)
+        liar.send_bytes(told)
 
 
 def foreign_records(run):
@@ -56,10 +47,10 @@ def foreign_records(run):
     liar = run.member("forger")
     port = int(trap.address.rsplit(":", 1)[1])
     known = [liar.named(peer.name) for peer in run.peers]
-    lies = gossip([changed(member, port=port, incarnation=incarnation, phase=phase) for member in known
-                   for incarnation in (member.incarnation + 7, HIGHEST) for phase in (messages.TRAINING, messages.FINISHED)])
+    told = encoded(gossip([changed(member, port=port, incarnation=incarnation, phase=phase) for member in known
+                           for incarnation in (member.incarnation + 7, HIGHEST) for phase in (messages.TRAINING, messages.FINISHED)]))
     while run.goes_on(0.2):
-        liar.send(lies)
+        liar.send_bytes(told)
         for revision in (2**53, 2**53 - 1, 2**32):
             liar.send(liar.who.rewire(revision, "ring"))
     first = run.peers[0]
@@ -84,10 +75,9 @@ def pinned_vitals(run):
     """18: a sequence of 2^32-1 does not pin the figures of another member"""
     liar = run.member("doctor")
     victim = liar.named("p1")
-    lies = gossip(vitals=[messages.make("Vitals", id=victim.id, partner=0, sequence=HIGHEST, samplesPerSecond=1.0, loss=77.0, distance=0.0,
-                                        staleness=0.0, flags=1)])
+    told = encoded(lies.figures([victim]))
     while run.goes_on(0.1):
-        liar.send(lies)
+        liar.send_bytes(told)
     for peer in (run.peers[0], run.peers[2]):
         loss = peer.member("p1")["loss"]
         require(loss is not None and loss < 70, f"{peer.name} shows a loss of {loss} for p1")
@@ -99,10 +89,9 @@ def relayed_pings(run):
     liar = run.member("pinger")
     victim = liar.named("p1")
     port = int(third.address.rsplit(":", 1)[1])
-    wrong = [messages.make("PingRequest", sequence=n, target=target, host=host, port=port + n % 7 * (host == swallowing))
-             for n in range(1000) for target, host in ((victim.id, "127.0.0.1"), (n + 1, "127.0.0.1"), (n + 1, swallowing))]
-    right = [messages.make("PingRequest", sequence=n, target=victim.id, host=victim.host, port=victim.port) for n in range(200)]
-    flood = b"".join(map(encoded, wrong + right))
+    wrong = [lies.ping_request(n, target, host, port + n % 7 * (host == swallowing)) for n in range(1000) for target, host in ((victim.id, "127.0.0.1"), (n + 1, "127.0.0.1"), (n + 1, swallowing))]
+    right = [lies.ping_request(n, victim.id, victim.host, victim.port) for n in range(200)]
+    flood = encoded(wrong + right)
     sent, per_flood, most = 0, len(wrong) + len(right), 150000 if run.stage.thorough else 30000
     while run.goes_on(0.05) and sent < most:
         liar.send_bytes(flood, run.peers[0].address)
@@ -179,17 +168,14 @@ def _tell_bad_names(run, peers):
                              {"port": 0}, {"host": "x" * 300}, {"name": "n" * 65}]):
         liar = run.member("scribbler", n, peers=peers)
         record = changed(fake(run.swarm, "bad", n), **bad)
-        liar.send(gossip([run.swarm.identity("fake", "bad", n).sign_member(record)]))
+        liar.send_bytes(encoded(gossip([run.swarm.identity("fake", "bad", n).sign_member(record)])))
     # The worst that the wire accepts, about a member that answers.
     run.member("odd", peers=peers, name='"\\{}<>&%s\'\u20ac\u20ac')
 
 
 def _newest_steps(folder):
-
-
     return max((int(re.search(r"\.(\d+)\.safetensors$", path)[1]) for path in glob.glob(f"{folder}/*.safetensors")), default=0)
 
 
 def _damaged(folder):
-
     return glob.glob(f"{folder}/**/*.damaged", recursive=True)

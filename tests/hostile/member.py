@@ -102,12 +102,12 @@ def fake(swarm, *words, host="127.0.0.1", port=9, name=None, **fields):
 
 
 class Listener:
-    """Accepts connections at a port of its own and counts them. `serve(socket)` is called for each in a thread; without it they stay
-    open and silent."""
+    """Accepts connections at HOST:PORT, or at a port of its own, and counts them. `serve(socket)` is called for each in a thread;
+    without it they stay open and silent. At most `most` are open."""
 
-    def __init__(self, serve=None, most=4096):
-        self._server = socket.create_server(("127.0.0.1", 0), backlog=1024)
-        self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
+    def __init__(self, serve=None, most=4096, at="127.0.0.1:0"):
+        self._server = socket.create_server(client.parse_address(at), backlog=1024)
+        self.address = "{}:{}".format(*self._server.getsockname())
         self.accepted, self._serve, self._most, self._open = 0, serve, most, []
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
@@ -124,10 +124,11 @@ class Listener:
     def _handle(self, plain):
         with contextlib.suppress(OSError, ValueError), plain:
             self._serve(plain)
+        self._open.remove(plain)
 
     def close(self):
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
-        for plain in self._open:
+        for plain in list(self._open):
             plain.close()

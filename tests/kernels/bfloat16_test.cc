@@ -65,6 +65,24 @@ double distance(const std::vector<float>& actual, const std::vector<float>& expe
   return std::sqrt(off / std::max(length, 1e-12));
 }
 
+// The largest distances of a back end's results from the reference's.
+struct Distances {
+  double y, gradient, dx;
+};
+void check_close(const std::vector<std::unique_ptr<Backend>>& candidates, const Problem& problem,
+                 const Distances& most) {
+  const Outcome expected = run(*backend("reference"), problem, true, false);
+  int candidate = 0;
+  for (const auto& on : candidates) {
+    INFO("candidate " << candidate++);
+    const Outcome actual = run(*on, problem, true);
+    REQUIRE(actual.shape == expected.shape);
+    CHECK(distance(actual.y, expected.y) < most.y);
+    CHECK(distance(actual.gradient, expected.gradient) < most.gradient);
+    CHECK(distance(actual.dx, expected.dx) < most.dx);
+  }
+}
+
 // The host rounds stored values once. A GPU's libraries store before adding a bias and round a convolution's
 // gradient, so its tolerance is relative to the whole vector. A ReLU may decide differently for a value near
 // 0, and then passes or blocks its gradient.
@@ -253,17 +271,8 @@ TEST_CASE("bfloat16 networks stay close to float32 for any formats") {
     network.add(linear(random, problem, shape, between(random, 1, 20)), "linear");
     INFO("round " << round << ": " << text << ", batch " << shape.batch);
     finish(random, problem);
-    const Outcome expected = run(*backend("reference"), problem, true, false);
-    int candidate = 0;
-    for (const auto& on : candidates) {
-      INFO("candidate " << candidate++);
-      const Outcome actual = run(*on, problem, true);
-      REQUIRE(actual.shape == expected.shape);
-      CHECK(distance(actual.y, expected.y) < 0.03);
-      // A ReLU or a pool that decides differently for one value moves its whole gradient.
-      CHECK(distance(actual.gradient, expected.gradient) < 0.15);
-      CHECK(distance(actual.dx, expected.dx) < 0.35);
-    }
+    // A ReLU or a pool that decides differently for one value moves its whole gradient.
+    check_close(candidates, problem, {.y = 0.03, .gradient = 0.15, .dx = 0.35});
   }
 }
 
@@ -293,16 +302,7 @@ TEST_CASE("bfloat16 layers for sequences stay close to float32") {
     INFO("round " << round << ", context " << context << ", " << heads << " heads, " << groups
                   << " groups of " << size);
     finish(random, problem);
-    const Outcome expected = run(*backend("reference"), problem, true, false);
-    int candidate = 0;
-    for (const auto& on : candidates) {
-      INFO("candidate " << candidate++);
-      const Outcome actual = run(*on, problem, true);
-      REQUIRE(actual.shape == expected.shape);
-      CHECK(distance(actual.y, expected.y) < 0.02);
-      CHECK(distance(actual.gradient, expected.gradient) < 0.02);
-      CHECK(distance(actual.dx, expected.dx) < 0.03);
-    }
+    check_close(candidates, problem, {.y = 0.02, .gradient = 0.02, .dx = 0.03});
   }
 }
 

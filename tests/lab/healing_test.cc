@@ -10,12 +10,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class Idle : public Learner {
- public:
-  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
-  std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
-};
-
 WorldOptions swarm_of(std::uint32_t n) {
   WorldOptions options;
   options.arena_floats = options.mix.cell_floats = 1;
@@ -32,7 +26,7 @@ WorldOptions swarm_of(std::uint32_t n) {
 
 struct Swarm {
   explicit Swarm(WorldOptions options)
-      : world(std::move(options), [](std::uint32_t) { return std::make_unique<Idle>(); }, {0.0F}) {}
+      : world(std::move(options), [](std::uint32_t) { return std::make_unique<IdleLearner>(1); }, {0.0F}) {}
 
   void run_until(Duration when) {
     while (world.now() < Instant{when} && world.run_one()) {

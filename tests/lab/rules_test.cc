@@ -17,8 +17,8 @@ class Mixing {
   Mixing(Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
          Payload payload = Payload::f32)
       : world_(
-            options(rule, n, topology, seed, payload), [](std::uint32_t) { return std::make_unique<Idle>(); },
-            std::vector<float>(kFloats)) {
+            options(rule, n, topology, seed, payload),
+            [](std::uint32_t) { return std::make_unique<IdleLearner>(1); }, std::vector<float>(kFloats)) {
     while (!everyone_trains()) run_for(10ms);
     run_for(1s);  // until all have joined
     while (!world_.quiet()) world_.run_one();
@@ -76,12 +76,6 @@ class Mixing {
   static constexpr Duration kStep = 10ms;
 
  private:
-  class Idle : public Learner {
-   public:
-    void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
-    std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
-  };
-
   static WorldOptions options(Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
                               Payload payload) {
     Pace pace{Pace::Kind::time, 0, 20ms};

@@ -1,4 +1,4 @@
-// A setting: a key of the experiment file, the environment and the command line, with its parser.
+// A setting: a key of a file, the environment and the command line, with its parser.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct Effect {
   std::function<bool(const Experiment&)> holds{};  // empty: always
 };
 
-// The experiment file, the environment and the flags all use this type, so a key has one name, one parser,
-// one default and one help line, and shells complete the same values that the parser accepts. The table of
-// all settings is in settings.cc.
-struct Setting {
+// A setting's names and its description. Files, the environment, the flags, help, completion and the manual
+// all use them, so a key has one name, one parser, one default and one help line, and shells complete the
+// values that the parser accepts.
+struct SettingText {
   enum class Form : std::uint8_t { text, number, boolean, array };  // how a TOML file writes the value
 
   std::string key;          // in the file: "training.batch_size"
@@ -34,10 +34,19 @@ struct Setting {
   std::string help;
   Form form = Form::text;
   std::vector<std::string> choices{};  // all values that are accepted, where these are names
-  bool shared = false;                 // the same for the whole run, so it travels in the manifest,
-  bool told_by_default = false;        // even while it has its default
+};
+
+// A setting of `Options`.
+template <class Options>
+struct SettingOf : SettingText {
+  std::function<Status(Options&, std::string_view)> set;  // the Error does not repeat the key
+};
+
+// A setting of an experiment. The table of all is in settings.cc; node/peer/settings.cc has a peer's own.
+struct Setting : SettingOf<Experiment> {
+  bool shared = false;           // the same for the whole run, so it travels in the manifest,
+  bool told_by_default = false;  // even while it has its default
   Effect effect{};
-  std::function<Status(Experiment&, std::string_view)> set;          // the Error does not repeat the key
   std::function<std::optional<std::string>(const Experiment&)> get;  // nullopt: unset
   std::function<void(Experiment&)> reset;                            // back to the default
 };

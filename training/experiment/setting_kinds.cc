@@ -10,6 +10,16 @@
 
 namespace starling::training {
 
+void name_setting(SettingText& setting, const std::string& key, std::string word) {
+  if (word.empty()) word = key.substr(key.find('.') + 1);
+  setting.key = key;
+  setting.flag = "--";
+  for (const char c : word) setting.flag += c == '_' ? '-' : c;
+  setting.environment = "STARLING_";
+  for (const char c : setting.flag.substr(2))
+    setting.environment += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+}
+
 Setting setting_of(const Entry& entry, Setting::Form form) {
   static const std::map<std::string, std::string> kOtherFlags = {{"model.name", "model"},
                                                                  {"data.source", "data"},
@@ -20,13 +30,7 @@ Setting setting_of(const Entry& entry, Setting::Form form) {
                                                                  {"pipeline.memory", "pipeline-memory"}};
   const auto other = kOtherFlags.find(entry.key);
   Setting setting;
-  setting.key = entry.key;
-  setting.flag = "--";
-  for (const char c : other != kOtherFlags.end() ? other->second : entry.key.substr(entry.key.find('.') + 1))
-    setting.flag += c == '_' ? '-' : c;
-  setting.environment = "STARLING_";
-  for (const char c : setting.flag.substr(2))
-    setting.environment += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  name_setting(setting, entry.key, other == kOtherFlags.end() ? "" : other->second);
   // STARLING_DATA is the folder of data sets.
   if (entry.key == "data.source") setting.environment = "STARLING_DATA_SOURCE";
   setting.placeholder = entry.placeholder;

@@ -1,5 +1,6 @@
-// The kinds of settings in the table of settings.cc: numbers, truth values, names from a list, text. Each
-// function combines an entry with a field of Experiment, a parser and a writer.
+// The kinds of settings: numbers, truth values, names from a list, text. Each function combines an entry of
+// the table in settings.cc with a field of Experiment, a parser and a writer. The names, the parsers and
+// setter() serve other tables of settings too.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -31,6 +33,10 @@ struct Entry {
   Effect effect{};
 };
 
+// Sets key, flag and variable: "token_file" of the table "daemon" is daemon.token_file, --token-file and
+// STARLING_TOKEN_FILE. `word`: the flag's without dashes if it is not the key's last part.
+void name_setting(SettingText& setting, const std::string& key, std::string word = "");
+
 // All but set, get and reset.
 Setting setting_of(const Entry& entry, Setting::Form form);
 
@@ -39,18 +45,25 @@ struct Optional : std::false_type {};
 template <class T>
 struct Optional<std::optional<T>> : std::true_type {};
 
-// `field`: a pointer to a member of Experiment, or a function from an experiment to its field.
+// Parses a text and stores the value. `field`: a pointer to a member of Options, or a function from the
+// options to their field.
+template <class Options, class Field, class Parse>
+std::function<Status(Options&, std::string_view)> setter(Field field, Parse parse) {
+  using T = std::remove_cvref_t<std::invoke_result_t<Field, Options&>>;
+  return [field, parse](Options& options, std::string_view text) -> Status {
+    auto value = parse(text);
+    if (!value.ok()) return value.error();
+    std::invoke(field, options) = static_cast<T>(std::move(*value));
+    return Done{};
+  };
+}
+
 template <class Field, class Parse, class Format>
 Setting make(const Entry& entry, Field field, Parse parse, Format format,
              Setting::Form form = Setting::Form::text) {
   using T = std::remove_cvref_t<std::invoke_result_t<Field, Experiment&>>;
   Setting setting = setting_of(entry, form);
-  setting.set = [field, parse](Experiment& experiment, std::string_view text) -> Status {
-    const auto value = parse(text);
-    if (!value.ok()) return value.error();
-    std::invoke(field, experiment) = static_cast<T>(*value);
-    return Done{};
-  };
+  setting.set = setter<Experiment>(field, parse);
   setting.get = [field, format](const Experiment& experiment) -> std::optional<std::string> {
     const T& value = std::invoke(field, experiment);
     if constexpr (Optional<T>::value) {
