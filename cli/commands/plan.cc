@@ -17,7 +17,7 @@
 #include "cli/commands/plan_output.h"
 #include "cli/commands/plan_published.h"
 #include "cli/commands/subject.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "kernels/memory.h"
 #include "lab/plot/draw.h"
 #include "training/experiment/quantities.h"
