@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "models/network.h"
 #include "training/replica/feed.h"
 

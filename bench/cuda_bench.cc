@@ -24,8 +24,8 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "bench/crew.h"
-#include "kernels/backends.h"
 #include "kernels/buffer.h"
+#include "kernels/by_name/backends.h"
 #include "training/exchange/payload.h"
 
 namespace {

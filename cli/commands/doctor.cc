@@ -13,7 +13,7 @@
 #include "cli/commands/experiment_flags.h"
 #include "cli/commands/secrets.h"
 #include "cli/shell/output.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "kernels/cpu/onednn/version.h"
 #include "kernels/cpu/processor.h"
 #include "kernels/cuda_module.h"

@@ -16,7 +16,7 @@
 #include "cli/commands/paper_format.h"
 #include "cli/commands/plan_output.h"
 #include "cli/commands/subject.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "kernels/memory.h"
 #include "lab/plot/draw.h"
 #include "training/experiment/quantities.h"

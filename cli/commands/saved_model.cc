@@ -10,7 +10,7 @@
 #include "cli/commands/flag_values.h"
 #include "cli/commands/model_file.h"
 #include "cli/commands/named_files.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
 #include "training/records/record.h"

@@ -3,14 +3,15 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/format.h"
 #include "kernels/cpu/lanes/format.h"
-#include "kernels/cpu/lanes/operations.h"
+#include "kernels/cpu/lanes_operations.h"
 #include "kernels/cpu/operations.h"
+#include "kernels/cpu/sequences/operations.h"
 #include "kernels/cpu/tiles/convolution.h"
 #include "kernels/cpu/tiles/stack.h"
 #include "kernels/cpu/tiles/tiles.h"
-#include "kernels/cpu/vector_loops.h"
+#include "kernels/cpu/vectors/vector_loops.h"
 
 namespace starling::kernels::cpu {
 namespace {

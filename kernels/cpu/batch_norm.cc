@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/cpu/channels/layout.h"
-#include "kernels/cpu/conversion.h"
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/conversion.h"
+#include "kernels/cpu/formats/format.h"
 
 namespace starling::kernels::cpu {
 namespace {

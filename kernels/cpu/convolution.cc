@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/format.h"
 #include "kernels/cpu/tiles/stack.h"
-#include "kernels/cpu/vector_loops.h"
+#include "kernels/cpu/vectors/vector_loops.h"
 
 namespace starling::kernels::cpu {
 namespace {

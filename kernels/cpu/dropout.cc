@@ -8,7 +8,7 @@
 
 #include "base/processor.h"
 #include "kernels/cpu/channels/layout.h"
-#include "kernels/cpu/conversion.h"
+#include "kernels/cpu/formats/conversion.h"
 #include "kernels/cpu/sequences/loops.h"
 #include "kernels/plain.h"
 #include "kernels/reference/dropout.h"

@@ -1,7 +1,7 @@
 #include "base/check.h"
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/format.h"
 #include "kernels/cpu/lanes/format.h"
-#include "kernels/cpu/lanes/operations.h"
+#include "kernels/cpu/lanes_operations.h"
 #include "kernels/cpu/operations.h"
 #include "kernels/plain.h"
 

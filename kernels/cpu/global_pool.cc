@@ -1,7 +1,7 @@
 #include "kernels/cpu/operations.h"
 
 #include "kernels/cpu/channels/layout.h"
-#include "kernels/cpu/conversion.h"
+#include "kernels/cpu/formats/conversion.h"
 #include "kernels/plain.h"
 
 namespace starling::kernels::cpu {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/cpu/channels/layout.h"
-#include "kernels/cpu/conversion.h"
-#include "kernels/cpu/vector_loops.h"
+#include "kernels/cpu/formats/conversion.h"
+#include "kernels/cpu/vectors/vector_loops.h"
 #include "kernels/plain.h"
 
 namespace starling::kernels::cpu {

@@ -1,8 +1,8 @@
 #include "kernels/cpu/operations.h"
 
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/format.h"
 #include "kernels/cpu/sequences/loops.h"
-#include "kernels/cpu/vector_loops.h"
+#include "kernels/cpu/vectors/vector_loops.h"
 
 namespace starling::kernels::cpu {
 namespace {

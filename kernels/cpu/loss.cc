@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/cpu/conversion.h"
+#include "kernels/cpu/formats/conversion.h"
 #include "kernels/cpu/sequences/loops.h"
 #include "kernels/plain.h"
 #include "kernels/reference/softmax_cross_entropy.h"

@@ -1,6 +1,6 @@
-// The operations of this back end through oneDNN, or by loops of our own on any of its formats, a file each.
-// Each keeps the format of its input unless stated otherwise. With `relu` it also computes the ReLU behind
-// it.
+// The operations of this back end through oneDNN, or by loops of our own on any of its formats, a file each;
+// sequences/operations.h has those for text. Each keeps the format of its input unless stated otherwise. With
+// `relu` it also computes the ReLU behind it.
 #pragma once
 
 #include <memory>
@@ -32,17 +32,6 @@ std::unique_ptr<Operation> make_dropout(const DropoutSpec& spec, const Activatio
 std::unique_ptr<Operation> make_gelu(const GeluSpec& spec, const Activation& input, Passes passes);
 // A ReLU that no other operation computes.
 std::unique_ptr<Operation> make_relu(const Activation& input);
-
-// Layers for sequences (sequences/). The outputs are plain.
-std::unique_ptr<Operation> make_embedding(const EmbeddingSpec& spec, const Activation& input);
-std::unique_ptr<Operation> make_position(const PositionSpec& spec, const Activation& input);
-std::unique_ptr<Operation> make_attention(const AttentionSpec& spec, const Activation& input, Passes passes);
-std::unique_ptr<Operation> make_swiglu(const Activation& input);
-// A linear layer in float32, faster than make_linear() if it suits. The weights are read as the arena stores
-// them.
-bool suits_text_linear(const LinearSpec& spec, const Activation& input);
-std::unique_ptr<Operation> make_text_linear(const LinearSpec& spec, const Activation& input, Passes passes,
-                                            bool relu);
 
 // Only changes the format, to plain. REQUIRES: the input has another one.
 std::unique_ptr<Operation> make_exit(const Activation& input);

@@ -1,6 +1,6 @@
 #include "kernels/cpu/operations.h"
 
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/format.h"
 
 namespace starling::kernels::cpu {
 namespace {

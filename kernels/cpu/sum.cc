@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/cpu/conversion.h"
-#include "kernels/cpu/format.h"
-#include "kernels/cpu/vector_loops.h"
+#include "kernels/cpu/formats/conversion.h"
+#include "kernels/cpu/formats/format.h"
+#include "kernels/cpu/vectors/vector_loops.h"
 #include "kernels/plain.h"
 
 namespace starling::kernels::cpu {

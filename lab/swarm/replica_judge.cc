@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "training/exchange/make.h"
 #include "training/records/checkpoint.h"
 #include "training/records/files.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "node/front/writing.h"
 #include "node/work/processors.h"
 #include "training/records/checkpoint.h"

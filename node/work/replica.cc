@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "node/work/free_memory.h"
 #include "training/records/checkpoint.h"
 #include "training/replica/memory.h"

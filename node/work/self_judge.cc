@@ -1,6 +1,6 @@
 #include "node/work/self_judge.h"
 
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "node/work/processors.h"
 
 namespace starling::node {

@@ -77,6 +77,10 @@ TEST_CASE("an #include that the table does not allow is reported") {
   REQUIRE(arrow("gossip/peer.cc", "wire/codec.h") == 1);
   REQUIRE(arrow("gossip/peer.cc", "training/exchange/mixer.h") == 1);
   REQUIRE(arrow("kernels/cpu/linear.cc", "models/arena.h") == 1);
+  REQUIRE(arrow("kernels/queue.cc", "kernels/cpu/backend.h") == 1);
+  REQUIRE(arrow("kernels/cpu/lanes/format.cc", "kernels/cpu/formats/conversion.h") == 1);
+  REQUIRE(arrow("kernels/cpu/tiles/tiles.cc", "kernels/cpu/operations.h") == 1);
+  REQUIRE(arrow("models/network.cc", "kernels/by_name/backends.h") == 1);
   REQUIRE(arrow("models/arena.cc", "datasets/dataset.h") == 1);
   REQUIRE(arrow("datasets/idx.cc", "kernels/backend.h") == 1);
   REQUIRE(arrow("training/replica/worker.cc", "gossip/peer.h") == 1);
@@ -127,7 +131,8 @@ TEST_CASE("a file belongs to the room of the longest row that matches") {
   REQUIRE(room_of("lab/recurrence.cc") == "lab");
   REQUIRE(room_of("lab/world/world.cc") == "lab/world");
   REQUIRE(room_of("node/all_reduce/gloo/collective.cc") == "node/all_reduce");
-  REQUIRE(room_of("kernels/cpu/lanes/format.h") == "kernels");
+  REQUIRE(room_of("kernels/queue.h") == "kernels");
+  REQUIRE(room_of("kernels/cpu/backend.h") == "kernels/cpu");
   REQUIRE(room_of("kernels/cpu/onednn/onednn.h") == "kernels/cpu/onednn");
   REQUIRE(room_of("training/worker.cc") == "training");  // not a room
   REQUIRE(room_of("main.cc").empty());
@@ -222,12 +227,12 @@ TEST_CASE("a library outside its place is reported") {
       {"#include <flatbuffers/flatbuffers.h>", "wire/codec.cc", "wire/frame.cc"},
       {"#include \"wire/protocol_generated.h\"", "wire/codec.cc", "wire/codec.h"},
       {"flatbuffers::Verifier v(a, b);", "wire/codec.cc", "transport/link.cc"},
-      {"#include <oneapi/dnnl/dnnl.hpp>", "kernels/cpu/onednn/onednn.cc", "kernels/backends.cc"},
+      {"#include <oneapi/dnnl/dnnl.hpp>", "kernels/cpu/onednn/onednn.cc", "kernels/by_name/backends.cc"},
       {"#include <dnnl.hpp>", "kernels/cpu/onednn/onednn.h", "kernels/reference/linear.h"},
       {"dnnl::engine e;", "kernels/cpu/onednn/onednn.cc", "kernels/cpu/linear.cc"},
       {"#include <toml++/toml.h>", "training/experiment/toml.h", "cli/main.cc"},
       {"toml::table t;", "training/experiment/sweep.cc", "training/records/record.cc"},
-      {"#include <cuda_runtime.h>", "kernels/cuda/runtime.h", "kernels/backends.cc"},
+      {"#include <cuda_runtime.h>", "kernels/cuda/runtime.h", "kernels/by_name/backends.cc"},
       {"toml::array a;", "models/spec_text.cc", "models/spec_text.h"},
       {"#include <asio/write.hpp>", "transport/tcp.cc", "lab/swarm/swarm.cc"},
       {"asio::io_context io;", "node/daemon.cc", "cli/commands/peer.cc"},

@@ -19,58 +19,74 @@ using Row = std::pair<std::string, std::string>;  // a room and its cell of the 
 
 // The rooms of the program, from the bottom up. docs/ARCHITECTURE.md has the same rows and explains the
 // cells.
+constexpr const char* kProgramRows[][2] = {
+    {"clients", ""},
+    {"base", ""},
+    {"rules", "base"},
+    {"wire", "rules, base"},
+    {"topologies", "base"},
+    {"gossip", "topologies, wire/messages.h, rules, base"},
+    {"kernels", "base"},
+    {"kernels/reference", "kernels, base"},
+    {"kernels/cpu/vectors", "base"},
+    {"kernels/cpu/onednn", "kernels/buffer.h, kernels/operation.h, base"},
+    {"kernels/cpu/lanes", "kernels, base"},
+    {"kernels/cpu/formats", "kernels/cpu/onednn, kernels/cpu/lanes, kernels/cpu/vectors, kernels, base"},
+    {"kernels/cpu/channels", "kernels/cpu/formats, and below"},
+    {"kernels/cpu/tiles", "kernels/cpu/channels, and below"},
+    {"kernels/cpu/sequences", "kernels/cpu/formats, kernels/reference, and below"},
+    {"kernels/cpu", "kernels/cpu/tiles, kernels/cpu/sequences, and below"},
+    {"kernels/cuda", "kernels, kernels/reference/dropout.h, base"},
+    {"kernels/by_name", "kernels/cpu, kernels/reference, and below"},
+    {"models", "kernels, kernels/cpu/sequences/loops.h, kernels/reference/pointwise.h, base"},
+    {"datasets/text", "base"},
+    {"datasets", "datasets/text, base"},
+    {"training/records", "models, base"},
+    {"training/pipeline", "base"},
+    {"training/pipeline/profiling", "training/pipeline, models, kernels, base"},
+    {"training/pipeline/stages", "training/pipeline, models, kernels, base"},
+    {"training/pipeline/slices", "training/pipeline/stages/stage_threads.h, models, kernels, base"},
+    {"training/experiment", "training/records, training/pipeline, models, rules, base"},
+    {"training/exchange", "models, kernels, rules, base"},
+    {"training/replica",
+     "training/experiment, training/exchange, training/pipeline/profiling, "
+     "training/pipeline/stages, training/pipeline/slices, datasets, kernels/by_name, and below"},
+    {"transport", "wire, base"},
+    {"node/exchange", "transport, training/exchange, training/records, gossip, and below"},
+    {"node/work", "training/replica, and below"},
+    {"node/keep", "training/experiment, gossip, wire, and below"},
+    {"node/launch", "node/work, training/experiment, transport, and below"},
+    {"node/front", "node/work, transport, gossip, and below"},
+    {"node/discovery", "base"},
+    {"node/trainers", "node/work, node/front/log_limiter.h, transport, and below"},
+    {"node/all_reduce", "node/work, node/launch, and below"},
+    {"node/peer",
+     "node/exchange, node/work, node/keep, node/launch, node/front, node/discovery, node/trainers, and "
+     "below"},
+    {"node",
+     "node/peer, node/trainers, node/exchange, node/work, node/keep, node/launch, node/front, and below"},
+    {"lab", "training/experiment, and below"},
+    {"lab/world", "training/exchange, training/experiment, gossip, wire, and below"},
+    {"lab/hunt", "lab/world, training/records, and below"},
+    {"lab/measure", "lab/world, lab, and below"},
+    {"lab/simulate", "lab/world, lab, training/replica, and below"},
+    {"lab/swarm", "lab, training/replica, topologies, and below"},
+    {"lab/report", "training/experiment, topologies, and below"},
+    {"lab/plot", "lab/measure, lab/report, training/pipeline, lab, and below"},
+    {"cli/shell", "training/experiment, datasets, gossip, and below"},
+    {"cli/commands",
+     "cli/shell, node, node/all_reduce, lab/hunt, lab/measure, lab/simulate, lab/swarm, "
+     "lab/report, lab/plot, training/pipeline/profiling, "
+     "kernels/cpu/onednn/version.h, kernels/cpu/processor.h, and below"},
+    {"cli", "everything"},
+};
+
 const std::vector<Row>& program_rows() {
-  static const std::vector<Row> kRows = {
-      {"clients", ""},
-      {"base", ""},
-      {"rules", "base"},
-      {"wire", "rules, base"},
-      {"topologies", "base"},
-      {"gossip", "topologies, wire/messages.h, rules, base"},
-      {"kernels", "kernels/cpu/onednn, base"},
-      {"kernels/cpu/onednn", "kernels/buffer.h, kernels/operation.h, base"},
-      {"models", "kernels, base"},
-      {"datasets/text", "base"},
-      {"datasets", "datasets/text, base"},
-      {"training/records", "models, base"},
-      {"training/pipeline", "base"},
-      {"training/pipeline/profiling", "training/pipeline, models, kernels, base"},
-      {"training/pipeline/stages", "training/pipeline, models, kernels, base"},
-      {"training/pipeline/slices", "training/pipeline/stages/stage_threads.h, models, kernels, base"},
-      {"training/experiment", "training/records, training/pipeline, models, rules, base"},
-      {"training/exchange", "models, kernels, rules, base"},
-      {"training/replica",
-       "training/experiment, training/exchange, training/pipeline/profiling, "
-       "training/pipeline/stages, training/pipeline/slices, datasets, and below"},
-      {"transport", "wire, base"},
-      {"node/exchange", "transport, training/exchange, training/records, gossip, and below"},
-      {"node/work", "training/replica, and below"},
-      {"node/keep", "training/experiment, gossip, wire, and below"},
-      {"node/launch", "node/work, training/experiment, transport, and below"},
-      {"node/front", "node/work, transport, gossip, and below"},
-      {"node/discovery", "base"},
-      {"node/trainers", "node/work, node/front/log_limiter.h, transport, and below"},
-      {"node/all_reduce", "node/work, node/launch, and below"},
-      {"node/peer",
-       "node/exchange, node/work, node/keep, node/launch, node/front, node/discovery, node/trainers, and "
-       "below"},
-      {"node",
-       "node/peer, node/trainers, node/exchange, node/work, node/keep, node/launch, node/front, and below"},
-      {"lab", "training/experiment, and below"},
-      {"lab/world", "training/exchange, training/experiment, gossip, wire, and below"},
-      {"lab/hunt", "lab/world, training/records, and below"},
-      {"lab/measure", "lab/world, lab, and below"},
-      {"lab/simulate", "lab/world, lab, training/replica, and below"},
-      {"lab/swarm", "lab, training/replica, topologies, and below"},
-      {"lab/report", "training/experiment, topologies, and below"},
-      {"lab/plot", "lab/measure, lab/report, training/pipeline, lab, and below"},
-      {"cli/shell", "training/experiment, datasets, gossip, and below"},
-      {"cli/commands",
-       "cli/shell, node, node/all_reduce, lab/hunt, lab/measure, lab/simulate, lab/swarm, "
-       "lab/report, lab/plot, training/pipeline/profiling, "
-       "kernels/cpu/onednn/version.h, and below"},
-      {"cli", "everything"},
-  };
+  static const std::vector<Row> kRows = [] {
+    std::vector<Row> rows;
+    for (const auto& [room, cell] : kProgramRows) rows.emplace_back(room, cell);
+    return rows;
+  }();
   return kRows;
 }
 

@@ -2,7 +2,7 @@
 #include <array>
 #include <cmath>
 
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "kernels/cpu/backend.h"
 #include "kernels/reference/softmax_cross_entropy.h"
 #include "tests/catch.h"

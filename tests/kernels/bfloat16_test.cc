@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/bfloat16.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "kernels/cpu/backend.h"
 #include "kernels/cpu/onednn/version.h"
 #include "tests/catch.h"

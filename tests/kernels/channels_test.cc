@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/backend.h"
 #include "kernels/cpu/channels/layout.h"
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/format.h"
 #include "kernels/cpu/onednn/version.h"
 #include "tests/catch.h"
 #include "tests/kernels/near.h"

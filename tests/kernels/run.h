@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "kernels/backends.h"
 #include "kernels/buffer.h"
+#include "kernels/by_name/backends.h"
 
 namespace starling::kernels {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "lab/simulate/incidents.h"
 #include "tests/catch.h"
 #include "tests/contains.h"

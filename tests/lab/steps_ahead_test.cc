@@ -1,6 +1,6 @@
 // A step that is computed shortly before its end uses the values from its beginning.
 #include "lab/simulate/steps_ahead.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 
 #include <algorithm>
 #include <memory>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "models/network.h"
 #include "models/spec_text.h"
 #include "tests/catch.h"

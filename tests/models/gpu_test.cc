@@ -3,8 +3,8 @@
 #include <cmath>
 #include <string>
 
-#include "kernels/backends.h"
 #include "kernels/buffer.h"
+#include "kernels/by_name/backends.h"
 #include "models/gpt.h"
 #include "models/network.h"
 #include "tests/catch.h"

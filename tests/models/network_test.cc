@@ -1,6 +1,6 @@
 // Whole networks: their gradient against finite differences, one back end against the other, and learning.
 #include "models/network.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 
 #include <cmath>
 #include <map>

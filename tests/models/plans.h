@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "models/spec.h"
 
 namespace starling::models {

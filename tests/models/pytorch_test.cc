@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "models/arena.h"
 #include "models/network.h"
 #include "tests/catch.h"

@@ -1,5 +1,5 @@
 #include "training/replica/augment.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 
 #include <map>
 #include <numeric>

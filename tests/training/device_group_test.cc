@@ -1,7 +1,7 @@
 // The replicas of a peer on several devices: averages keep all changes by workers and partners, on back ends
 // of the host and on GPUs (emulated ones if there are none).
 #include "training/replica/device_group.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "tests/training/vectors.h"
 
 #include <atomic>

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "tests/catch.h"
 #include "tests/kernels/gpu.h"
 #include "tests/training/near.h"

@@ -1,6 +1,6 @@
 // A peer's training state, saved in a file and resumed bit by bit.
 #include "training/records/peer_state.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "datasets/glyphs.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "models/arena.h"
 #include "tests/catch.h"
 #include "training/replica/recipe.h"

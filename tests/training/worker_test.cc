@@ -1,5 +1,5 @@
 #include "training/replica/worker.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "tests/training/vectors.h"
 #include "training/replica/evaluator.h"
 

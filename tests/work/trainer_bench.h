@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "datasets/glyphs.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "node/work/hogwild.h"
 #include "tests/catch.h"
 #include "training/replica/recipe.h"

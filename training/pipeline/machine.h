@@ -53,6 +53,8 @@ class StageMachine {
   StageMachine(const PipelineShape& shape, std::size_t stage, std::uint32_t replica,
                StageOptions options = {});
 
+  std::size_t number() const { return shape_.number_of(stage_, replica_); }  // of the replica
+
   // The run ends after `count` micro-batches of the stage instead of all: what began is completed, and an
   // update follows the last ones, even if they are fewer than others have and not all replicas have any.
   // Error, and no change, if later ones have begun or if the run is not longer. REQUIRES: no flush.

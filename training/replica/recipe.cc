@@ -7,7 +7,7 @@
 
 #include "datasets/partition.h"
 #include "datasets/text/parse.h"
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 #include "models/spec_text.h"
 #include "training/experiment/check.h"
 #include "training/experiment/schedule.h"

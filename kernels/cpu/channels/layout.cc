@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/format.h"
 #include "kernels/cpu/lanes/format.h"
 
 namespace starling::kernels::cpu::channels {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "kernels/buffer.h"
-#include "kernels/cpu/conversion.h"
-#include "kernels/cpu/operations.h"
+#include "kernels/cpu/formats/conversion.h"
 #include "kernels/cpu/sequences/loops.h"
+#include "kernels/cpu/sequences/operations.h"
 #include "kernels/plain.h"
 #include "kernels/reference/attention.h"
 #include "kernels/reference/dropout.h"

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/cpu/conversion.h"
-#include "kernels/cpu/operations.h"
+#include "kernels/cpu/formats/conversion.h"
 #include "kernels/cpu/sequences/loops.h"
+#include "kernels/cpu/sequences/operations.h"
 #include "kernels/plain.h"
 
 namespace starling::kernels::cpu {

@@ -1,6 +1,6 @@
-#include "kernels/cpu/conversion.h"
-#include "kernels/cpu/operations.h"
+#include "kernels/cpu/formats/conversion.h"
 #include "kernels/cpu/sequences/loops.h"
+#include "kernels/cpu/sequences/operations.h"
 #include "kernels/plain.h"
 
 namespace starling::kernels::cpu {

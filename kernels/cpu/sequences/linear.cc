@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "kernels/cpu/conversion.h"
-#include "kernels/cpu/operations.h"
+#include "kernels/cpu/formats/conversion.h"
 #include "kernels/cpu/sequences/loops.h"
-#include "kernels/cpu/vector_loops.h"
+#include "kernels/cpu/sequences/operations.h"
+#include "kernels/cpu/vectors/vector_loops.h"
 #include "kernels/plain.h"
 
 namespace starling::kernels::cpu {

@@ -8,7 +8,7 @@
 
 #include "base/bfloat16.h"
 #include "base/processor.h"
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/format.h"
 #include "kernels/cpu/tiles/packing.h"
 
 namespace starling::kernels::cpu::tiles {

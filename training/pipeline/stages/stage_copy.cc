@@ -1,20 +1,10 @@
 #include "training/pipeline/stages/stage_copy.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/check.h"
 
 namespace starling::training {
-
-std::vector<std::size_t> tensors_of_layers(const models::Plan& plan, int begin, int end) {
-  std::set<std::size_t> tensors;
-  for (int layer = begin; layer < end; ++layer) {
-    const auto& own = plan.layers[static_cast<std::size_t>(layer)].tensors;
-    tensors.insert(own.begin(), own.end());
-  }
-  return {tensors.begin(), tensors.end()};
-}
 
 StageCopy::StageCopy(const models::Layout& layout, const std::vector<std::size_t>& tensors)
     : layout_(layout.only(tensors)) {

@@ -4,19 +4,13 @@
 
 #include <cstddef>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "kernels/queue.h"
 #include "models/layout.h"
-#include "models/spec.h"
+#include "training/pipeline/stages/stage_layers.h"
 
 namespace starling::training {
-
-using FloatRange = std::pair<std::size_t, std::size_t>;  // floats of an arena: [first, second)
-
-// The tensors of the layers [begin, end) of a plan, ascending and without repetition.
-std::vector<std::size_t> tensors_of_layers(const models::Plan& plan, int begin, int end);
 
 class StageCopy {
  public:

@@ -82,6 +82,10 @@ void StageInboxes::send(const StageMessage& message) {
   arrived_.notify_all();
 }
 
+void StageInboxes::send(const std::vector<StageMessage>& messages) {
+  for (const StageMessage& message : messages) send(message);
+}
+
 bool StageInboxes::await(std::size_t replica, std::vector<StageMessage>& out) {
   Inbox& inbox = inboxes_[replica];
   std::unique_lock lock(mutex_);
@@ -90,6 +94,15 @@ bool StageInboxes::await(std::size_t replica, std::vector<StageMessage>& out) {
   out.insert(out.end(), inbox.messages.begin(), inbox.messages.end());
   inbox.messages.clear();
   inbox.woken = false;
+  return true;
+}
+
+bool StageInboxes::deliver(StageMachine& machine) {
+  std::vector<StageMessage>& messages = inboxes_[machine.number()].delivered;
+  messages.clear();
+  if (!await(machine.number(), messages)) return false;
+  for (const StageMessage& message : messages) STARLING_CHECK(machine.arrived(message).ok());
+  send(machine.take_due());
   return true;
 }
 

@@ -1,10 +1,9 @@
 #include "training/pipeline/stages/stage_memory.h"
 
-#include <set>
-
 #include "models/lowering.h"
 #include "models/section.h"
 #include "training/pipeline/stages/stage_copy.h"
+#include "training/pipeline/stages/stage_layers.h"
 #include "training/pipeline/stages/stage_links.h"
 
 namespace starling::training {
@@ -14,12 +13,6 @@ std::size_t bytes_of(const std::vector<models::Border>& borders, bool gradients_
   std::size_t floats = 0;
   for (const models::Border& border : borders)
     floats += border.activation.floats * (gradients_too && border.trained ? 2 : 1);
-  return floats * sizeof(float);
-}
-
-std::size_t bytes_of(const models::Layout& layout, const std::vector<std::size_t>& tensors) {
-  std::size_t floats = 0;
-  for (const std::size_t tensor : tensors) floats += layout.tensors()[tensor].size;
   return floats * sizeof(float);
 }
 
@@ -34,13 +27,13 @@ class Predictor {
         shape_(shape),
         options_(options),
         lowered_(models::lower(plan, options.seed)),
+        layers_(divide_layers(plan, options.cuts)),
         borders_{models::batch_border(plan, lowered_, backend, samples)} {}
 
   // REQUIRES: called for each stage, in their order.
   StageMemory next(std::size_t s) {
-    const int begin = s == 0 ? 0 : options_.cuts[s - 1];
+    const StageLayers& layers = layers_[s];
     const bool is_last = s + 1 == shape_.stages();
-    const int end = is_last ? static_cast<int>(plan_.layers.size()) : options_.cuts[s];
     const std::size_t places = most_in_flight(tasks_of(shape_, s, 0));
     const bool on_device = !backend_.memory().on_host();
     StageMemory memory;
@@ -48,9 +41,9 @@ class Predictor {
       memory.crossings = (s == 0 ? places : received_places(s)) * bytes_of(borders_, false);
       if (is_last) memory.crossings += static_cast<std::size_t>(samples_ * plan_.labels()) * sizeof(float);
     }
-    memory.sections = section_bytes(begin, end, places);
+    memory.sections = section_bytes(layers, places);
     if (!on_device && !is_last) memory.crossings = sent_places(s) * bytes_of(borders_, true);
-    add_parameters(s, tensors_of_layers(plan_, begin, end), places, on_device, memory);
+    add_parameters(layers, places, on_device, memory);
     return memory;
   }
 
@@ -65,37 +58,36 @@ class Predictor {
   }
 
   // Continues with what crosses the cut behind the layers.
-  std::size_t section_bytes(int begin, int end, std::size_t places) {
+  std::size_t section_bytes(const StageLayers& layers, std::size_t places) {
     const auto queue = backend_.make_queue();
     const models::Section section(plan_, lowered_, backend_, *queue,
                                   {.batch = samples_,
                                    .purpose = models::Purpose::train,
                                    .recompute = false,
-                                   .begin = begin,
-                                   .end = end,
+                                   .begin = layers.begin,
+                                   .end = layers.end,
                                    .inputs = borders_});
     borders_ = section.outputs();
     const std::size_t shared = queue->workspace_bytes(), own = section.memory().total() - shared;
     return shared + own * (options_.recomputation == Recomputation::never ? places : 1);
   }
 
-  void add_parameters(std::size_t s, const std::vector<std::size_t>& read, std::size_t places, bool on_device,
-                      StageMemory& memory) {
-    std::vector<std::size_t> own;
-    for (const std::size_t tensor : read)
-      if (owned_.insert(tensor).second) own.push_back(tensor);
-    const bool flushes = pipeline_traits(shape_.schedule).flushes, shared = shape_.replicas[s] > 1;
+  void add_parameters(const StageLayers& layers, std::size_t places, bool on_device,
+                      StageMemory& memory) const {
+    const bool flushes = pipeline_traits(shape_.schedule).flushes;
+    const bool replicated = shape_.replicas[layers.stage] > 1;
     const bool sums = !flushes && shape_.micro_batches > 1;
     if (on_device) {
-      const std::size_t copy = StageCopy(plan_.layout, read).floats() * sizeof(float);
+      const std::size_t copy = StageCopy(plan_.layout, layers.tensors).floats() * sizeof(float);
       memory.gradients = copy * (flushes ? 2 : 1);
       memory.versions = copy * (flushes ? 1 : places);
       return;
     }
-    const std::size_t arena = plan_.layout.arena_size() * sizeof(float);
-    memory.gradients = own.size() < read.size() || shared ? arena : bytes_of(plan_.layout, own);
-    if (sums || (flushes && shared)) memory.gradients += arena;
-    if (!flushes) memory.versions = places * bytes_of(plan_.layout, read);
+    const std::size_t arena = plan_.layout.arena_size();
+    std::size_t gradients = !layers.tied.empty() || replicated ? arena : floats_in(layers.ranges);
+    if (sums || (flushes && replicated)) gradients += arena;
+    memory.gradients = gradients * sizeof(float);
+    if (!flushes) memory.versions = places * floats_in(layers.reads) * sizeof(float);
   }
 
   const models::Plan& plan_;
@@ -104,8 +96,8 @@ class Predictor {
   const PipelineShape& shape_;
   const StagedOptions& options_;
   const models::Lowered lowered_;
+  const std::vector<StageLayers> layers_;
   std::vector<models::Border> borders_;  // before the next stage
-  std::set<std::size_t> owned_;          // tensors of the stages before
 };
 
 }  // namespace

@@ -1,168 +1,170 @@
 #include "training/pipeline/stages/staged_network.h"
 
-#include <numeric>
-#include <optional>
-#include <vector>
-
 #include "base/check.h"
 #include "training/pipeline/machine.h"
-#include "training/pipeline/stages/stage_links.h"
-#include "training/pipeline/stages/stage_threads.h"
 
 namespace starling::training {
 
-struct StagedNetwork::Impl {
-  const models::Plan& plan;
-  StagedOptions options;
-  PipelineShape shape;
-  int batch, micro;  // samples
-  StageParts parts;
-  StageInboxes inboxes;
-  std::vector<std::vector<StageMessage>> arrived;  // scratch, by part
+// Computes its micro-batches of a batch on its own thread, in the order of its machine, and sums their
+// gradients. The first replica of a stage sums in the batch's gradient, and adds the others' sums at the end.
+class StagedNetwork::Replica {
+ public:
+  // `first`: of the stage; null: this one. All others outlive the replica.
+  Replica(StagedNetwork& network, StageReplica& stage, Replica* first);
 
-  // The batch under way.
-  const float* parameters = nullptr;
-  const float* inputs = nullptr;
-  const std::int32_t* labels = nullptr;
-  float* gradient = nullptr;
-  std::vector<const float*> settled;    // the parameters as each part reads them
-  std::vector<kernels::Buffer> copies;  // of the parts on devices
-  std::vector<kernels::Buffer> sums;    // of all replicas but the first
-  std::vector<double> losses;           // sums, by part
-  std::uint64_t draws = 0;              // micro-batches before it
+  // Computes its part of the batch under way; returns early if the inboxes are stopped.
+  void compute();
+  double loss() const { return loss_; }  // of the batch; a sum, 0 except in the last stage
+  StageMemory memory() const;
 
-  std::optional<StageThreads> threads;  // last: they use all others
+ private:
+  bool is_first() const { return sum_.size() == 0; }
+  float* sum() { return is_first() ? network_.under_way_.gradient : sum_.data(); }
+  bool pools() const { return network_.options_.micro_batches > 1; }
+  void do_task(const StageTask& task);
+  void backward(const MicroBatch& micro);
+  void pool_statistics();
+  // Makes the sums of all replicas of the stage the mean. REQUIRES: the others have finished theirs.
+  void finish();
+  void add(const Replica& other);
 
-  Impl(const models::Plan& of, const kernels::Backend& on, int samples, const StagedOptions& given)
-      : plan(of),
-        options(given),
-        shape(shape_of(given)),
-        batch(samples),
-        micro(samples / static_cast<int>(given.micro_batches)),
-        parts(of, on, micro, shape, given),
-        inboxes(shape),
-        arrived(parts.parts()),
-        settled(parts.parts()),
-        copies(parts.parts()),
-        sums(parts.parts()),
-        losses(parts.parts()) {
-    STARLING_CHECK(check_stages(of, samples, given).ok() && pipeline_traits(given.schedule).flushes);
-    for (std::size_t p = 0; p < parts.parts(); ++p)
-      if (parts.replica_of(p) > 0) sums[p] = kernels::Buffer(of.layout.arena_size());
-    threads.emplace(
-        parts.parts(), [this](std::size_t p) { compute(p); }, [this] { inboxes.stop(); });
-  }
-
-  const float* inputs_of(std::uint64_t number) const {
-    return inputs + number * static_cast<std::size_t>(micro * plan.spec.input.size());
-  }
-  const std::int32_t* labels_of(std::uint64_t number) const {
-    return labels + number * static_cast<std::size_t>(micro * plan.labels());
-  }
-
-  // The arena of a part's sum.
-  float* sum_of(std::size_t p) { return sums[p].size() > 0 ? sums[p].data() : gradient; }
-  // The micro-batches of a part.
-  std::uint32_t share_of(std::size_t p) const {
-    return options.micro_batches / shape.replicas[parts.stage_of(p)];
-  }
-
-  // `before`: backward passes of the part in this batch.
-  void backward(std::size_t p, std::uint64_t number, std::uint32_t before) {
-    losses[p] += parts.backward(p, number, draws + number, settled[p], inputs_of(number), labels_of(number));
-    pool_statistics(p, before == 0);
-    parts.sum_gradient(p, before == 0, sum_of(p));
-    // The first replica adds this sum after a message.
-    if (parts.replica_of(p) > 0 && before + 1 == share_of(p)) parts.finish_sum(p, sum_of(p));
-  }
-
-  void pool_statistics(std::size_t p, bool is_first) {
-    if (options.micro_batches == 1) return;
-    const float* const change = parts.statistics_change(p);
-    for (StatisticsPool& pool : parts.statistics(p)) {
-      if (is_first) pool.clear();
-      pool.add(change);
-    }
-  }
-
-  // The sums of all replicas of a stage become the mean. The first replica does it.
-  void finish(std::size_t p) {
-    if (parts.replica_of(p) > 0) return;
-    parts.finish_sum(p, gradient);
-    const std::size_t replicas = shape.replicas[parts.stage_of(p)];
-    for (std::size_t other = p + 1; other < p + replicas; ++other) add_replica(p, other);
-    parts.scale_sum(p, gradient, 1 / static_cast<float>(options.micro_batches));
-    if (options.micro_batches == 1) return;
-    for (const StatisticsPool& pool : parts.statistics(p))
-      pool.write(parameters, options.micro_batches, gradient);
-  }
-
-  void add_replica(std::size_t p, std::size_t other) {
-    const float* const sum = sums[other].data();
-    for (const auto& [begin, end] : parts.ranges(p))
-      for (std::size_t i = begin; i < end; ++i) gradient[i] += sum[i];
-    for (std::size_t k = 0; k < parts.statistics(p).size(); ++k)
-      parts.statistics(p)[k].add(parts.statistics(other)[k]);
-  }
-
-  void compute(std::size_t p) {
-    StageMachine machine(shape, parts.stage_of(p), parts.replica_of(p));
-    settled[p] = parts.settle(p, parameters, copies[p]);
-    losses[p] = 0;
-    std::uint32_t passes = 0;  // backward
-    while (!machine.is_over()) {
-      if (!machine.ready()) {
-        arrived[p].clear();
-        if (!inboxes.await(p, arrived[p])) return;
-        for (const StageMessage& message : arrived[p]) STARLING_CHECK(machine.arrived(message).ok());
-        continue;
-      }
-      const StageTask task = machine.begin().task;
-      if (task.kind == StageTask::Kind::forward)
-        parts.forward(p, task.number, draws + task.number, settled[p], inputs_of(task.number));
-      if (task.kind == StageTask::Kind::backward) backward(p, task.number, passes++);
-      if (task.kind == StageTask::Kind::update) finish(p);
-      for (const StageMessage& message : machine.finish()) inboxes.send(message);
-    }
-  }
-
-  double train(const float* x, const float* batch_inputs, const std::int32_t* batch_labels, float* out) {
-    parameters = x;
-    inputs = batch_inputs;
-    labels = batch_labels;
-    gradient = out;
-    inboxes.clear();
-    threads->run();
-    draws += options.micro_batches;
-    return std::accumulate(losses.begin(), losses.end(), 0.0) / (batch * plan.labels());
-  }
+  StagedNetwork& network_;
+  StageReplica& stage_;
+  std::vector<const Replica*> others_;  // of the stage; for the first one
+  const std::uint32_t share_;           // micro-batches of a batch that it computes
+  kernels::Buffer copy_;                // of the parameters, on a device
+  const float* parameters_ = nullptr;
+  kernels::Buffer sum_;       // an arena, unless it is the first replica
+  std::uint32_t summed_ = 0;  // micro-batches
+  double loss_ = 0;
 };
+
+StagedNetwork::Replica::Replica(StagedNetwork& network, StageReplica& stage, Replica* first)
+    : network_(network),
+      stage_(stage),
+      share_(network.options_.micro_batches / network.shape_.replicas[stage.stage()]) {
+  if (first == nullptr) return;
+  sum_ = kernels::Buffer(network.plan_.layout.arena_size());
+  first->others_.push_back(this);
+}
+
+void StagedNetwork::Replica::compute() {
+  StageMachine machine(network_.shape_, stage_.stage(), stage_.replica());
+  parameters_ = stage_.buffers().parameters(network_.under_way_.parameters, copy_);
+  loss_ = 0;
+  summed_ = 0;
+  while (!machine.is_over()) {
+    if (machine.ready()) {
+      do_task(machine.begin().task);
+      network_.inboxes_.send(machine.finish());
+    } else if (!network_.inboxes_.deliver(machine)) {
+      return;
+    }
+  }
+}
+
+void StagedNetwork::Replica::do_task(const StageTask& task) {
+  switch (task.kind) {
+    case StageTask::Kind::forward:
+      return stage_.forward(network_.micro_batch(task.number), parameters_);
+    case StageTask::Kind::backward:
+      return backward(network_.micro_batch(task.number));
+    case StageTask::Kind::update:
+      if (is_first()) finish();
+  }
+}
+
+void StagedNetwork::Replica::backward(const MicroBatch& micro) {
+  loss_ += stage_.backward(micro, parameters_);
+  if (pools()) pool_statistics();
+  stage_.buffers().sum_gradient(summed_ == 0, sum());
+  // The first replica adds this sum after a message.
+  if (++summed_ == share_ && !is_first()) stage_.buffers().finish_sum(sum());
+}
+
+void StagedNetwork::Replica::pool_statistics() {
+  const float* const change = stage_.buffers().gradient(stage_.layers().statistics());
+  for (StatisticsPool& pool : stage_.statistics()) {
+    if (summed_ == 0) pool.clear();
+    pool.add(change);
+  }
+}
+
+void StagedNetwork::Replica::finish() {
+  float* const gradient = sum();
+  stage_.buffers().finish_sum(gradient);
+  for (const Replica* other : others_) add(*other);
+  if (!pools()) return;
+  const std::uint32_t count = network_.options_.micro_batches;
+  const float factor = 1 / static_cast<float>(count);
+  for (const auto& [begin, end] : stage_.layers().ranges)
+    for (std::size_t i = begin; i < end; ++i) gradient[i] *= factor;
+  for (const StatisticsPool& pool : stage_.statistics())
+    pool.write(network_.under_way_.parameters, count, gradient);
+}
+
+void StagedNetwork::Replica::add(const Replica& other) {
+  sum_ranges(stage_.layers().ranges, false, other.sum_.data(), sum());
+  for (std::size_t k = 0; k < stage_.statistics().size(); ++k)
+    stage_.statistics()[k].add(other.stage_.statistics()[k]);
+}
+
+StageMemory StagedNetwork::Replica::memory() const {
+  StageMemory memory = stage_.memory();
+  if (stage_.backend().memory().on_host()) memory.gradients += sum_.bytes();
+  return memory;
+}
+
+// ---- the network ----
 
 StagedNetwork::StagedNetwork(const models::Plan& plan, const kernels::Backend& backend, int batch,
                              const StagedOptions& options)
-    : impl_(std::make_unique<Impl>(plan, backend, batch, options)) {}
+    : plan_(plan),
+      options_(options),
+      shape_(shape_of(options)),
+      batch_(batch),
+      stages_(plan, backend, batch / static_cast<int>(options.micro_batches), shape_, options),
+      inboxes_(shape_) {
+  STARLING_CHECK(check_stages(plan, batch, options).ok() && pipeline_traits(options.schedule).flushes);
+  replicas_.reserve(stages_.replicas().size());
+  Replica* first = nullptr;
+  for (StageReplica& stage : stages_.replicas()) {
+    if (stage.replica() == 0) first = nullptr;
+    Replica& replica = replicas_.emplace_back(*this, stage, first);
+    if (first == nullptr) first = &replica;
+  }
+  threads_.emplace(
+      replicas_.size(), [this](std::size_t k) { replicas_[k].compute(); }, [this] { inboxes_.stop(); });
+}
+
 StagedNetwork::~StagedNetwork() = default;
 
-std::size_t StagedNetwork::parts() const { return impl_->parts.parts(); }
-int StagedNetwork::predictions() const { return impl_->batch * impl_->plan.labels(); }
+std::size_t StagedNetwork::parts() const { return replicas_.size(); }
+int StagedNetwork::predictions() const { return batch_ * plan_.labels(); }
+
+MicroBatch StagedNetwork::micro_batch(std::uint64_t number) const {
+  const int samples = batch_ / static_cast<int>(options_.micro_batches);
+  return {.number = number,
+          .draw = draws_ + number,
+          .inputs = under_way_.inputs + number * static_cast<std::size_t>(samples * plan_.spec.input.size()),
+          .labels = under_way_.labels + number * static_cast<std::size_t>(samples * plan_.labels())};
+}
 
 double StagedNetwork::train(const float* parameters, const float* inputs, const std::int32_t* labels,
                             float* gradient) {
-  return impl_->train(parameters, inputs, labels, gradient);
+  under_way_ = {parameters, inputs, labels, gradient};
+  inboxes_.clear();
+  threads_->run();
+  draws_ += options_.micro_batches;
+  double loss = 0;
+  for (const Replica& replica : replicas_) loss += replica.loss();
+  return loss / predictions();
 }
 
-void StagedNetwork::set_draws(std::uint64_t batches) {
-  impl_->draws = batches * impl_->options.micro_batches;
-}
+void StagedNetwork::set_draws(std::uint64_t batches) { draws_ = batches * options_.micro_batches; }
 
-void StagedNetwork::on_each_thread(const std::function<void(std::size_t)>& settle) {
-  impl_->threads->run(settle);
-}
+void StagedNetwork::on_each_thread(const std::function<void(std::size_t)>& settle) { threads_->run(settle); }
 
-StageMemory StagedNetwork::memory(std::size_t part) const {
-  StageMemory memory = impl_->parts.memory(part);
-  if (!impl_->parts.is_on_device(part)) memory.gradients += impl_->sums[part].bytes();
-  return memory;
-}
+StageMemory StagedNetwork::memory(std::size_t part) const { return replicas_[part].memory(); }
 
 }  // namespace starling::training

@@ -13,10 +13,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
+#include <vector>
 
 #include "kernels/backend.h"
-#include "training/pipeline/stages/stage_parts.h"
+#include "training/pipeline/schedule.h"
+#include "training/pipeline/stages/stage_links.h"
+#include "training/pipeline/stages/stage_memory.h"
+#include "training/pipeline/stages/stage_threads.h"
+#include "training/pipeline/stages/staged_options.h"
+#include "training/pipeline/stages/stages.h"
 
 namespace starling::training {
 
@@ -44,8 +50,26 @@ class StagedNetwork {
   StageMemory memory(std::size_t part) const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  class Replica;  // of a stage, with its sum of gradients
+  struct Batch {
+    const float* parameters = nullptr;
+    const float* inputs = nullptr;
+    const std::int32_t* labels = nullptr;
+    float* gradient = nullptr;
+  };
+
+  MicroBatch micro_batch(std::uint64_t number) const;  // of the batch under way
+
+  const models::Plan& plan_;
+  const StagedOptions options_;
+  const PipelineShape shape_;
+  const int batch_;  // samples
+  Stages stages_;
+  StageInboxes inboxes_;
+  Batch under_way_;
+  std::uint64_t draws_ = 0;              // micro-batches before the batch
+  std::vector<Replica> replicas_;        // by number
+  std::optional<StageThreads> threads_;  // last: they use all others
 };
 
 }  // namespace starling::training

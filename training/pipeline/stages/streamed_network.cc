@@ -2,22 +2,19 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <mutex>
 #include <utility>
-#include <vector>
 
-#include "base/aligned.h"
 #include "base/check.h"
 #include "training/pipeline/machine.h"
-#include "training/pipeline/stages/stage_threads.h"
+#include "training/pipeline/stages/stage_versions.h"
 
 namespace starling::training {
 namespace {
 
 using Kind = StageTask::Kind;
 
-// A shape whose parts keep as many micro-batches at a time as those of a stream.
+// A shape whose replicas keep as many micro-batches at a time as those of a stream.
 PipelineShape short_shape(const StagedOptions& options) {
   const PipelineShape stream = StreamedNetwork::longest_stream(options);
   const PipelineShape shape = shape_of(options, stream.all_replicas() + 1);
@@ -31,312 +28,161 @@ std::size_t most_under_way(const PipelineShape& shape) {
 
 }  // namespace
 
-struct StreamedNetwork::Impl {
-  // A batch under way, from feed() until the first stage has updated.
-  struct Batch {
-    std::vector<float> inputs;
-    std::vector<std::int32_t> labels;
-    double rate_factor = 1, loss = 0;
-  };
-  struct Version {
-    AlignedBytes arena{};    // of which only what the stage reads is written, and so takes memory
-    kernels::Buffer copy{};  // of a stage on a device
-    const float* values = nullptr;
-  };
-  // A replica of a stage.
-  struct PartState {
-    std::optional<StageMachine> machine{};
-    std::map<std::uint64_t, Version> versions{};
-    std::vector<Version> spare{};
-    kernels::Buffer sum{};            // gradients since the last update, if there are several
-    const float* gradient = nullptr;  // the latest one
-    std::uint64_t latest = 0;         // the batch of its latest backward pass
-    std::uint64_t summed = 0;         // backward passes since the last update
-    std::vector<StageMessage> arrived{};
-    std::uint64_t passes = 0;             // backward passes of the stream
-    std::atomic<std::uint64_t> left = 0;  // of these, those that an update has followed if it had to
-  };
-  // What the replicas of a stage share.
-  struct Stage {
-    std::mutex mutex{};
-    std::uint64_t updates = 0;  // of the stream; the replica that comes first makes it
-  };
-
-  const models::Plan& plan;
-  StagedOptions options;
-  PipelineShape shape;
-  int batch;
-  Apply apply{};
-  kernels::Memory& memory;
-  StageParts parts;
-  StageInboxes inboxes;
-  std::vector<PartState> states;
-  std::vector<Stage> stages;
-  std::vector<Batch> batches;  // by number, modulo their count
-
-  const models::Arena* arena = nullptr;
-  std::uint64_t draws = 0;  // batches before the stream
-  std::uint64_t fed = 0, landed = 0;
-  bool runs = false, ends = false;
-
-  std::optional<StageThreads> threads;  // last: they use all others
-
-  Impl(const models::Plan& of, const kernels::Backend& on, int samples, const StagedOptions& given)
-      : plan(of),
-        options(given),
-        shape(longest_stream(given)),
-        batch(samples),
-        memory(on.memory()),
-        parts(of, on, samples, short_shape(given), given),
-        inboxes(shape),
-        states(parts.parts()),
-        stages(shape.stages()),
-        batches(most_under_way(shape) + 1) {
-    STARLING_CHECK(check_stages(of, samples, given).ok() && !pipeline_traits(given.schedule).flushes);
-    for (Batch& it : batches) {
-      it.inputs.resize(static_cast<std::size_t>(samples) * static_cast<std::size_t>(of.spec.input.size()));
-      it.labels.resize(static_cast<std::size_t>(samples) * static_cast<std::size_t>(of.labels()));
-    }
-    for (std::size_t p = 0; p < states.size(); ++p)
-      if (sums(p)) states[p].sum = kernels::Buffer(of.layout.arena_size(), memory);
-    threads.emplace(
-        states.size(), [this](std::size_t p) { work(p); }, [this] { inboxes.stop(); });
-  }
-
-  // Whether the part sums gradients: its own, or as the first replica those of all replicas.
-  bool sums(std::size_t p) const {
-    return options.micro_batches > 1 || (parts.replica_of(p) == 0 && shape.replicas[parts.stage_of(p)] > 1);
-  }
-
-  Batch& batch_of(std::uint64_t number) { return batches[number % batches.size()]; }
-
-  // ---- versions of parameters ----
-
-  // The parameters of a version: the newest ones are copied when a pass first needs them.
-  const float* version_of(std::size_t p, std::uint64_t version) {
-    const auto [place, fresh] = states[p].versions.try_emplace(version);
-    if (fresh) place->second = copy_of_newest(p);
-    return place->second.values;
-  }
-
-  Version copy_of_newest(std::size_t p) {
-    PartState& part = states[p];
-    Version version;
-    if (part.spare.empty()) {
-      version.arena = AlignedBytes(plan.layout.arena_size() * sizeof(float));
-    } else {
-      version = std::move(part.spare.back());
-      part.spare.pop_back();
-    }
-    auto* const floats = reinterpret_cast<float*>(version.arena.bytes().data());
-    for (const auto& [begin, end] : parts.reads(p)) arena->read(begin, {floats + begin, end - begin});
-    version.values = parts.settle(p, floats, version.copy);
-    return version;
-  }
-
-  // Drops the versions that no pass will need.
-  void drop_versions(std::size_t p) {
-    PartState& part = states[p];
-    while (!part.versions.empty() && part.versions.begin()->first < part.machine->oldest_version()) {
-      part.spare.push_back(std::move(part.versions.begin()->second));
-      part.versions.erase(part.versions.begin());
-    }
-  }
-
-  // ---- a part ----
-
-  // Does the next task, which is ready.
-  void do_task(std::size_t p) {
-    PartState& part = states[p];
-    const StageWork work = part.machine->begin();
-    const std::uint64_t number = work.task.number;
-    if (work.task.kind == Kind::forward) {
-      parts.forward(p, number, draws + number, version_of(p, work.version), batch_of(number).inputs.data());
-    } else if (work.task.kind == Kind::backward) {
-      Batch& batch_under_way = batch_of(number);
-      const double loss = parts.backward(p, number, draws + number, version_of(p, work.version),
-                                         batch_under_way.inputs.data(), batch_under_way.labels.data());
-      if (parts.is_last(p)) batch_under_way.loss = loss;
-      keep_gradient(p, number);
-    } else {
-      update(p, number);
-    }
-    for (const StageMessage& message : part.machine->finish()) inboxes.send(message);
-    drop_versions(p);
-    // With vertical sync a later pass may need this version, which only exists now.
-    if (work.task.kind == Kind::update && options.vertical_sync) version_of(p, part.machine->version());
-    if (work.task.kind != Kind::forward && parts.stage_of(p) == 0) count_left(p);
-  }
-
-  void keep_gradient(std::size_t p, std::uint64_t number) {
-    PartState& part = states[p];
-    part.latest = number;
-    ++part.passes;
-    const bool is_first = part.summed++ == 0;
-    part.gradient = parts.gradient(p);
-    if (part.sum.size() == 0) return;
-    float* const to = part.sum.data();
-    for (const auto& [begin, end] : parts.ranges(p)) {
-      if (is_first) {
-        std::copy(part.gradient + begin, part.gradient + end, to + begin);
-      } else {
-        for (std::size_t i = begin; i < end; ++i) to[i] += part.gradient[i];
-      }
-    }
-    part.gradient = to;
-  }
-
-  // All replicas of the stage have said that their gradients are there, and wait for this update.
-  void update(std::size_t p, std::uint64_t number) {
-    const std::size_t s = parts.stage_of(p);
-    Stage& stage = stages[s];
-    const std::lock_guard lock(stage.mutex);
-    if (stage.updates > number) return;  // another replica has made it
-    ++stage.updates;
-    const std::size_t first = shape.number_of(s, 0), end = first + states[p].machine->updating(number);
-    std::uint64_t latest = 0, count = 0;
-    for (std::size_t k = first; k < end; ++k) {
-      latest = std::max(latest, states[k].latest);
-      count += std::exchange(states[k].summed, 0);
-    }
-    if (states[first].sum.size() > 0) take_mean(first, end, static_cast<float>(count));
-    apply({s, states[first].gradient, batch_of(latest).rate_factor, number});
-  }
-
-  // The first part's sum becomes the mean over the parts up to `end`.
-  void take_mean(std::size_t first, std::size_t end, float count) {
-    float* const sum = states[first].sum.data();
-    for (const auto& [begin, beyond] : parts.ranges(first)) {
-      for (std::size_t k = first + 1; k < end; ++k)
-        for (std::size_t i = begin; i < beyond; ++i) sum[i] += states[k].gradient[i];
-      for (std::size_t i = begin; i < beyond; ++i) sum[i] /= count;
-    }
-  }
-
-  // After a backward pass or an update of the first stage.
-  void count_left(std::size_t p) {
-    PartState& part = states[p];
-    if (!part.machine->is_over() && part.machine->task().kind == Kind::update) return;
-    part.left.store(part.passes);
-    if (p > 0) inboxes.wake(0);
-  }
-  // The first stage has updated with the batch, or will after later ones.
-  bool has_left(std::uint64_t number) const {
-    return states[shape.replica_of(0, number)].left.load() > number / shape.replicas[0];
-  }
-
-  // Takes what has arrived, after waiting for something. False if the parts have to stop.
-  bool take_messages(std::size_t p) {
-    PartState& part = states[p];
-    part.arrived.clear();
-    if (!inboxes.await(p, part.arrived)) return false;
-    for (const StageMessage& message : part.arrived) STARLING_CHECK(part.machine->arrived(message).ok());
-    for (const StageMessage& message : part.machine->take_due()) inboxes.send(message);
-    return true;
-  }
-
-  // The thread of a part but the first.
-  void work(std::size_t p) {
-    while (!states[p].machine->is_over()) {
-      if (states[p].machine->ready()) {
-        do_task(p);
-      } else if (!take_messages(p)) {
-        return;
-      }
-    }
-  }
-
-  // ---- the stream ----
-
-  void begin_stream() {
-    draws += fed;
-    fed = landed = 0;
-    ends = false;
-    inboxes.clear();
-    for (Stage& stage : stages) stage.updates = 0;
-    for (std::size_t p = 0; p < states.size(); ++p) {
-      PartState& part = states[p];
-      for (auto& [version, values] : part.versions) part.spare.push_back(std::move(values));
-      part.versions.clear();
-      part.passes = part.summed = 0;
-      part.left.store(0);
-      part.machine.emplace(shape, parts.stage_of(p), parts.replica_of(p),
-                           StageOptions{options.stash, options.vertical_sync, parts.stage_of(p) == 0});
-      if (options.vertical_sync) version_of(p, 0);
-    }
-    threads->start();
-    runs = true;
-  }
-
-  void end_stream() {
-    ends = true;
-    if (fed == shape.all_micro_batches()) return;  // the machines know
-    STARLING_CHECK(states[0].machine->end_after(fed).ok());
-    for (const StageMessage& message : states[0].machine->take_due()) inboxes.send(message);
-    for (std::size_t p = 1; p < states.size(); ++p)
-      inboxes.send({StageMessage::Kind::end, fed, 0, parts.stage_of(p), parts.replica_of(p), 0});
-  }
-
-  // The first part's next task, or what it waits for.
-  void advance() {
-    if (states[0].machine->ready()) return do_task(0);
-    if (take_messages(0)) return;
-    runs = false;
-    threads->finish();  // throws
-    STARLING_CHECK(false);
-  }
-
-  double complete_oldest() {
-    const std::uint64_t oldest = landed;
-    while (!has_left(oldest)) advance();
-    ++landed;
-    while (ends && landed == fed && !states[0].machine->is_over()) advance();
-    finish_if_over();
-    return batch_of(oldest).loss / (static_cast<double>(batch) * plan.labels());
-  }
-
-  void finish_if_over() {
-    if (landed < fed || !states[0].machine->is_over()) return;
-    threads->finish();
-    runs = false;
-  }
-
-  // The samples of a batch are there.
-  void announce(std::uint64_t number) {
-    const StageMessage samples{StageMessage::Kind::activations, number, 0, 0, shape.replica_of(0, number), 0};
-    if (samples.replica > 0) return inboxes.send(samples);
-    STARLING_CHECK(states[0].machine->arrived(samples).ok());
-    do_task(0);
-  }
-
-  std::optional<double> feed(const models::Arena& to, const float* inputs, const std::int32_t* labels,
-                             double rate_factor) {
-    STARLING_CHECK(!must_land());
-    if (!runs) {
-      arena = &to;
-      begin_stream();
-    }
-    Batch& next = batch_of(fed);
-    std::copy_n(inputs, next.inputs.size(), next.inputs.data());
-    std::copy_n(labels, next.labels.size(), next.labels.data());
-    next.rate_factor = rate_factor;
-    announce(fed++);
-    if (fed == shape.all_micro_batches()) end_stream();
-    const bool is_full = fed - landed == most_under_way(shape);
-    return is_full || ends ? std::optional(complete_oldest()) : std::nullopt;
-  }
-
-  bool must_land() const { return runs && ends; }
-
-  std::optional<double> land() {
-    if (runs && !ends) end_stream();
-    if (fed > landed) return complete_oldest();
-    // All have left, but perhaps there is an update to make with fewer batches than others.
-    while (runs && !states[0].machine->is_over()) advance();
-    if (runs) finish_if_over();
-    return std::nullopt;
-  }
+// A batch under way, from feed() until the first stage has updated.
+struct StreamedNetwork::Batch {
+  std::vector<float> inputs;
+  std::vector<std::int32_t> labels;
+  double rate_factor = 1, loss = 0;  // a sum
 };
+
+struct StreamedNetwork::Group {
+  std::vector<Replica*> replicas{};
+  std::mutex mutex{};
+  std::uint64_t updates = 0;  // of the stream; the replica that comes first makes it
+};
+
+// Computes its batches on its own thread, in the order of its machine, with parameters of several versions.
+class StreamedNetwork::Replica {
+ public:
+  // All outlive the replica.
+  Replica(StreamedNetwork& network, Group& group, StageReplica& stage);
+
+  const StageLayers& layers() const { return stage_.layers(); }
+  StageMemory memory() const;
+  StageMachine& machine() { return *machine_; }
+
+  // Begins a stream. REQUIRES: none runs.
+  void begin();
+  // Does the next task, or takes the messages that it waits for. Returns false if the inboxes were stopped.
+  bool advance();
+  // advance() to the end of the stream.
+  void work();
+
+  // `turn` counts the batches of the replica, which is of the first stage, from 0. Whether the stage has
+  // updated with this one, or will after later ones. Any thread may call.
+  bool has_left(std::uint64_t turn) const { return left_.load() > turn; }
+  StageMessage message(StageMessage::Kind kind, std::uint64_t number) const {
+    return {kind, number, 0, layers().stage, stage_.replica(), 0};
+  }
+
+ private:
+  MicroBatch micro_batch(std::uint64_t number) const;
+  void do_task();
+  void backward(std::uint64_t number, const float* parameters);
+  // Makes the update, unless another replica has. REQUIRES: the `count` first replicas of the stage, which
+  // have micro-batches for it, wait for it.
+  void update(std::uint64_t number, std::size_t count);
+  // After a backward pass or an update of the first stage.
+  void count_left();
+
+  StreamedNetwork& network_;
+  Group& group_;
+  StageReplica& stage_;
+  StageVersions versions_;
+  std::optional<StageMachine> machine_{};
+  kernels::Buffer sum_{};                // gradients since the last update, if there are several
+  const float* gradient_ = nullptr;      // that sum, or the latest gradient
+  std::uint64_t latest_ = 0;             // the batch of its latest backward pass
+  std::uint64_t summed_ = 0;             // backward passes since the last update
+  std::uint64_t passes_ = 0;             // backward passes of the stream
+  std::atomic<std::uint64_t> left_ = 0;  // of these, those that an update has followed if it had to
+};
+
+StreamedNetwork::Replica::Replica(StreamedNetwork& network, Group& group, StageReplica& stage)
+    : network_(network), group_(group), stage_(stage), versions_(stage) {
+  group.replicas.push_back(this);
+  // As the first of several replicas it adds the others' gradients.
+  const bool adds = stage.replica() == 0 && network.shape_.replicas[layers().stage] > 1;
+  if (network.options_.micro_batches > 1 || adds) sum_ = kernels::Buffer(network.plan_.layout.arena_size());
+}
+
+StageMemory StreamedNetwork::Replica::memory() const {
+  StageMemory memory = stage_.memory();
+  memory.versions = stage_.places() * stage_.buffers().read_bytes();
+  if (stage_.backend().memory().on_host()) memory.gradients += sum_.bytes();
+  return memory;
+}
+
+void StreamedNetwork::Replica::begin() {
+  versions_.begin(*network_.arena_);
+  passes_ = summed_ = 0;
+  left_.store(0);
+  const StagedOptions& options = network_.options_;
+  machine_.emplace(network_.shape_, layers().stage, stage_.replica(),
+                   StageOptions{options.stash, options.vertical_sync, layers().is_first()});
+  if (options.vertical_sync) versions_.at(0);
+}
+
+void StreamedNetwork::Replica::work() {
+  while (!machine_->is_over())
+    if (!advance()) return;
+}
+
+bool StreamedNetwork::Replica::advance() {
+  if (!machine_->ready()) return network_.inboxes_.deliver(*machine_);
+  do_task();
+  return true;
+}
+
+void StreamedNetwork::Replica::do_task() {
+  const auto [task, version] = machine_->begin();
+  if (task.kind == Kind::forward) {
+    stage_.forward(micro_batch(task.number), versions_.at(version));
+  } else if (task.kind == Kind::backward) {
+    backward(task.number, versions_.at(version));
+  } else {
+    update(task.number, machine_->updating(task.number));
+  }
+  network_.inboxes_.send(machine_->finish());
+  versions_.drop_before(machine_->oldest_version());
+  // With vertical sync a later pass may need this version, which only exists now.
+  if (task.kind == Kind::update && network_.options_.vertical_sync) versions_.at(machine_->version());
+  if (task.kind != Kind::forward && layers().is_first()) count_left();
+}
+
+MicroBatch StreamedNetwork::Replica::micro_batch(std::uint64_t number) const {
+  const Batch& batch = network_.batch_of(number);
+  return {number, network_.draws_ + number, batch.inputs.data(), batch.labels.data()};
+}
+
+void StreamedNetwork::Replica::backward(std::uint64_t number, const float* parameters) {
+  const double loss = stage_.backward(micro_batch(number), parameters);
+  if (layers().is_last()) network_.batch_of(number).loss = loss;
+  latest_ = number;
+  ++passes_;
+  const bool is_first = summed_++ == 0;
+  gradient_ = stage_.buffers().gradient(layers().ranges);
+  if (sum_.size() == 0) return;
+  sum_ranges(layers().ranges, is_first, gradient_, sum_.data());
+  gradient_ = sum_.data();
+}
+
+void StreamedNetwork::Replica::update(std::uint64_t number, std::size_t count) {
+  const std::lock_guard lock(group_.mutex);
+  if (group_.updates > number) return;
+  ++group_.updates;
+  Replica& first = *group_.replicas.front();
+  std::uint64_t latest = 0, summed = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    Replica& it = *group_.replicas[k];
+    latest = std::max(latest, it.latest_);
+    summed += std::exchange(it.summed_, 0);
+    if (k > 0) sum_ranges(layers().ranges, false, it.gradient_, first.sum_.data());
+  }
+  float* const sum = first.sum_.data();
+  if (sum != nullptr)
+    for (const auto& [begin, end] : layers().ranges)
+      for (std::size_t i = begin; i < end; ++i) sum[i] /= static_cast<float>(summed);
+  network_.apply_({layers().stage, first.gradient_, network_.batch_of(latest).rate_factor, number});
+}
+
+void StreamedNetwork::Replica::count_left() {
+  if (!machine_->is_over() && machine_->task().kind == Kind::update) return;
+  left_.store(passes_);
+  if (stage_.replica() > 0) network_.inboxes_.wake(0);
+}
+
+// ---- the stream ----
 
 PipelineShape StreamedNetwork::longest_stream(const StagedOptions& options) {
   const std::uint64_t round = shape_of(options).batches;
@@ -346,53 +192,135 @@ PipelineShape StreamedNetwork::longest_stream(const StagedOptions& options) {
 
 StreamedNetwork::StreamedNetwork(const models::Plan& plan, const kernels::Backend& backend, int batch,
                                  const StagedOptions& options)
-    : impl_(std::make_unique<Impl>(plan, backend, batch, options)) {}
+    : plan_(plan),
+      options_(options),
+      shape_(longest_stream(options)),
+      samples_(batch),
+      stages_(plan, backend, batch, short_shape(options), options),
+      inboxes_(shape_),
+      batches_(most_under_way(shape_) + 1) {
+  STARLING_CHECK(check_stages(plan, batch, options).ok() && !pipeline_traits(options.schedule).flushes);
+  for (Batch& it : batches_) {
+    it.inputs.resize(static_cast<std::size_t>(batch) * static_cast<std::size_t>(plan.spec.input.size()));
+    it.labels.resize(static_cast<std::size_t>(predictions()));
+  }
+  for (StageReplica& stage : stages_.replicas()) {
+    if (stage.replica() == 0) groups_.push_back(std::make_unique<Group>());
+    replicas_.push_back(std::make_unique<Replica>(*this, *groups_.back(), stage));
+  }
+  threads_.emplace(
+      parts(), [this](std::size_t k) { replicas_[k]->work(); }, [this] { inboxes_.stop(); });
+}
 
 StreamedNetwork::~StreamedNetwork() {
-  if (!impl_->runs) return;
-  impl_->inboxes.stop();
+  if (!runs_) return;
+  inboxes_.stop();
   try {
-    impl_->threads->finish();
+    threads_->finish();
   } catch (...) {  // the caller has seen a stage fail
   }
 }
 
-void StreamedNetwork::set_apply(Apply apply) { impl_->apply = std::move(apply); }
+void StreamedNetwork::set_apply(Apply apply) { apply_ = std::move(apply); }
 
-std::size_t StreamedNetwork::stages() const { return impl_->shape.stages(); }
-std::size_t StreamedNetwork::parts() const { return impl_->states.size(); }
-std::size_t StreamedNetwork::most_in_flight() const { return most_under_way(impl_->shape) - 1; }
-int StreamedNetwork::predictions() const { return impl_->batch * impl_->plan.labels(); }
+std::size_t StreamedNetwork::stages() const { return groups_.size(); }
+std::size_t StreamedNetwork::parts() const { return replicas_.size(); }
+int StreamedNetwork::predictions() const { return samples_ * plan_.labels(); }
 const std::vector<FloatRange>& StreamedNetwork::ranges(std::size_t stage) const {
-  return impl_->parts.ranges(impl_->shape.number_of(stage, 0));
+  return groups_[stage]->replicas.front()->layers().ranges;
 }
+std::size_t StreamedNetwork::most_in_flight() const { return most_under_way(shape_) - 1; }
+std::size_t StreamedNetwork::in_flight() const { return static_cast<std::size_t>(fed_ - landed_); }
+bool StreamedNetwork::must_land() const { return runs_ && ends_; }
+StageMemory StreamedNetwork::memory(std::size_t part) const { return replicas_[part]->memory(); }
 
-std::optional<double> StreamedNetwork::feed(const models::Arena& arena, const float* inputs,
-                                            const std::int32_t* labels, double rate_factor) {
-  return impl_->feed(arena, inputs, labels, rate_factor);
-}
-
-std::optional<double> StreamedNetwork::land() { return impl_->land(); }
-bool StreamedNetwork::must_land() const { return impl_->must_land(); }
-std::size_t StreamedNetwork::in_flight() const {
-  return static_cast<std::size_t>(impl_->fed - impl_->landed);
+StreamedNetwork::Batch& StreamedNetwork::batch_of(std::uint64_t number) {
+  return batches_[number % batches_.size()];
 }
 
 void StreamedNetwork::set_draws(std::uint64_t batches) {
   STARLING_CHECK(in_flight() == 0);
-  impl_->draws = batches;
-  impl_->fed = impl_->landed = 0;
+  draws_ = batches;
+  fed_ = landed_ = 0;
 }
 
 void StreamedNetwork::on_each_thread(const std::function<void(std::size_t)>& settle) {
-  impl_->threads->run(settle);
+  threads_->run(settle);
 }
 
-StageMemory StreamedNetwork::memory(std::size_t part) const {
-  StageMemory memory = impl_->parts.memory(part);
-  memory.versions = impl_->parts.places(part) * impl_->parts.read_bytes(part);
-  if (!impl_->parts.is_on_device(part)) memory.gradients += impl_->states[part].sum.bytes();
-  return memory;
+void StreamedNetwork::begin_stream(const models::Arena& arena) {
+  arena_ = &arena;
+  draws_ += fed_;
+  fed_ = landed_ = 0;
+  ends_ = false;
+  inboxes_.clear();
+  for (const auto& group : groups_) group->updates = 0;
+  for (const auto& replica : replicas_) replica->begin();
+  threads_->start();
+  runs_ = true;
+}
+
+void StreamedNetwork::end_stream() {
+  ends_ = true;
+  if (fed_ == shape_.all_micro_batches()) return;  // the machines know
+  STARLING_CHECK(first().machine().end_after(fed_).ok());
+  inboxes_.send(first().machine().take_due());
+  for (const auto& replica : replicas_)
+    if (replica.get() != &first()) inboxes_.send(replica->message(StageMessage::Kind::end, fed_));
+}
+
+void StreamedNetwork::advance() {
+  if (first().advance()) return;
+  runs_ = false;
+  threads_->finish();  // throws
+  STARLING_CHECK(false);
+}
+
+double StreamedNetwork::complete_oldest() {
+  const std::uint64_t oldest = landed_;
+  const Replica& replica = *replicas_[shape_.replica_of(0, oldest)];
+  while (!replica.has_left(oldest / shape_.replicas[0])) advance();
+  ++landed_;
+  while (ends_ && landed_ == fed_ && !first().machine().is_over()) advance();
+  finish_if_over();
+  return batch_of(oldest).loss / predictions();
+}
+
+void StreamedNetwork::finish_if_over() {
+  if (landed_ < fed_ || !first().machine().is_over()) return;
+  threads_->finish();
+  runs_ = false;
+}
+
+void StreamedNetwork::announce(std::uint64_t number) {
+  const Replica& replica = *replicas_[shape_.replica_of(0, number)];
+  const StageMessage samples = replica.message(StageMessage::Kind::activations, number);
+  if (&replica != &first()) return inboxes_.send(samples);
+  STARLING_CHECK(first().machine().arrived(samples).ok());
+  advance();
+}
+
+std::optional<double> StreamedNetwork::feed(const models::Arena& arena, const float* inputs,
+                                            const std::int32_t* labels, double rate_factor) {
+  STARLING_CHECK(!must_land());
+  if (!runs_) begin_stream(arena);
+  Batch& next = batch_of(fed_);
+  std::copy_n(inputs, next.inputs.size(), next.inputs.data());
+  std::copy_n(labels, next.labels.size(), next.labels.data());
+  next.rate_factor = rate_factor;
+  announce(fed_++);
+  if (fed_ == shape_.all_micro_batches()) end_stream();
+  const bool is_full = fed_ - landed_ == most_under_way(shape_);
+  return is_full || ends_ ? std::optional(complete_oldest()) : std::nullopt;
+}
+
+std::optional<double> StreamedNetwork::land() {
+  if (runs_ && !ends_) end_stream();
+  if (fed_ > landed_) return complete_oldest();
+  // All have left, but perhaps there is an update to make with fewer batches than others.
+  while (runs_ && !first().machine().is_over()) advance();
+  if (runs_) finish_if_over();
+  return std::nullopt;
 }
 
 }  // namespace starling::training

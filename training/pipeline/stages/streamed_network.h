@@ -20,7 +20,13 @@
 
 #include "kernels/backend.h"
 #include "models/arena.h"
-#include "training/pipeline/stages/stage_parts.h"
+#include "training/pipeline/schedule.h"
+#include "training/pipeline/stages/stage_layers.h"
+#include "training/pipeline/stages/stage_links.h"
+#include "training/pipeline/stages/stage_memory.h"
+#include "training/pipeline/stages/stage_threads.h"
+#include "training/pipeline/stages/staged_options.h"
+#include "training/pipeline/stages/stages.h"
 
 namespace starling::training {
 
@@ -76,8 +82,37 @@ class StreamedNetwork {
   static PipelineShape longest_stream(const StagedOptions& options);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Batch;
+  class Replica;  // of a stage
+  struct Group;   // the replicas of a stage
+
+  Replica& first() const { return *replicas_.front(); }  // whose thread is the caller's
+  Batch& batch_of(std::uint64_t number);
+  void begin_stream(const models::Arena& arena);
+  void end_stream();
+  void finish_if_over();
+  // The first replica's next task, or what it waits for.
+  void advance();
+  // The samples of a batch are there.
+  void announce(std::uint64_t number);
+  // Waits until the first stage has updated with the oldest batch under way. Returns its mean loss.
+  double complete_oldest();
+
+  const models::Plan& plan_;
+  const StagedOptions options_;
+  const PipelineShape shape_;  // of the longest stream
+  const int samples_;          // of a batch
+  Stages stages_;
+  StageInboxes inboxes_;
+  std::vector<Batch> batches_;  // by number, modulo their count
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<std::unique_ptr<Replica>> replicas_;  // by number
+  Apply apply_;
+  const models::Arena* arena_ = nullptr;
+  std::uint64_t draws_ = 0;             // batches before the stream
+  std::uint64_t fed_ = 0, landed_ = 0;  // batches of the stream
+  bool runs_ = false, ends_ = false;
+  std::optional<StageThreads> threads_;  // last: they use all others
 };
 
 }  // namespace starling::training

@@ -1,6 +1,6 @@
-#include "kernels/cpu/lanes/operations.h"
+#include "kernels/cpu/lanes_operations.h"
 
-#include "kernels/cpu/conversion.h"
+#include "kernels/cpu/formats/conversion.h"
 #include "kernels/cpu/lanes/format.h"
 #include "kernels/plain.h"
 

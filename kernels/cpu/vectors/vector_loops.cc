@@ -1,4 +1,4 @@
-#include "kernels/cpu/vector_loops.h"
+#include "kernels/cpu/vectors/vector_loops.h"
 
 #include "base/processor.h"
 

@@ -2,9 +2,9 @@
 // weights' gradient, which sums over images, has neighboring inputs there and reads plain x and dy.
 #include <algorithm>
 
-#include "kernels/cpu/conversion.h"
+#include "kernels/cpu/formats/conversion.h"
 #include "kernels/cpu/lanes/format.h"
-#include "kernels/cpu/lanes/operations.h"
+#include "kernels/cpu/lanes_operations.h"
 #include "kernels/plain.h"
 
 namespace starling::kernels::cpu::lanes {

@@ -1,7 +1,7 @@
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/format.h"
 
 #include "base/check.h"
-#include "kernels/cpu/vector_loops.h"
+#include "kernels/cpu/vectors/vector_loops.h"
 
 namespace starling::kernels::cpu {
 

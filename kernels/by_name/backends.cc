@@ -1,4 +1,4 @@
-#include "kernels/backends.h"
+#include "kernels/by_name/backends.h"
 
 #include <optional>
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cpu/conversion.h"
+#include "kernels/cpu/formats/conversion.h"
 #include "kernels/cpu/lanes/format.h"
-#include "kernels/cpu/lanes/operations.h"
+#include "kernels/cpu/lanes_operations.h"
 
 namespace starling::kernels::cpu::lanes {
 namespace {

@@ -1,9 +1,9 @@
-#include "kernels/cpu/conversion.h"
+#include "kernels/cpu/formats/conversion.h"
 
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/cpu/format.h"
+#include "kernels/cpu/formats/format.h"
 #include "kernels/cpu/lanes/format.h"
 
 namespace starling::kernels::cpu {
