@@ -1,5 +1,6 @@
-# Rules for `cmake --install` and for the .deb packages (`cpack -G DEB`): the program with its documents, and a separate
-# package for the CUDA module, because Debian does not package its libraries.
+# Rules for `cmake --install`, for the .deb packages (`cpack -G DEB`), and for the tarball and the wheel, which scripts/package
+# makes from the components. `program`: the program with its documents. `cuda`: the CUDA module, separate because Debian does
+# not package its libraries. `bundle`: what the program needs and a bare system lacks; only in the tarball and the wheel.
 include(GNUInstallDirs)
 set(extras ${CMAKE_BINARY_DIR}/share)
 
@@ -14,6 +15,11 @@ add_custom_command(OUTPUT ${extras}/starling.1 ${extras}/starling.bash ${extras}
   COMMENT "Writing the manual page and the completions")
 add_custom_target(starling_extras ALL DEPENDS ${extras}/starling.1)
 
+# The loader searches the bundle's folder before the system's. DT_RPATH also applies to the libraries' own dependencies;
+# DT_RUNPATH would not.
+set_target_properties(starling PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/starling" INSTALL_RPATH_USE_LINK_PATH ON
+  BUILD_WITH_INSTALL_RPATH ON)
+target_link_options(starling PRIVATE LINKER:--disable-new-dtags)
 install(TARGETS starling RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(FILES ${extras}/starling.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
 install(FILES ${extras}/starling.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME starling
@@ -40,6 +46,8 @@ if(TARGET starling_cuda)
   # The program searches this folder (kernels/cuda_module.cc).
   install(TARGETS starling_cuda LIBRARY DESTINATION lib/starling COMPONENT cuda OPTIONAL)
 endif()
+install(CODE "set(program \"$<TARGET_FILE:starling>\")" COMPONENT bundle EXCLUDE_FROM_ALL)
+install(SCRIPT ${CMAKE_SOURCE_DIR}/cmake/Bundle.cmake COMPONENT bundle EXCLUDE_FROM_ALL)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME starling)

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/program.h"
+
 namespace starling::kernels {
 
 namespace {
@@ -36,9 +38,8 @@ Result<const CudaModule*> load(const std::string& path) {
 
 std::vector<std::string> cuda_module_places() {
   if (const char* path = std::getenv("STARLING_CUDA_MODULE"); path != nullptr) return {path};
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return {kFile};  // in the loader's search path
+  const auto program = program_path();
+  if (program.empty()) return {kFile};  // in the loader's search path
   const auto folder = program.parent_path();
   return {folder / kFile, (folder / "../lib/starling" / kFile).lexically_normal()};
 }

@@ -1,10 +1,7 @@
 // starling swarm: runs an experiment on processes of this machine.
 #include "lab/swarm/swarm.h"
 
-#include <unistd.h>
-
-#include <climits>
-
+#include "base/program.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
 #include "cli/commands/run_place.h"
@@ -17,13 +14,6 @@
 
 namespace starling::cli {
 namespace {
-
-// The path of this program.
-std::string own_program() {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-  return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "starling";
-}
 
 // Where the first peer serves its page; unset without --http.
 Result<std::optional<Address>> read_page(const Arguments& arguments, const training::Experiment& experiment) {
@@ -60,7 +50,8 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   warn(training::warning_of_precision(experiment, false));
   warn(lab::warning_for_processes(experiment));
   lab::SwarmOptions options;
-  options.program = own_program();
+  const auto program = program_path();
+  options.program = program.empty() ? "starling" : program.string();
   options.key = key_file(arguments);
   options.http = *page;
   if (log_is_json()) options.tell = [](const std::string& line) { tell(Told::progress, line); };

@@ -6,7 +6,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <numbers>
+#include <system_error>
+
+#include "base/program.h"
 
 #ifdef __SANITIZE_ADDRESS__
 // Fontconfig, which finds Cairo's fonts, keeps its configuration until the process ends.
@@ -18,6 +23,15 @@ namespace starling::lab {
 namespace {
 
 constexpr double kRaisedSize = 0.72, kRaisedBy = 0.42;  // of an exponent, relative to the font
+
+// Packages that contain Fontconfig (scripts/package) have a configuration with a font, because a bare system
+// has none. Fontconfig reads the variable when Cairo first looks for a font.
+void use_installed_fonts() {
+  const auto program = program_path();
+  const auto fonts = (program.parent_path() / "../share/starling/fonts/fonts.conf").lexically_normal();
+  std::error_code error;
+  if (!program.empty() && std::filesystem::exists(fonts, error)) setenv("FONTCONFIG_FILE", fonts.c_str(), 0);
+}
 
 cairo_status_t append(void* document, const unsigned char* bytes, unsigned length) {
   static_cast<std::string*>(document)->append(bytes, bytes + length);
@@ -133,9 +147,10 @@ struct Canvas::Sheet {
 };
 
 Canvas::Canvas(const Paper& paper)
-    : paper_(paper),
-      size_{kPointsPerInch * paper.width, kPointsPerInch * paper.height},
-      sheet_(std::make_unique<Sheet>(paper, document_)) {}
+    : paper_(paper), size_{kPointsPerInch * paper.width, kPointsPerInch * paper.height} {
+  use_installed_fonts();
+  sheet_ = std::make_unique<Sheet>(paper, document_);
+}
 Canvas::~Canvas() = default;
 
 void Canvas::frame(const Spot& corner, const Spot& size) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the deliverables of a build: an installed tree, a .deb, and the deployment examples.
+"""Tests the deliverables of a build: an installed tree, its packages, and the deployment examples.
 packaging_test.py BUILD-FOLDER; the last line is "N passed, N failed"."""
 
 import contextlib
@@ -16,7 +16,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import elf  # noqa: E402
 import suite  # noqa: E402
+from bundles import Bundles  # noqa: E402
 from suite import SOURCE, require  # noqa: E402
 
 
@@ -104,8 +106,8 @@ class Packages(suite.Suite):
         require(f"{prefix}/lib/starling/libstarling_cuda.so" in places or "lib/starling" in there, places)
         page = open(f"{prefix}/share/man/man1/starling.1").read()
         require(page == call(program, "man"), "the manual page belongs to another build")
-        require("RPATH" not in call("readelf", "-d", program) and "RUNPATH" not in call("readelf", "-d", program),
-                "the installed program searches for libraries in the build folder")
+        require(elf.dynamic(program, "RPATH") == ["$ORIGIN/../lib/starling"] and not elf.dynamic(program, "RUNPATH"),
+                "the installed program searches for libraries elsewhere than beside itself")
 
     # The completions that fish offers, without descriptions.
     def fish_offers(self, words):
@@ -153,7 +155,7 @@ class Packages(suite.Suite):
 
     def makes_package(self):
         where = f"{self.folder}/deb"
-        call("cpack", "-G", "DEB", "-B", where, cwd=self.build)
+        call(f"{SOURCE}/scripts/package", "--build", self.build, "--out", where, "deb")
         version = call(f"{self.build}/starling", "--version").split()[1]
         [package] = glob.glob(f"{where}/starling_{version}_*.deb")
         fields = dict(re.findall(r"^ ?([A-Z][\w-]*): (.*)$", call("dpkg-deb", "--info", package), re.MULTILINE))
@@ -342,6 +344,8 @@ class Packages(suite.Suite):
             self.case("the .deb depends on the packages of its libraries and unpacks to a program", self.makes_package)
         else:
             print("skipped: dpkg-dev is not installed, so no .deb was built")
+        for name, work in Bundles(self.build, self.folder, call).cases():
+            self.case(name, work)
         self.case("every flag in scripts/deploy exists", self.flags_exist)
         self.case("the systemd unit is valid", self.unit_is_sound)
         self.case("Dockerfile and Kubernetes objects match each other and the program", self.containers_are_sound)

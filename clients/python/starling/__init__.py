@@ -25,8 +25,8 @@ def gossip(model, optimizer=None, *, join=None, listen=None, socket=None, mode="
     socket=PATH uses a peer that runs. Defaults of all three: $STARLING_SOCKET, else $STARLING_JOIN and
     $STARLING_LISTEN. mode: "copy", or "view" for float32 on the CPU.
     name: of the peer; model_name, data: in the run; epoch: training samples in one; batch: samples of a usual step.
-    program: the starling program, default $STARLING_PROGRAM or the one on PATH. log: a file for the peer's log,
-    default stderr. settings: flags of the peer, such as every="8 steps", rule="d-psgd", epochs=3,
+    program: the starling program, default $STARLING_PROGRAM, the one of this package, or the one on PATH. log: a file
+    for the peer's log, default stderr. settings: flags of the peer, such as every="8 steps", rule="d-psgd", epochs=3,
     http="127.0.0.1:7180".
     Raises Error if the peer cannot begin."""
     if not (join or listen or socket or os.environ.get("STARLING_SOCKET")):

@@ -12,6 +12,17 @@ from .errors import Error
 
 BACKOFF, BACKOFF_MAX = 0.2, 5  # seconds between two starts
 LINES = 20  # of the log that are remembered
+BUNDLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "program", "bin", "starling")
+
+
+def find_program(program=None):
+    """The path of the program `starling`: the given one, $STARLING_PROGRAM, the one that is installed with this package
+    (scripts/package), or the one on PATH. Raises Error if there is none."""
+    found = (program or os.environ.get("STARLING_PROGRAM") or (BUNDLED if os.path.exists(BUNDLED) else None)
+             or shutil.which("starling"))
+    if not found:
+        raise Error("no program `starling` on PATH; install it, or give its path with program= or $STARLING_PROGRAM")
+    return found
 
 
 def flags_of(settings):
@@ -40,10 +51,7 @@ class Daemon:
     of this user only, has the socket and the state with which a restarted peer rejoins."""
 
     def __init__(self, program, settings, log=None):
-        self.program = program or os.environ.get("STARLING_PROGRAM") or shutil.which("starling")
-        if not self.program:
-            raise Error("no program `starling` on PATH; install it, or give its path with program= or "
-                        "$STARLING_PROGRAM")
+        self.program = find_program(program)
         self.folder = tempfile.mkdtemp(prefix="starling-")
         self.socket = os.path.join(self.folder, "trainer")
         settings = {"state": os.path.join(self.folder, "state"), "export": "none", **settings}
