@@ -29,7 +29,7 @@ constexpr std::size_t kPublishedBytesMax = std::size_t{16} << 20;  // of a profi
 // What the command has no part in if it prints published figures.
 constexpr std::array kOfOnePlan = {"MODEL",          "--data",     "--devices",       "--racks",
                                    "--bandwidth",    "--memory",   "--replicas",      "--batch-size",
-                                   "--profile",      "--schedule", "--micro-batches", "--no-overlap",
+                                   "--profile",      "--pipeline", "--micro-batches", "--no-overlap",
                                    "--as-published", "--chart"};
 
 // The folder of --profiles or of the variable; nullopt: none is given.
