@@ -138,17 +138,17 @@ Status read_levels(const Arguments& arguments, const std::optional<DeviceNames>&
 
 Result<PipelineSchedule> find_schedule(const Arguments& arguments) {
   const bool paper = arguments.has("--profile") || arguments.has("--as-published");
-  const auto name = arguments.get("--schedule");
+  const auto name = arguments.get("--pipeline");
   if (!name) return paper ? PipelineSchedule::pipedream : PipelineSchedule::one_f_one_b;
   std::vector<std::string_view> names;
   for (const training::PipelineTraits& traits : training::kPipelineSchedules) names.push_back(traits.name);
   const auto at = std::ranges::find(names, *name);
   if (at == names.end())
-    return Error{"--schedule: " + training::in_quotes(*name) + " is unknown; expected " + one_of(names)};
+    return Error{"--pipeline: " + training::in_quotes(*name) + " is unknown; expected " + one_of(names)};
   return static_cast<PipelineSchedule>(at - names.begin());
 }
 
-// Reads --schedule and --micro-batches. `batch`: the samples of a mini-batch, if they are known.
+// Reads --pipeline and --micro-batches. `batch`: the samples of a mini-batch, if they are known.
 Status read_schedule(const Arguments& arguments, std::optional<int> batch, training::PlanRequest& request) {
   const auto schedule = find_schedule(arguments);
   if (!schedule) return schedule.error();
@@ -187,7 +187,7 @@ Status check_combination(const Arguments& arguments) {
     if (from_file && arguments.has(flag))
       return Error{std::string(flag) + " has no effect with --profile, whose times are for one mini-batch"};
   }
-  for (const char* flag : {"--no-overlap", "--schedule", "--micro-batches"}) {
+  for (const char* flag : {"--no-overlap", "--pipeline", "--micro-batches"}) {
     if (arguments.has("--as-published") && arguments.has(flag)) {
       return Error{std::string(flag) +
                    " cannot be combined with --as-published, which computes as PipeDream's planner did"};
@@ -395,7 +395,10 @@ Command plan_command() {
            {"--replicas", "N-N", "replicas of each stage, such as 2-1-1 (default: the fastest)"},
            {"--batch-size", "N", "samples of a mini-batch (default 64)"},
            {"--micro-batches", "N", "parts of a mini-batch (default 8 for 1f1b and gpipe, else 1)"},
-           {"--schedule", "NAME", "1f1b (default), gpipe, layer-wise or pipedream (default for profiles)"},
+           {.name = "--pipeline",
+            .placeholder = "NAME",
+            .help = "1f1b (default), gpipe, layer-wise or pipedream (default for profiles)",
+            .formerly = "--schedule"},
            {"--no-overlap", "", "a stage computes and synchronizes one after the other"},
            {"--profile", "FILE", "a profile in PipeDream's text form, instead of MODEL"},
            {"--as-published", "", "as PipeDream's published planner: the same, and transfers are free"},

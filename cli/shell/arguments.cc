@@ -194,22 +194,40 @@ const Command* command_of(const std::vector<std::string>& words, const std::vect
   return words.empty() ? nullptr : find_command(commands, words[0]);
 }
 
-// The words of the command line, with the values of flags that stand alone.
-std::vector<std::string> completed(int argc, const char* const* argv, const std::vector<Command>& commands) {
-  std::vector<std::string> words(argv + 1, argv + argc);
+// The words of a command line, and warnings about them.
+struct Line {
+  std::vector<std::string> words, warnings;
+};
+
+// Replaces the earlier name of a flag in line.words[i] by its present one.
+void rename_flag(const Command& command, std::size_t i, Line& line) {
+  std::string& word = line.words[i];
+  const std::string name = word.substr(0, word.find('='));
+  const auto flag = std::ranges::find(command.flags, name, &Flag::formerly);
+  if (name.empty() || flag == command.flags.end()) return;
+  line.warnings.push_back(name + " of `" + called(command.path) + "` is now called " + flag->name);
+  word.replace(0, name.size(), flag->name);
+}
+
+// The words of the command line, with the present names of flags and the values of flags that stand alone.
+Line completed(int argc, const char* const* argv, const std::vector<Command>& commands) {
+  Line line{{argv + 1, argv + argc}, {}};
+  std::vector<std::string>& words = line.words;
   const Command* const command = command_of(words, commands);
-  if (command == nullptr) return words;
+  if (command == nullptr) return line;
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    rename_flag(*command, i, line);
     const auto flag = std::ranges::find(command->flags, words[i], &Flag::name);
     if (flag == command->flags.end() || flag->alone.empty()) continue;
     const bool has_value =
         i + 1 < words.size() && std::ranges::find(flag->values, words[i + 1]) != flag->values.end();
     if (!has_value) words[i] += "=" + flag->alone;
   }
-  return words;
+  return line;
 }
 
-int run_parsed(Parsed& parsed, const std::vector<Command>& commands) {
+int run_parsed(Parsed& parsed, const std::vector<Command>& commands,
+               const std::vector<std::string>& warnings) {
   const Command& command = *parsed.command;
   Arguments arguments(command.path);
   const auto complain_of = [&](const std::string& what) {
@@ -234,6 +252,7 @@ int run_parsed(Parsed& parsed, const std::vector<Command>& commands) {
   }
   if (Status set = set_log(arguments.get("--log-format"), arguments.get("--log-level")); !set)
     return complain_of(set.error().message);
+  for (const std::string& warning : warnings) warn(warning);
   // A launcher has warned already.
   if (!arguments.has("--control-fd"))
     for (const std::string& problem : problems_of_environment(commands)) warn(problem);
@@ -287,10 +306,10 @@ int run_command_line(int argc, const char* const* argv, const std::vector<Comman
   std::list<Parsed> all;  // the parser keeps pointers into it
   for (const Command& command : commands) describe(all.emplace_back(Parsed{&command, nullptr, {}, {}}), root);
 
+  Line line = completed(argc, argv, commands);
   try {
-    std::vector<std::string> words = completed(argc, argv, commands);
-    std::ranges::reverse(words);  // the parser takes them from the end
-    root.parse(std::move(words));
+    std::ranges::reverse(line.words);  // the parser takes them from the end
+    root.parse(std::move(line.words));
   } catch (const CLI::Success& version) {
     return root.exit(version);
   } catch (const CLI::ParseError& error) {
@@ -299,7 +318,7 @@ int run_command_line(int argc, const char* const* argv, const std::vector<Comman
     return complain(command, what + (what.ends_with('?') ? " (" + hint + ")" : "; " + hint), kExitBadInput);
   }
   for (Parsed& parsed : all) {
-    if (*parsed.app) return run_parsed(parsed, commands);
+    if (*parsed.app) return run_parsed(parsed, commands, line.warnings);
   }
   const std::string group = named_command(root);
   return complain(group, "a command is missing; " + help_hint(group), kExitBadInput);

@@ -26,6 +26,7 @@ struct Flag {
   // The value that the flag stands for if none of `values` follows it; empty: it needs a value.
   std::string alone = {};
   std::vector<std::string> values = {};
+  std::string formerly = {};  // an earlier name, which is accepted with a warning; empty: none
 };
 
 inline const Flag kJsonFlag{"--json", "", "print one JSON object"};

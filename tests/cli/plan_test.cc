@@ -66,7 +66,7 @@ TEST_CASE("the bubble of equal stages without transfers is that of the formula")
   folder.write("even.txt", even_profile());
   for (const char* schedule : {"1f1b", "gpipe"}) {
     const json it = run_json(
-        plan_of(folder.file("even.txt"), {"--replicas", "1-1-1-1", "--schedule", schedule, "--micro-batches",
+        plan_of(folder.file("even.txt"), {"--replicas", "1-1-1-1", "--pipeline", schedule, "--micro-batches",
                                           "8", "--bandwidth", "1000000Gbit/s", "--json"}));
     CHECK(std::abs(it.at("bubble").get<double>() - 3.0 / 11) < 1e-5);
     CHECK(std::abs(it.at("scheduled_seconds").get<double>() - 33e-3) < 1e-6);
@@ -78,7 +78,7 @@ TEST_CASE("the bubble of equal stages without transfers is that of the formula")
     CHECK(near(it.at("stages").at(3).at("memory_bytes"), (gpipe ? 9 : 2) * 125e3));
   }
   const json whole =
-      run_json(plan_of(folder.file("even.txt"), {"--devices", "4", "--schedule", "layer-wise", "--json"}));
+      run_json(plan_of(folder.file("even.txt"), {"--devices", "4", "--pipeline", "layer-wise", "--json"}));
   CHECK(whole.at("stages").size() == 4);
   CHECK(near(whole.at("bubble"), 1 - 12.0 / (4 * (12 + 6))));
 }
@@ -86,7 +86,7 @@ TEST_CASE("the bubble of equal stages without transfers is that of the formula")
 TEST_CASE("replicas synchronize once for each update, and share its micro-batches equally") {
   const TemporaryFolder folder;
   folder.write("even.txt", even_profile());
-  Words words = plan_of(folder.file("even.txt"), {"--replicas", "3", "--schedule", "1f1b", "--json"});
+  Words words = plan_of(folder.file("even.txt"), {"--replicas", "3", "--pipeline", "1f1b", "--json"});
   // 8 micro-batches of 12 ms become 9, three for each replica. To average 500 kB takes 10.67 ms, of which a
   // backward pass hides 8.
   const json it = run_json(words);
@@ -169,11 +169,32 @@ TEST_CASE("plan measures a network, and shows its stages to people") {
     if (line.starts_with("stage ") && !line.starts_with("stage  ")) CHECK(line.size() <= 100);
 }
 
+TEST_CASE("plan --pipeline names the schedule, and so does its earlier name, with a warning") {
+  const TemporaryFolder folder;
+  folder.write("even.txt", even_profile());
+  const auto plan = [&](Words words) {
+    words.insert(words.end(), {"--replicas", "1-1", "--json"});
+    return run(plan_of(folder.file("even.txt"), words));
+  };
+  const Outcome now = plan({"--pipeline", "gpipe"});
+  CHECK(now.exit_code == 0);
+  CHECK(json::parse(now.out).at("schedule") == "gpipe");
+  CHECK(!contains(now.err, "--schedule"));
+  for (const Words& earlier : {Words{"--schedule", "gpipe"}, Words{"--schedule=gpipe"}}) {
+    const Outcome outcome = plan(earlier);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.out == now.out);
+    CHECK(contains(outcome.err, "--schedule of `starling plan` is now called --pipeline"));
+  }
+  CHECK(plan({"--schedule", "gpipe", "--pipeline", "1f1b"}).exit_code == 2);
+  CHECK(!contains(run({"plan", "--help"}).out, "--schedule"));
+}
+
 TEST_CASE("plan --chart draws the schedule") {
   const TemporaryFolder folder;
   folder.write("even.txt", even_profile());
   const auto written = [&](const std::string& name) {
-    const Words words = {"--replicas",      "1-1", "--schedule", "1f1b",
+    const Words words = {"--replicas",      "1-1", "--pipeline", "1f1b",
                          "--micro-batches", "4",   "--chart",    folder.file(name)};
     const Outcome outcome = run(plan_of(folder.file("even.txt"), words));
     CHECK(outcome.exit_code == 0);
@@ -208,8 +229,8 @@ TEST_CASE("wrong input of plan is refused in one line") {
            {{"plan", "lenet", "--devices", "cpu:0,cuda:0"}, "a list of different devices of one kind"},
            {{"plan", "lenet", "--devices", "cpu:0,"}, "--devices: 'cpu:0,' is neither"},
            {{"plan", "lenet", "--devices", "cuda:998,cuda:999"}, "--devices: "},
-           {{"plan", "lenet", "--devices", "2", "--schedule", "zigzag"},
-            "--schedule: 'zigzag' is unknown; expected gpipe, 1f1b, layer-wise or pipedream"},
+           {{"plan", "lenet", "--devices", "2", "--pipeline", "zigzag"},
+            "--pipeline: 'zigzag' is unknown; expected gpipe, 1f1b, layer-wise or pipedream"},
            {{"plan", "lenet", "--devices", "2", "--bandwidth", "0"}, "--bandwidth: '0' is not a bandwidth"},
            {{"plan", "lenet", "--devices", "2", "--bandwidth", "0bit/s"}, "--bandwidth: '0bit/s' is not"},
            {{"plan", "lenet", "--devices", "2", "--bandwidth", "1Gbit/s,1Gbit/s"}, "has too many rates"},
@@ -217,9 +238,9 @@ TEST_CASE("wrong input of plan is refused in one line") {
             "--memory: 'many' is not a size from 1 to"},
            {{"plan", "lenet", "--devices", "2", "--batch-size", "10", "--micro-batches", "3"},
             "--micro-batches: 10 samples (--batch-size) cannot be divided into 3"},
-           {{"plan", "lenet", "--devices", "2", "--schedule", "layer-wise", "--micro-batches", "2"},
+           {{"plan", "lenet", "--devices", "2", "--pipeline", "layer-wise", "--micro-batches", "2"},
             "--micro-batches: the schedule layer-wise does not divide a mini-batch"},
-           {plan_of(even, {"--replicas", "2-1", "--schedule", "layer-wise"}), "--replicas: the schedule"},
+           {plan_of(even, {"--replicas", "2-1", "--pipeline", "layer-wise"}), "--replicas: the schedule"},
            {plan_of(even, {"--devices", "2", "--batch-size", "8"}),
             "--batch-size has no effect with --profile"},
            {plan_of(even, {"--devices", "2", "--replicas", "2-0"}), "--replicas: '2-0' does not give each"},

@@ -317,7 +317,7 @@ Settings network_settings() {
            in(&E::network, &NetworkSettings::bandwidth), parse_rate, format_rate),
       make({"network.port", "RATE",
             "bandwidth shared by all links of a simulated peer in each direction, as a network card; default "
-            "that of one link; or unlimited",
+            "one link's; or unlimited",
             per_peer},
            in(&E::network, &NetworkSettings::port), parse_port, format_port),
   };
