@@ -29,6 +29,7 @@ import messages  # noqa: E402
 from identity import changed  # noqa: E402
 from member import Member, fake  # noqa: E402
 
+client.PATIENCE = 5  # seconds; some peers are stopped
 HIGHEST = 2**32 - 1
 TREASURE = 10**15  # samples
 REDIAL_S = 0.5
