@@ -34,10 +34,10 @@ class BusyPort {
   BusyPort& operator=(const BusyPort&) = delete;
 
   const std::string& address() const { return address_; }
-  // Waits for a connection, and closes it; false: there was none for a minute.
+  // Waits for a connection, and closes it; false if there is none.
   bool turn_away() const {
     pollfd waiting{fd_, POLLIN, 0};
-    if (::poll(&waiting, 1, 60'000) != 1) return false;
+    if (::poll(&waiting, 1, static_cast<int>(std::chrono::milliseconds(kHang).count())) != 1) return false;
     const int connection = ::accept(fd_, nullptr, nullptr);
     return connection >= 0 && ::close(connection) == 0;
   }
