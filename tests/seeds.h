@@ -1,5 +1,9 @@
-// The number of repetitions of a test. Sanitizers look for memory and threading errors, which a tenth of the
-// repetitions finds as well, and run ten times slower: under them a test repeats a tenth as often.
+// The seeds of randomized tests, and the number of repetitions. By default a loop takes a tenth of its seeds,
+// and all with STARLING_SEEDS=all. Sanitizers look for memory and threading errors, which a tenth of the
+// repetitions finds as well, and run ten times slower: under them a loop takes a tenth in both cases.
+//
+// STARLING_FIRST_SEED is the first seed of the loops whose statements hold for every seed (default 0):
+// another one gives fresh worlds. A failure prints the variable that replays its seed.
 //
 // Tests with the tag [figures] only check numbers (mixing or learning speed) and run code that other tests
 // cover; scripts/test skips them under sanitizers.
@@ -7,6 +11,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
 
 namespace starling {
 
@@ -16,8 +23,45 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-constexpr std::uint64_t seeds(std::uint64_t all) {
-  return kSanitized ? std::max<std::uint64_t>(1, all / 10) : all;
+// How many of `all` seeds or repetitions to run, but at least `least` of them.
+inline std::uint64_t seeds(std::uint64_t all, std::uint64_t least = 1) {
+  const char* const text = std::getenv("STARLING_SEEDS");
+  const bool whole = text != nullptr && std::string_view(text) == "all";
+  return whole && !kSanitized ? all : std::max(all / 10, std::min(least, all));
+}
+
+// The first seed of a loop whose statements hold for every seed.
+inline std::uint64_t first_seed() {
+  const char* const text = std::getenv("STARLING_FIRST_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 0;
+}
+
+// The seeds first_seed(), first_seed() + 1, ...: seeds(all, least) of them.
+class FreshSeeds {
+ public:
+  explicit FreshSeeds(std::uint64_t all, std::uint64_t least = 1)
+      : begin_{first_seed()}, end_{begin_.seed + seeds(all, least)} {}
+
+  struct Place {
+    std::uint64_t seed;
+    std::uint64_t operator*() const { return seed; }
+    Place& operator++() {
+      ++seed;
+      return *this;
+    }
+    bool operator!=(const Place& other) const { return seed != other.seed; }
+  };
+  Place begin() const { return begin_; }
+  Place end() const { return end_; }
+  std::uint64_t count() const { return end_.seed - begin_.seed; }
+
+ private:
+  Place begin_, end_;
+};
+
+// For INFO: how to run a seed of a loop over FreshSeeds again.
+inline std::string replay_of(std::uint64_t seed) {
+  return "to replay: STARLING_FIRST_SEED=" + std::to_string(seed);
 }
 
 }  // namespace starling

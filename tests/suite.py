@@ -1,17 +1,87 @@
 """The base of Python test programs. Runs named cases; a failing case does not end the others. The last line is
-"N passed, N failed", which scripts/test adds to its counts. Uses only the standard library."""
+"N passed, N failed", which scripts/test adds to its counts. Also how tests wait: for events, and the only bound in wall
+time is one that a hang alone reaches. Uses only the standard library."""
 
+import mmap
 import os
+import struct
+import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HANG = 180  # seconds: the limit of every wait; only a hang takes so long
 
 
 def require(condition, what):
     if not condition:
         raise AssertionError(what)
+
+
+def until(look, what, pause=0.02):
+    """Polls `look` until it returns a true value, and returns it. `what` is what failed, or a function that says it."""
+    end = time.monotonic() + HANG
+    while not (value := look()):
+        require(time.monotonic() < end, what() if callable(what) else what)
+        time.sleep(pause)
+    return value
+
+
+class Beats:
+    """A clock for what the product promises about real time; a busy machine slows it down as it slows the product. Its
+    process sleeps for 4 ms and computes for 1 ms of processor time, again and again: such a beat takes as much longer as a
+    process has to wait for a processor."""
+
+    BEAT = 0.005  # seconds
+    PROGRAM = """
+import mmap, os, struct, sys, time
+memory, beats, parent = mmap.mmap(int(sys.argv[1]), 8), 0, os.getppid()
+while os.getppid() == parent:
+    time.sleep(0.004)
+    end = time.thread_time() + 0.001
+    while time.thread_time() < end:
+        pass
+    beats += 1
+    struct.pack_into("<Q", memory, 0, beats)
+"""
+
+    def __init__(self):
+        file = os.memfd_create("beats")
+        os.ftruncate(file, 8)
+        self._count = mmap.mmap(file, 8)
+        self._process = subprocess.Popen([sys.executable, "-S", "-c", self.PROGRAM, str(file)], pass_fds=[file])
+        os.close(file)
+        until(self.passed, "no clock", 0.001)
+        self._begun = time.monotonic()
+
+    def passed(self):
+        """Seconds since the construction, about the wall time if the machine is idle."""
+        return self.BEAT * struct.unpack("<Q", self._count)[0]
+
+    def speed(self):
+        """Its seconds per second of wall time so far."""
+        return min(1.0, self.passed() / max(time.monotonic() - self._begun, self.BEAT))
+
+    def until(self, look, what, seconds):
+        """suite.until() with a limit in seconds of this clock from now on. Returns those that it took."""
+        begun, end = self.passed(), time.monotonic() + HANG
+        while not look():
+            late = self.passed() - begun > seconds or time.monotonic() > end
+            require(not late, f"not within {seconds} s: {what() if callable(what) else what}")
+            time.sleep(0.02)
+        return self.passed() - begun
+
+    def close(self):
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
 
 class Suite:
@@ -40,8 +110,8 @@ class Suite:
 
 
 def memory():
-    """A folder of a file system in memory, None if there is none. For tests that limit durations: a file system on a busy
-    disk can keep a process that creates a file waiting for seconds."""
+    """A folder of a file system in memory, None if there is none. For tests of durations: a file system on a busy disk can
+    keep a process that creates a file waiting for seconds, which Beats does not show."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 

@@ -1,13 +1,14 @@
 """Schedules faults: seeded Poisson processes, limited so that at least half of the peers stay healthy."""
 import heapq
-import time
+
+from . import clock
 
 MOST_IN_ISLAND = 3
 RETRY_S = 1  # retry delay if no peer can be spared
 
 
 class Faults:
-    """Times are in seconds since the start of the fault phase; lives are marked with the monotonic clock."""
+    """Times are in seconds since the start of the fault phase; lives are marked with clock.now()."""
 
     def __init__(self, peers, place, statements, rng, mean_s):
         """mean_s: {kind: mean seconds between two faults}; other kinds do not happen."""
@@ -48,7 +49,7 @@ class Faults:
 
     def kill(self, now):
         for peer in self.victims():
-            peer.life.kill(time.monotonic())
+            peer.life.kill(clock.now())
             self.statements.died(peer.life)
             # Usually back soon, sometimes only after every peer must have detected the death.
             away = self.statements.bound * 1.1 if self.rng.random() < 0.1 else self.rng.uniform(0.5, 4)
@@ -58,7 +59,7 @@ class Faults:
 
     def leave(self, now):
         for peer in self.victims():
-            peer.life.tell_to_end(time.monotonic(), by_http=self.rng.random() < 0.5)
+            peer.life.tell_to_end(clock.now(), by_http=self.rng.random() < 0.5)
             self.schedule(now + 4 + self.rng.uniform(0, 4), lambda at: self.restart(peer))
             return True
         return False
@@ -85,7 +86,7 @@ class Faults:
     def heal(self, life):
         self.place.heal(life.peer.number)
         life.cut = False
-        life.healthy_since = time.monotonic()
+        life.healthy_since = clock.now()
 
     def restart(self, peer):
         if peer.life.running:

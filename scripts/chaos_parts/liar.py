@@ -30,6 +30,7 @@ from identity import changed  # noqa: E402
 from lies import gossip  # noqa: E402
 from member import Listener, Member, fake  # noqa: E402
 
+client.PATIENCE = 5  # seconds; some peers are stopped
 REDIAL_S = 0.5
 HELD_S = 20  # a silent exchange
 # An error of a connection that has ended, or of a message that has come in part.

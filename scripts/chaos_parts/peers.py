@@ -4,14 +4,14 @@ import json
 import os
 import signal
 import subprocess
-import time
 
-from . import places
+from . import clock, places
 
 os.environ.setdefault("STARLING_EXPORT", "none")  # peers leave no models
 
 
 TOKEN = "a-token-for-chaos-only"  # of all peers
+ANSWER_S = 5  # for a request to a peer
 LIAR_NAME = "liar"  # the names of liars begin with it
 
 
@@ -27,7 +27,7 @@ class Life:
     def __init__(self, peer, command, log):
         self.peer = peer
         self.log = log
-        self.started = time.monotonic()
+        self.started = clock.now()
         with open(log, "ab") as out:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                             start_new_session=True, preexec_fn=places.die_with_parent)
@@ -72,7 +72,7 @@ class Life:
     def go_on(self):
         self.signal(signal.SIGCONT)
         self.stopped = False
-        self.healthy_since = time.monotonic()
+        self.healthy_since = clock.now()
 
     def tell_to_end(self, now, by_http=False):
         self.told_to_end = now
@@ -104,12 +104,12 @@ class Life:
             connection.close()
 
     def post(self, path):
-        return self.request("POST", path, 3)
+        return self.request("POST", path, ANSWER_S)
 
     def ask(self):
         """Its status and members; thread-safe. None if it does not answer."""
-        status = self.request("GET", "/api/v1/status", 2)
-        members = self.request("GET", "/api/v1/members", 2) if status else None
+        status = self.request("GET", "/api/v1/status", ANSWER_S)
+        members = self.request("GET", "/api/v1/members", ANSWER_S) if status else None
         return (status, members["members"]) if members else None
 
     def measure(self, now):

@@ -11,7 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+
+import suite
 
 INSIDE = "STARLING_CHAOS_INSIDE"  # set in the restarted script
 WAYS_IN = (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"])
@@ -76,11 +77,9 @@ class Namespaces:
                                   start_new_session=True)
         self.holders.append(holder)
         own = os.readlink("/proc/self/ns/net")
-        deadline = time.monotonic() + 10
-        while os.readlink(f"/proc/{holder.pid}/ns/net") == own:
-            if time.monotonic() > deadline or holder.poll() is not None:
-                raise OSError("cannot create a network namespace for a peer")
-            time.sleep(0.01)
+        suite.until(lambda: holder.poll() is not None or os.readlink(f"/proc/{holder.pid}/ns/net") != own, "no namespace", 0.01)
+        if holder.poll() is not None:
+            raise OSError("cannot create a network namespace for a peer")
         inside = ["nsenter", f"--net=/proc/{holder.pid}/ns/net"]
         run(*inside, "ip", "link", "set", "lo", "up")
         for port, bridge, device, address in ((f"d{i}", "main", "eth0", self.host(77, i)),

@@ -124,9 +124,10 @@ TEST_CASE("a peer that is interrupted, killed, paused or duplicated is never sho
   const auto members = [&] {
     return json::parse(run({"members", "--at", http, "--json"}).out).at("members");
   };
-  for (std::uint64_t first = 0; first < seeds(50); first += kAtOnce) {
+  const std::uint64_t all = seeds(50, kWays);
+  for (std::uint64_t first = 0; first < all; first += kAtOnce) {
     std::vector<std::unique_ptr<Victim>> victims;
-    for (std::uint64_t seed = first; seed < std::min(first + kAtOnce, seeds(50)); ++seed)
+    for (std::uint64_t seed = first; seed < std::min(first + kAtOnce, all); ++seed)
       victims.push_back(std::make_unique<Victim>(seed, join));
     const auto all_are_over = [&] {
       const json now = members();

@@ -63,9 +63,8 @@ bool all_keep_their_heartbeats() {
 
 TEST_CASE("peers with more workers than processors keep their heartbeats on a busy machine", "[figures]") {
   const Burners burners(processors());
-  // The host can delay a virtual machine for seconds, which is not an error of the peers; three times in a
-  // row is.
-  CHECK((all_keep_their_heartbeats() || all_keep_their_heartbeats() || all_keep_their_heartbeats()));
+  // The host can delay a virtual machine for seconds, which is not an error of the peers.
+  CHECK(eventually(all_keep_their_heartbeats));
 }
 
 }  // namespace

@@ -86,8 +86,9 @@ TEST_CASE("simulate --http shows the simulated swarm") {
   CHECK(list[2].at("condition") == "training");
   CHECK(page_says(at, "/")->find("<!DOCTYPE html>") != std::string::npos);
   const auto says_why = [&] {  // the first speeds are measured over a few steps
-    const json status = json::parse(*page_says(at, "/api/v1/status"));
-    return status.at("situation").get<std::string>().find("p2 is 4.0x slower") != std::string::npos;
+    const auto status = page_says(at, "/api/v1/status");
+    return status && json::parse(*status).at("situation").get<std::string>().find("p2 is 4.0x slower") !=
+                         std::string::npos;
   };
   CHECK(eventually(says_why));
   CHECK(json::parse(*page_says(at, "/api/v1/topology")).at("edges").size() == 6);

@@ -62,10 +62,10 @@ Program::~Program() {
   }
 }
 
-bool Program::read_some(int limit_milliseconds) {
+bool Program::read_some(std::chrono::milliseconds limit) {
   std::array<pollfd, 2> waiting = {pollfd{out_, POLLIN, 0}, pollfd{err_, POLLIN, 0}};
-  if (out_ < 0 && err_ < 0) return false;
-  poll(waiting.data(), waiting.size(), limit_milliseconds);
+  if (has_closed() || poll(waiting.data(), waiting.size(), static_cast<int>(limit.count())) == 0)
+    return false;
   std::array<char, 4096> buffer;
   for (std::size_t i = 0; i < waiting.size(); ++i) {
     if (waiting[i].fd < 0 || waiting[i].revents == 0) continue;
@@ -108,8 +108,7 @@ std::string Program::wait_for_error_word(const std::string& text) {
 void Program::signal(int number) { kill(pid_, number); }
 
 Outcome Program::finish() {
-  while (read_some()) {
-  }
+  while (!has_closed()) read_some();
   int status = 0;
   waitpid(pid_, &status, 0);
   pid_ = -1;
@@ -118,25 +117,15 @@ Outcome Program::finish() {
 }
 
 std::optional<Outcome> Program::finish_within(std::chrono::milliseconds limit) {
-  const auto until = std::chrono::steady_clock::now() + limit;
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return std::nullopt;
-    if (!read_some(static_cast<int>(left.count()))) return finish();
+  for (const Beats beats; beats.passed() < limit;) {
+    read_some(std::chrono::milliseconds(5));
+    if (has_closed()) return finish();
   }
+  return std::nullopt;
 }
 
 Outcome run(const Words& arguments, const Environment& environment, const std::string& folder) {
   return Program(arguments, environment, folder).finish();
-}
-
-bool eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-  }
-  return true;
 }
 
 void kill_at_once(Program& program) {

@@ -5,13 +5,13 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/contains.h"
+#include "tests/waiting.h"
 
 namespace starling::cli_tests {
 
@@ -33,19 +33,22 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // Reads until standard error contains `text` this often; false if the program ends before.
+  // Reads until standard error contains `text` this often; false if the program ends before, or prints
+  // nothing for kHang.
   bool wait_for_error_text(const std::string& text, std::size_t times = 1);
   // Reads until standard error contains `text` and the rest of its line, and returns the first word after
-  // `text`; empty if the program ends before.
+  // `text`; empty in the same cases.
   std::string wait_for_error_word(const std::string& text);
   void signal(int number);
   Outcome finish();
-  // The same if the program ends within this time; otherwise nothing.
+  // The same if the program ends within this time, by Beats; otherwise nothing.
   std::optional<Outcome> finish_within(std::chrono::milliseconds limit);
   const std::string& error_text() const { return outcome_.err; }  // so far
 
  private:
-  bool read_some(int limit_milliseconds = -1);  // false at the end of both streams
+  // Waits for output; false if both streams have ended, or without any for this long.
+  bool read_some(std::chrono::milliseconds limit = kHang);
+  bool has_closed() const { return out_ < 0 && err_ < 0; }
 
   pid_t pid_ = -1;
   int out_ = -1, err_ = -1;
@@ -56,9 +59,6 @@ class Program {
 void kill_at_once(Program& program);
 
 Outcome run(const Words& arguments, const Environment& environment = {}, const std::string& folder = "");
-
-// Repeats until `holds` is true, for at most 60 seconds.
-bool eventually(const std::function<bool()>& holds);
 
 // Whether `text` is one line, with its newline.
 bool is_one_line(const std::string& text);

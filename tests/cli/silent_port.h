@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <string>
 
 #include "base/check.h"
+#include "tests/waiting.h"
 
 namespace starling::cli_tests {
 
@@ -31,10 +33,10 @@ class SilentPort {
   SilentPort& operator=(const SilentPort&) = delete;
 
   const std::string& address() const { return address_; }
-  // Waits for a connection, and closes it; false: there was none for a minute.
+  // Waits for a connection, and closes it; false if there is none.
   bool turn_away() const {
     pollfd waiting{fd_, POLLIN, 0};
-    if (::poll(&waiting, 1, 60'000) != 1) return false;
+    if (::poll(&waiting, 1, static_cast<int>(std::chrono::milliseconds(kHang).count())) != 1) return false;
     const int connection = ::accept(fd_, nullptr, nullptr);
     return connection >= 0 && ::close(connection) == 0;
   }

@@ -5,7 +5,7 @@ import subprocess
 
 import daemon
 from stage import CLIENTS, HERE, Skipped
-from suite import require
+from suite import HANG, require
 
 STRICT = ["-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I", f"{CLIENTS}/c"]
 
@@ -49,7 +49,7 @@ class Trainer:
     def close(self):
         if self.process.poll() is None:
             self.process.stdin.close()
-            self.process.wait(daemon.PATIENCE)
+            self.process.wait(HANG)
         self.process.stdout.close()
 
 

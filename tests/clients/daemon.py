@@ -13,13 +13,15 @@ import struct
 import sys
 import threading
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from suite import HANG  # noqa: E402
+
 ALLOWED, RING_AT, REPLY, ERA, WAITS, RATE, SWARM_SAMPLES, EXCHANGES = range(1024, 1088, 8)
 MEMBERS, SHARE_INDEX, SHARE_OF = 1088, 1092, 1096
 STEPS, SAMPLES, LOSS, ACCURACY, ACCURACY_STEPS, LEARNING_RATE, POST, POST_STEPS, POST_SAMPLES, POST_ERA = range(
     2048, 2128, 8)
 REALS, HALVES = (RATE, LOSS, ACCURACY, LEARNING_RATE), (MEMBERS, SHARE_INDEX, SHARE_OF)
 EVER = 2**63
-PATIENCE = 20  # seconds
 
 
 def up(value, unit):
@@ -83,9 +85,9 @@ class Daemon:
             self.say("ring")
 
     def until(self, condition, what):
-        """Waits for an event; AssertionError after 20 s."""
+        """Waits for an event; AssertionError if it does not come."""
         with self.changed:
-            if not self.changed.wait_for(condition, PATIENCE):
+            if not self.changed.wait_for(condition, HANG):
                 raise AssertionError(f"waited in vain until {what}")
 
     def floats(self, which):
@@ -152,7 +154,7 @@ class Daemon:
                         end.shutdown(socket.SHUT_RDWR)
                     except OSError:
                         pass
-        self.thread.join(PATIENCE)
+        self.thread.join(HANG)
         if os.path.exists(self.path):
             os.unlink(self.path)
 

@@ -11,7 +11,7 @@ import zipfile
 
 from c_cases import compiled
 from stage import CLIENTS, Skipped
-from suite import require
+from suite import HANG, require
 from table import table
 
 EXAMPLES = os.path.join(CLIENTS, "examples")
@@ -24,7 +24,7 @@ def lines_of(name):
 
 def run(stage, name, *arguments, **environment):
     done = subprocess.run([sys.executable, os.path.join(EXAMPLES, name), *arguments], capture_output=True, text=True,
-                          timeout=120, env=stage.environment(OMP_NUM_THREADS="1", **environment))
+                          timeout=HANG, env=stage.environment(OMP_NUM_THREADS="1", **environment))
     require(done.returncode == 0, done.stdout + done.stderr)
     return done.stdout
 

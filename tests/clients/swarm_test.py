@@ -19,28 +19,21 @@ sys.dont_write_bytecode = True  # leave no files in the source tree
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import suite  # noqa: E402
-from suite import require  # noqa: E402
+from suite import HANG, Beats, require, until  # noqa: E402
 from table import table  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLIENTS = os.path.join(suite.SOURCE, "clients")
 EXAMPLES = os.path.join(CLIENTS, "examples")
-PATIENCE = 30  # seconds, for what normally takes less than one
-RETURN_LIMIT = 2  # seconds, from a kill until the peer trains again
-STALL_LIMIT = 2  # seconds, between two steps of a member that nobody touches
+RETURN_LIMIT = 2  # seconds of Beats, from a kill until the peer trains again
+STALL_LIMIT = 2  # seconds of Beats, between two steps of a member that nobody touches
 COMMAND = {"Content-Type": "application/json"}  # the header of a POST
 sys.path.insert(0, os.path.join(CLIENTS, "python"))
 
 
-def wait_for(condition, what, seconds=PATIENCE):
+def wait_for(condition, what):
     """Returns the condition's value once it is true."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"not within {seconds} s: {what}")
+    return until(condition, f"it does not come true: {what}", 0.01)
 
 
 class Process:
@@ -61,10 +54,10 @@ class Process:
         self.process.kill()
         self.process.wait()
 
-    def end(self, seconds=PATIENCE):
+    def end(self):
         if self.running():
             self.process.terminate()
-        return self.process.wait(seconds)
+        return self.process.wait(HANG)
 
 
 class Peer(Process):
@@ -89,7 +82,7 @@ class Peer(Process):
     def fetch(self, method, path, headers=None):
         """The body of a successful answer."""
         host, _, port = self.http.rpartition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=5)
+        connection = http.client.HTTPConnection(host, int(port), timeout=HANG)
         connection.request(method, path, "{}" if method == "POST" else None, headers or {})
         answer = connection.getresponse()
         body = answer.read()
@@ -198,7 +191,7 @@ class Swarms(suite.Suite):
         for peer in [*joiners, first]:
             peer.fetch("POST", "/api/v1/leave", COMMAND)
         for process in trainers + joiners + [first]:
-            require(process.process.wait(60) == 0, process.text())
+            require(process.process.wait(HANG) == 0, process.text())
         for process in trainers:
             accuracy = float(re.search(r"accuracy ([\d.]+)", process.text()).group(1))
             require(accuracy > 0.9, process.text())
@@ -217,7 +210,7 @@ class Swarms(suite.Suite):
             for process in trainers[-2:] + peers[-2:]:
                 if process in trainers:
                     process.process.terminate()
-                require(process.process.wait(PATIENCE) == 0, f"{rule}: {process.text()}")
+                require(process.process.wait(HANG) == 0, f"{rule}: {process.text()}")
             if served:
                 require("this peer is a server" in trainers[0].text(), trainers[0].text())
                 trainers[0].kill()
@@ -251,7 +244,7 @@ class Swarms(suite.Suite):
         again = scene.peer("kept", *flags)
         wait_for(lambda: (again.ask("status") or {"steps": 0})["steps"] > steps + 10, "the resumed peer trains")
         require("resumes from" in again.text(), again.text())
-        require(trainer.end() == 0 and again.process.wait(PATIENCE) == 0, trainer.text() + again.text())
+        require(trainer.end() == 0 and again.process.wait(HANG) == 0, trainer.text() + again.text())
 
     def sums_are_conserved(self, scene):
         """Learning rate 0, four clients that begin with values of their own, 1,000 exchanges."""
@@ -282,7 +275,7 @@ class Swarms(suite.Suite):
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(PATIENCE)
+                thread.join(HANG)
             found = sum(sum(client.params["w"]) for client in clients)
             print(f"   {mode}: {sum(counts)} exchanges, the sum changes by {abs(found / total - 1):.1e} of itself")
             require(abs(found / total - 1) < 1e-6, f"{mode}: {found} instead of {total}")
@@ -301,10 +294,10 @@ class Swarms(suite.Suite):
                 eras = client.taken
                 for k in range(0, len(w), 7):
                     w[k] = bad
-                end = time.monotonic() + PATIENCE
-                while not all(abs(value) < 1000 for value in w):
-                    require(time.monotonic() < end, f"{bad} stays")
+                def good():
                     client.exchange(samples=1)
+                    return all(abs(value) < 1000 for value in w)
+                until(good, f"{bad} stays", 0)
                 require(client.taken > eras, "nothing was taken")
         require(bystander.running(), f"the bystander ended with code {bystander.process.poll()}")
         require(bystander.end() == 0, bystander.text())
@@ -313,18 +306,19 @@ class Swarms(suite.Suite):
         runner = scene.compiled(f"{HERE}/runner.c")
         first = scene.peer("first", "--every", "20ms")
         bystander = scene.run("bystander", runner, first.socket, "copy")
-        watch = Watch(first)
         slowest = {"trainer": 0.0, "peer": 0.0}
-        for mode in "copy", "view":
-            self.kill_often(scene, first, runner, mode, slowest)
-        stall = watch.end()
+        with Beats() as beats:
+            watch = Watch(first, beats)
+            for mode in "copy", "view":
+                self.kill_often(scene, first, runner, mode, slowest, beats)
+            stall = watch.end()
         print(f"   {self.kills} kills: back after at most {slowest['trainer']:.2f} s (trainer) and {slowest['peer']:.2f} s "
               f"(peer); the others made steps at least every {stall:.2f} s")
         require(max(slowest.values()) < RETURN_LIMIT, f"{slowest}")
         require(stall < STALL_LIMIT, f"the bystander made no step for {stall:.2f} s")
         require(bystander.end() == 0, bystander.text())
 
-    def kill_often(self, scene, first, runner, mode, slowest):
+    def kill_often(self, scene, first, runner, mode, slowest, beats):
         """Half of the kills, of a peer whose trainer has this mode, or of that trainer. Exit code 3 of a trainer means
         that a parameter was not finite."""
         name = f"victim-{mode}"
@@ -343,7 +337,7 @@ class Swarms(suite.Suite):
             time.sleep(chance.uniform(0, 0.1))  # the instant
             victim = chance.choice(["trainer", "peer"])
             before = 0 if victim == "peer" else steps_of(peer)
-            began = time.monotonic()
+            began = beats.passed()
             if victim == "trainer":
                 trainer.kill()
                 trainer = scene.run("trainer", runner, peer.socket, mode)
@@ -355,7 +349,7 @@ class Swarms(suite.Suite):
             except AssertionError as error:
                 raise AssertionError(f"{error}; {before} steps before, now {peer.ask('status')}; seen as {first.member(name)}\n"
                                      + "".join(f"{one.log}: {one.text()[-1500:]}\n" for one in (peer, trainer))) from None
-            slowest[victim] = max(slowest[victim], time.monotonic() - began)
+            slowest[victim] = max(slowest[victim], beats.passed() - began)
             require(trainer.running(), f"the trainer ended with code {trainer.process.poll()} after kill {kill}")
         require(trainer.end() == 0, trainer.text())
 
@@ -370,13 +364,14 @@ class Swarms(suite.Suite):
                 process = client._daemon.process
                 for _ in range(20):
                     client.exchange(samples=1)
-                process.kill()
-                process.wait()
-                began = time.monotonic()
-                while client._daemon.process is process or not client._live:
-                    require(time.monotonic() - began < RETURN_LIMIT, f"not back within {RETURN_LIMIT} s")
+                def is_back():
                     client.exchange(samples=1)
-                print(f"   attached again after {time.monotonic() - began:.2f} s")
+                    return client._daemon.process is not process and client._live
+                with Beats() as beats:
+                    process.kill()
+                    process.wait()
+                    took = beats.until(is_back, "the trainer is not attached again", RETURN_LIMIT)
+                print(f"   attached again after {took:.2f} s")
 
     def pytorch_trains_with_engine_peers(self, scene):
         """Two peers with our engine and two with PyTorch train one LeNet, whose tensors have the same names."""
@@ -397,10 +392,10 @@ class Swarms(suite.Suite):
                 peers.append(scene.peer("torch1", join=peers[0]))
             trainers.append(scene.run(f"torch{i}-trainer", sys.executable, f"{EXAMPLES}/mnist_gossip.py", "--data",
                                       os.path.join(data, "mnist"), STARLING_SOCKET=peers[i].socket))
-            wait_for(lambda i=i: (peers[0].member(f"torch{i}") or {"steps": 0})["steps"], f"torch{i} trains", 120)
+            wait_for(lambda i=i: (peers[0].member(f"torch{i}") or {"steps": 0})["steps"], f"torch{i} trains")
         peers += [scene.peer(f"engine{i}", "--slot", f"{i}/4", join=peers[0], trainer=False) for i in (2, 3)]
         for process in [*peers, *trainers]:
-            require(process.process.wait(300) == 0, process.text())
+            require(process.process.wait(1000) == 0, process.text())
         found = re.findall(r"accuracy ([\d.]+)\s?%", "".join(process.text() for process in [*peers, *trainers]))
         print(f"   accuracies {', '.join(found)}")
         require(len(found) == 4 and min(map(float, found)) > 95, f"{found}")
@@ -409,18 +404,18 @@ class Swarms(suite.Suite):
 class Watch:
     """Measures the longest time without a step of the peer that it asks, on a thread of its own."""
 
-    def __init__(self, peer):
-        self.peer, self.longest, self.over = peer, 0.0, False
+    def __init__(self, peer, beats):
+        self.peer, self.beats, self.longest, self.over = peer, beats, 0.0, False
         self.thread = threading.Thread(target=self.look, daemon=True)
         self.thread.start()
 
     def look(self):
-        steps, since = 0, time.monotonic()
+        steps, since = 0, self.beats.passed()
         while not self.over:
             status = self.peer.ask("status")
             if status and status["steps"] != steps:
-                steps, since = status["steps"], time.monotonic()
-            self.longest = max(self.longest, time.monotonic() - since)
+                steps, since = status["steps"], self.beats.passed()
+            self.longest = max(self.longest, self.beats.passed() - since)
             time.sleep(0.02)
 
     def end(self):

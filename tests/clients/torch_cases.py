@@ -6,7 +6,7 @@ import sys
 import daemon
 import starling
 from stage import Skipped, microseconds, raises
-from suite import require
+from suite import HANG, require
 
 try:
     import torch
@@ -322,7 +322,7 @@ def ranks_of_one_model_are_one_peer(stage):
                                                     MASTER_PORT=port, WORLD_SIZE="2", RANK=str(rank),
                                                     OMP_NUM_THREADS="1"))
              for rank in range(2)]
-    texts = [rank.communicate(timeout=120)[0] for rank in ranks]
+    texts = [rank.communicate(timeout=HANG)[0] for rank in ranks]
     require(all(rank.returncode == 0 for rank in ranks), "\n".join(texts))
     last = [[line for line in text.splitlines() if line.startswith("weights")] for text in texts]
     require(last[0] == last[1] and len(last[0]) == 1, f"the ranks differ: {last}")

@@ -73,22 +73,23 @@ class Documents(suite.Suite):
         return None
 
     def read_through(self, document, machines, follow=None):
-        """Follows a document, or does `follow(reader)`. Returns the seconds that it took. It must leave no process."""
+        """Follows a document, or does `follow(reader)`. Returns the seconds of Beats that it took. It must leave no process."""
         reader = Reader(self.program, os.path.join(self.folder, document.replace("/", "-")), machines, self.why_not)
         for name, text in TOOLS.items():
             path = os.path.join(reader.folder, "tools", name)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             os.chmod(path, 0o755)
-        try:
-            if follow:
-                follow(reader)
-            else:
-                reader.follow(blocks_of(document))
-        except BaseException:
-            reader.close()
-            raise
-        took, left = reader.seconds(), reader.close()
+        with suite.Beats() as beats:
+            try:
+                if follow:
+                    follow(reader)
+                else:
+                    reader.follow(blocks_of(document))
+            except BaseException:
+                reader.close()
+                raise
+            took, left = beats.passed(), reader.close()
         print(f"   {document}: {took:.0f} s", flush=True)
         require(not left, f"processes that were left: {left}")
         return took
@@ -185,7 +186,7 @@ class Documents(suite.Suite):
         for name in ("south", "west"):
             reader.wait_for(f"member {name} at ... has joined", north.output, "README.md", north)
         listed = subprocess.run(["bash", "-ec", "starling members"], cwd=home.folder, env=reader.variables(home),
-                                text=True, capture_output=True, timeout=60, check=True).stdout
+                                text=True, capture_output=True, timeout=suite.HANG, check=True).stdout
         require(all(re.search(f"(?m)^{name} ", listed) for name in peers), f"starling members prints {listed}")
         first = reader.machines["north"]
         # It writes the members' addresses every few seconds.

@@ -8,9 +8,8 @@ import signal
 import subprocess
 import time
 
-from suite import require
+from suite import HANG, require, until
 
-LIMIT_S = 60  # for what a peer prints, and for its end
 MARK = "DOCUMENTS_TEST"  # in the environment of every process of a reader
 
 
@@ -45,7 +44,7 @@ class Peer:
         if number is not None:
             os.killpg(self.process.pid, number)
         try:
-            code = self.process.wait(LIMIT_S)
+            code = self.process.wait(HANG)
         except subprocess.TimeoutExpired:
             code = None
         require(code == 0, f"a peer ended with {code}:\n{self.output()}")
@@ -77,7 +76,7 @@ class Reader:
     def __init__(self, program, folder, machines, obstacle):
         """`machines` by name; `obstacle(text)` says why a block cannot run here, or is None."""
         self.folder, self.machines, self.obstacle = folder, machines, obstacle
-        self.begun, self.left_out, self.mark = time.monotonic(), False, f"{os.getpid()}.{time.monotonic_ns()}"
+        self.left_out, self.mark = False, f"{os.getpid()}.{time.monotonic_ns()}"
         self.shown = {}  # by machine: what its last command printed, as a function; the peer that goes on printing
         self.last = ""  # the machine of the last command
         self.saved = None  # the file that was saved last
@@ -151,14 +150,12 @@ class Reader:
 
     def wait_for(self, expected, output, place, peer=None):
         """What a peer prints may come later, and in another order."""
-        end = time.monotonic() + LIMIT_S
-        while (missing := first_missing(expected, output(), in_order=peer is None)) is not None:
+        def printed():
             running = peer is not None and peer.process.poll() is None
-            require(running and time.monotonic() < end, f"{place}: not printed: {missing}\nbut:\n{output()}")
-            time.sleep(0.05)
-
-    def seconds(self):
-        return time.monotonic() - self.begun
+            missing = first_missing(expected, output(), in_order=peer is None)
+            require(missing is None or running, f"{place}: not printed: {missing}\nbut:\n{output()}")
+            return missing is None
+        until(printed, lambda: f"{place}: not printed: {expected}\nbut:\n{output()}")
 
     def close(self):
         """Ends what still runs. Returns its command lines."""

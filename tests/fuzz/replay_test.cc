@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -34,12 +33,6 @@ namespace starling::fuzz {
 namespace {
 
 using Bytes = std::string;
-
-// The first seed of the changed inputs; scripts/test sets it, so that each run tries other ones.
-std::uint64_t first_seed() {
-  const char* const text = std::getenv("STARLING_FIRST_SEED");
-  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-}
 
 struct Target {
   std::string_view name;

@@ -10,7 +10,7 @@ import identity
 import messages
 import tls
 
-PATIENCE = 5  # seconds for any one read or write
+PATIENCE = 20  # seconds for any one read or write
 
 
 class Swarm:

@@ -197,13 +197,12 @@ class Opened:
 
 
 def _lure(run, manifest, name, limit=None):
-    """Starts a joiner at a Host with this manifest. Returns it after it has been welcomed and has ended, or after 5 s."""
+    """Starts a joiner at a Host with this manifest. Returns its exit code and log once it has ended or trains."""
     host = run.closing(Host(run.swarm, manifest))
     joiner = Peer(run.stage.program, run.stage.folder, f"{name}-{run.stage.attempts}", "--join", host.listener.address, limit=limit)
     try:
         until(lambda: host.welcomed or joiner.process.poll() is not None, lambda: f"the joiner is not welcomed: {joiner.log()}")
-        with contextlib.suppress(AssertionError):
-            until(lambda: joiner.process.poll() is not None or b"training begins" in joiner.log(), "", 5)
+        until(lambda: joiner.process.poll() is not None or b"training begins" in joiner.log(), lambda: f"the joiner hangs: {joiner.log()}")
         return joiner.process.poll(), joiner.log().decode(errors="replace")
     finally:
         joiner.end()

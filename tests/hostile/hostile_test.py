@@ -170,4 +170,4 @@ class Hostile(suite.Suite):
 
 
 if __name__ == "__main__":
-    sys.exit(suite.main(Hostile))
+    sys.exit(suite.main(Hostile, suite.memory()))

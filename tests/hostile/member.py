@@ -92,7 +92,7 @@ class Member:
         for link in self.links.values():
             link.close()
         for thread in self._threads:
-            thread.join(timeout=5)
+            thread.join(timeout=client.PATIENCE)
 
 
 def fake(swarm, *words, host="127.0.0.1", port=9, name=None, **fields):

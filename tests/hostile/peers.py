@@ -8,28 +8,18 @@ import re
 import signal
 import socket
 import subprocess
-import time
 
-from suite import require
+from suite import HANG, require, until
 
 os.environ.setdefault("STARLING_EXPORT", "none")  # peers leave no models
 
-PATIENCE = 20  # seconds
-RUN = ["--model", "softmax", "--data", "glyphs", "--epochs", "1000", "--every", "50ms"]  # of the first peer; a joiner gets them from it
+EVERY = 0.05  # seconds between the exchanges of a peer
+RUN = ["--model", "softmax", "--data", "glyphs", "--epochs", "1000", "--every", f"{1000 * EVERY:.0f}ms"]  # of the first peer; a joiner gets them from it
 PACE = ["--pace", "20ms"]
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def until(look, what, patience=PATIENCE):
-    """Polls `look` until it returns a true value, and returns it."""
-    end = time.monotonic() + patience
-    while not (value := look()):
-        require(time.monotonic() < end, what() if callable(what) else what)
-        time.sleep(0.02)
-    return value
-
-
-def get(address, path, timeout=5, headers=None, method="GET", body=None):
+def get(address, path, timeout=HANG, headers=None, method="GET", body=None):
     """The status, the headers and the body of the answer."""
     connection = http.client.HTTPConnection(address, timeout=timeout)
     try:
@@ -52,7 +42,6 @@ class Peer:
 
     def __init__(self, program, folder, name, *flags, before=(), host=None, limit=None):
         self.name, self.log_path = name, f"{folder}/{name}.log"
-        self.begun = time.monotonic()
         self._at = len(self.log())  # an earlier process of this name may have written to it
         port = free_port() if host else 0
         command = [*before, program, "peer", "--name", name, "--listen", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", *flags]
@@ -66,14 +55,14 @@ class Peer:
             return file.read()
         return b""
 
-    def told(self, pattern, patience=PATIENCE):
+    def told(self, pattern):
         """What the group of the pattern matches in the log, as soon as it is there."""
         def look():
             text = self.log()[self._at:].decode(errors="replace")
             found = re.search(pattern, text)
             require(found or self.process.poll() is None, f"{self.name} ended with {self.process.returncode}: {text[-2000:]}")
             return found and (found[1] if found.re.groups else found[0])
-        return until(look, lambda: f"{self.name} does not say '{pattern}': {self.log()[-2000:]}", patience)
+        return until(look, lambda: f"{self.name} does not say '{pattern}': {self.log()[-2000:]}")
 
     @property
     def address(self):
@@ -85,10 +74,9 @@ class Peer:
         self._http = self._http or self.told(r"HTTP at (127\.0\.0\.1:\d+)")
         return self._http
 
-    def trains(self, patience=PATIENCE):
-        """Waits until it trains; returns the seconds since its start."""
-        self.told("training begins", patience)
-        return time.monotonic() - self.begun
+    def trains(self):
+        """Waits until it trains."""
+        self.told("training begins")
 
     def json(self, path):
         status, _, body = get(self.http, f"/api/v1/{path}")
@@ -117,7 +105,7 @@ class Peer:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout=10)
+                self.process.wait(timeout=HANG)
         self.end()
 
     def end(self):

@@ -110,6 +110,8 @@ class TlsSocket:
             if not arrived:
                 raise ConnectionError("closed")
             with self._lock:
+                if not self._ssl:  # closed meanwhile, and its memory freed
+                    raise ConnectionError("closed")
                 _bio_write(self._in, arrived, len(arrived))
 
     def binding(self):

@@ -12,31 +12,34 @@
 namespace starling::lab {
 namespace {
 
-constexpr std::uint64_t kHuntSeeds = seeds(40);
+// A hunt of seeds(all), from the first fresh one.
+HuntOptions fresh_hunt(std::uint64_t all) {
+  HuntOptions options;
+  options.from = first_seed();
+  options.to = options.from + seeds(all);
+  options.threads = 2;
+  return options;
+}
 
 }  // namespace
 
 TEST_CASE("a swarm satisfies all statements under every kind of fault") {
   for (const std::string& faults : Faults::names()) {
-    HuntOptions options;
+    HuntOptions options = fresh_hunt(40);
     options.faults = faults;
-    options.to = kHuntSeeds;
-    options.threads = 2;
     const HuntOutcome outcome = hunt(options);
     CAPTURE(faults);
     if (outcome.failure) FAIL(summary_text(options, outcome));
-    REQUIRE(outcome.totals.seeds == kHuntSeeds);
-    REQUIRE(outcome.totals.exchanges_completed > 100 * kHuntSeeds);
+    REQUIRE(outcome.totals.seeds == seeds(40));
+    REQUIRE(outcome.totals.exchanges_completed > 100 * seeds(40));
   }
 }
 
 TEST_CASE("a swarm satisfies all statements under every rule") {
   for (const RuleTraits& traits : kRules) {
     if (!traits.exchanges()) continue;
-    HuntOptions options;
+    HuntOptions options = fresh_hunt(10);
     options.rule = rule_named(traits.name);
-    options.to = kHuntSeeds / 4;
-    options.threads = 2;
     const HuntOutcome outcome = hunt(options);
     if (outcome.failure) FAIL(summary_text(options, outcome));
     REQUIRE(outcome.totals.exchanges_completed > 0);

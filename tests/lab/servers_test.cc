@@ -96,8 +96,8 @@ std::uint64_t most(const Hall& hall) {
 }  // namespace
 
 TEST_CASE("the servers receive every step of every worker once, with its share") {
-  for (std::uint64_t seed = 0; seed < seeds(50); ++seed) {
-    INFO("seed " << seed);
+  for (const std::uint64_t seed : FreshSeeds(50)) {
+    INFO(replay_of(seed));
     Random random = Random(seed).split(3);
     Served served;
     served.workers = static_cast<std::uint32_t>(1 + random.below(6));
@@ -137,8 +137,8 @@ TEST_CASE("asynchronous workers make as many steps as a single worker, even if o
 
 TEST_CASE("under ssp no peer exceeds the bound of pushes ahead, and none waits needlessly") {
   std::uint64_t bounds_met = 0;
-  for (std::uint64_t seed = 0; seed < seeds(100); ++seed) {
-    INFO("seed " << seed);
+  for (const std::uint64_t seed : FreshSeeds(100)) {
+    INFO(replay_of(seed));
     Random random = Random(seed).split(4);
     Served served;
     served.rule = Rule::ssp;

@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "tests/catch.h"
+#include "tests/waiting.h"
 
 namespace starling::node {
 namespace {
@@ -56,7 +57,7 @@ TEST_CASE("all ranks get the same sum, bit by bit") {
         }
       }
       std::vector<std::string> problems(size);
-      with_ranks(size, 1min, [&](std::uint32_t rank, Result<std::unique_ptr<Collective>> collective) {
+      with_ranks(size, kHang, [&](std::uint32_t rank, Result<std::unique_ptr<Collective>> collective) {
         if (!collective) {
           problems[rank] = collective.error().message;
         } else if (const Status summed = (*collective)->sum(values[rank]); !summed) {
@@ -78,7 +79,7 @@ TEST_CASE("all ranks get the same sum, bit by bit") {
 TEST_CASE("a rank that leaves is an error for the others, without source locations in the message") {
   if (!check_collectives()) return;
   std::vector<std::string> problems(2);
-  with_ranks(3, 1min, [&](std::uint32_t rank, Result<std::unique_ptr<Collective>> collective) {
+  with_ranks(3, kHang, [&](std::uint32_t rank, Result<std::unique_ptr<Collective>> collective) {
     std::vector<float> values(1000, 1);
     if (rank == 2) return;
     if (!collective) {  // it left before all ranks had met

@@ -17,6 +17,7 @@
 #include "node/front/http.h"
 #include "node/front/http_client.h"
 #include "tests/catch.h"
+#include "tests/waiting.h"
 
 namespace starling::node {
 
@@ -79,7 +80,7 @@ class HttpOwner {
 
 // A server with one route of each method, a page, and a stream.
 struct HttpFixture {
-  explicit HttpFixture(HttpOptions options = {.patience = std::chrono::seconds(20)}) {
+  explicit HttpFixture(HttpOptions options = {.patience = kHang}) {
     std::vector<HttpRoute> routes;
     routes.push_back({"GET", "/", [](const std::string&) { return HttpAnswer{200, "page", "text/html"}; }});
     routes.push_back({"GET", "/read", [this](const std::string&) {

@@ -19,6 +19,7 @@
 #include <asio/io_context.hpp>
 
 #include "tests/catch.h"
+#include "tests/waiting.h"
 
 namespace starling::node::testing {
 
@@ -125,15 +126,13 @@ class TrainerStub {
   std::string text_;
 };
 
-// Runs the loop until the condition holds; false after ten seconds.
+// Runs the loop until the condition holds; false after kHang.
 inline bool until(asio::io_context& io, const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
+  return eventually([&] {
     io.restart();
-    io.run_for(std::chrono::milliseconds(1));
-  }
-  return true;
+    io.poll();
+    return condition();
+  });
 }
 
 }  // namespace starling::node::testing

@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import elf  # noqa: E402
@@ -57,11 +56,10 @@ class Zsh:
         os.write(self.terminal, text.encode())
 
     def until(self, pattern):
-        end = time.monotonic() + 30
         while not (found := re.search(pattern, self.heard)):
-            require(time.monotonic() < end, f"zsh printed no {pattern}, but: {self.heard!r}")
-            if select.select([self.terminal], [], [], 1)[0]:
-                self.heard += os.read(self.terminal, 65536).decode(errors="replace")
+            is_there = select.select([self.terminal], [], [], suite.HANG)[0]
+            require(is_there, f"zsh printed no {pattern}, but: {self.heard!r}")
+            self.heard += os.read(self.terminal, 65536).decode(errors="replace")
         self.heard = self.heard[found.end():]
         return found
 
@@ -220,7 +218,7 @@ class Packages(suite.Suite):
         # Only the messages about this instance; those about other units do not matter.
         shutil.copy(f"{units}/starling@.service", f"{self.folder}/starling@north.service")
         said = subprocess.run(["systemd-analyze", "verify", "--man=no", f"{self.folder}/starling@north.service"],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=suite.HANG)
         ours = [line for line in said.stderr.split("\n") if "starling" in line]
         require(not ours, "\n".join(ours))
 
@@ -238,7 +236,7 @@ class Packages(suite.Suite):
         require("/livez" in json.loads(health[health.index("CMD") + 3:])[-1], "its health is not /livez")
         for step, value in steps:
             if step == "RUN":
-                subprocess.run(["bash", "-n", "-c", value], check=True, timeout=20)
+                subprocess.run(["bash", "-n", "-c", value], check=True, timeout=suite.HANG)
 
         try:
             import yaml
@@ -262,7 +260,7 @@ class Packages(suite.Suite):
             require({mount["name"] for mount in container["volumeMounts"]} <= volumes, "a volume is missing")
         for flag in ("--advertise", "--state", f"--http 0.0.0.0:{ports['http']}", f"--listen 0.0.0.0:{ports['gossip']}"):
             require(flag in peer["args"][0], f"{flag} is not given")
-        subprocess.run(["sh", "-n", "-c", peer["args"][0]], check=True, timeout=20)
+        subprocess.run(["sh", "-n", "-c", peer["args"][0]], check=True, timeout=suite.HANG)
 
     # Creates stand-in programs for a batch script; returns the environment in which it finds them first.
     def slurm(self, where, processors, **programs):
@@ -308,10 +306,10 @@ class Packages(suite.Suite):
             SLURM_PROCID=0 "$@" 2>"$SLURM_SUBMIT_DIR/node1.log" & node1=$!
             SLURM_PROCID=1 nsenter --net="/proc/$FAR/ns/net" --uts="/proc/$FAR/ns/uts" "$@" 2>"$SLURM_SUBMIT_DIR/node2.log"
             wait $node1""")
-        call("timeout", "--kill-after=5", "120", *way, "bash", "-euo", "pipefail", "-c", """
+        call("timeout", "--kill-after=5", str(suite.HANG), *way, "bash", "-euo", "pipefail", "-c", """
             mount --bind "$SLURM_SUBMIT_DIR/hosts" /etc/hosts
             mkfifo "$SLURM_SUBMIT_DIR/there"
-            unshare --net --uts sh -c 'echo >"$SLURM_SUBMIT_DIR/there"; exec sleep 240' & export FAR=$!
+            unshare --net --uts sh -c 'echo >"$SLURM_SUBMIT_DIR/there"; exec sleep 1000' & export FAR=$!
             trap 'kill $FAR' EXIT
             read -r <"$SLURM_SUBMIT_DIR/there"
             far() { nsenter --net="/proc/$FAR/ns/net" --uts="/proc/$FAR/ns/uts" "$@"; }

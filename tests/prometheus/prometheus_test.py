@@ -17,12 +17,11 @@ import urllib.parse
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import suite  # noqa: E402
-from suite import SOURCE, require  # noqa: E402
+from suite import HANG, SOURCE, require, until  # noqa: E402
 
 os.environ.setdefault("STARLING_EXPORT", "none")  # peers leave no models
 
 DEPLOY = f"{SOURCE}/scripts/deploy/prometheus"
-PATIENCE = 40  # seconds
 PACE, BATCH = 0.020, 64  # of every peer: PACE is the minimum time of a step
 TOKEN = "only-for-this-test-0123456789"
 
@@ -42,17 +41,8 @@ BOUNDED = {"phase": {"joining", "training", "settling", "finished"},
 INFO = {"name", "swarm", "version", "model", "data", "topology", "rule", "device"}
 
 
-def until(look, what, patience=PATIENCE):
-    """Polls `look` until it returns a true value, and returns it."""
-    end = time.monotonic() + patience
-    while not (value := look()):
-        require(time.monotonic() < end, what() if callable(what) else what)
-        time.sleep(0.1)
-    return value
-
-
 def get(address, path):
-    connection = http.client.HTTPConnection(address, timeout=10)
+    connection = http.client.HTTPConnection(address, timeout=HANG)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -143,13 +133,12 @@ class Prometheus:
         raise AssertionError(f"prometheus does not run: {open(self.path).read()}")
 
     def ready(self):
-        end = time.monotonic() + PATIENCE
-        while self.process.poll() is None and time.monotonic() < end:
+        def ready_or_ended():
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if get(self.address, "/-/ready")[0] == 200:
-                    return True
-            time.sleep(0.1)
-        return False
+                    return "ready"
+            return self.process.poll() is not None and "ended"
+        return until(ready_or_ended, "prometheus does not answer") == "ready"
 
     def api(self, path, **more):
         status, _, text = get(self.address, f"/api/v1/{path}?{urllib.parse.urlencode(more)}")
@@ -167,7 +156,7 @@ class Prometheus:
     def end(self):
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=HANG)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -181,7 +170,7 @@ class Scraped(suite.Suite):
     # ---- without Prometheus ----
     def is_sound(self, peer):
         text = peer.metrics()
-        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=HANG)
         require(done.returncode == 0 and not done.stdout + done.stderr, f"promtool: {done.returncode} {done.stdout}{done.stderr}")
         series, helps, types = series_of(text)
         require(len(series) > 50, f"only {len(series)} series")
@@ -290,7 +279,7 @@ class Scraped(suite.Suite):
     def deployment_is_sound(self):
         for words in (("check", "config", f"{DEPLOY}/prometheus.yml"), ("check", "rules", f"{DEPLOY}/alerts.yml"),
                       ("test", "rules", f"{SOURCE}/tests/prometheus/alerts_test.yml")):
-            done = subprocess.run(["promtool", *words], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(["promtool", *words], capture_output=True, text=True, timeout=HANG)
             require(done.returncode == 0 and "SUCCESS" in done.stdout and "WARN" not in (done.stdout + done.stderr).upper(),
                     f"promtool {' '.join(words)}: {done.stdout}{done.stderr}")
         # Every alert is tested and uses existing metrics.
@@ -310,7 +299,7 @@ class Scraped(suite.Suite):
             with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
                 file.write(TOKEN + "\n")
             pace = ["--data", "glyphs", "--pace", f"{1000 * PACE:.0f}ms"]
-            first = Peer(self.program, self.folder, "p0", *pace, "--model", "softmax", "--batch-size", str(BATCH), "--seconds", "600")
+            first = Peer(self.program, self.folder, "p0", *pace, "--model", "softmax", "--batch-size", str(BATCH), "--seconds", "100000")
             self.peers.append(first)
             self.peers.append(Peer(self.program, self.folder, "p1", *pace, "--join", first.gossip))
             self.peers.append(Peer(self.program, self.folder, "p2", *pace, "--join", first.gossip, "--token-file", token))

@@ -10,7 +10,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import suite  # noqa: E402
 
 INSIDE = "STARLING_REACH_INSIDE"  # set in the restarted script
 WAYS_IN = (["unshare", "--net", "--mount"], ["unshare", "--user", "--map-root-user", "--net", "--mount"])
@@ -54,11 +56,8 @@ class Machine:
     def __init__(self, name):
         self.name = name
         self.holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"], preexec_fn=die_with_parent, start_new_session=True)
-        own, deadline = os.readlink("/proc/self/ns/net"), time.monotonic() + 10
-        while os.readlink(f"/proc/{self.holder.pid}/ns/net") == own:
-            if time.monotonic() > deadline:
-                raise RuntimeError("a namespace was not made")
-            time.sleep(0.005)
+        own = os.readlink("/proc/self/ns/net")
+        suite.until(lambda: os.readlink(f"/proc/{self.holder.pid}/ns/net") != own, "a namespace was not made", 0.005)
         self.do("ip", "link", "set", "lo", "up")
 
     def prefix(self):

@@ -5,10 +5,9 @@ import subprocess
 import time
 
 import network
+import suite
 
 os.environ.setdefault("STARLING_EXPORT", "none")  # peers leave no models
-
-LIMIT_S = 60  # for anything that is waited for
 
 
 class Peer:
@@ -22,7 +21,7 @@ class Peer:
     def ask(self, command):
         """The answer of `starling COMMAND --json`, or None."""
         done = subprocess.run([*self.machine.prefix(), self.program, command, "--at", "127.0.0.1:8080", "--json"], capture_output=True, text=True,
-                              timeout=20, check=False)
+                              timeout=suite.HANG, check=False)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def status(self):
@@ -35,8 +34,8 @@ class Peer:
 
     def metrics(self):
         """By name with labels."""
-        fetch = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8080/metrics', timeout=5).read().decode())"
-        done = subprocess.run([*self.machine.prefix(), "/usr/bin/python3", "-c", fetch], capture_output=True, text=True, timeout=20, check=False)
+        fetch = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8080/metrics').read().decode())"
+        done = subprocess.run([*self.machine.prefix(), "/usr/bin/python3", "-c", fetch], capture_output=True, text=True, timeout=suite.HANG, check=False)
         return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines() if line and line[0] != "#"}
 
     def kill(self):
@@ -52,12 +51,8 @@ class Peer:
             return "".join(log.readlines()[-12:])
 
 
-def wait_for(what, condition, limit=LIMIT_S):
+def wait_for(what, condition):
     """Asks again and again until the condition holds. Returns the seconds that it took."""
     begun = time.monotonic()
-    while True:
-        if condition():
-            return time.monotonic() - begun
-        if time.monotonic() - begun > limit:
-            raise AssertionError(f"not within {limit} s: {what}")
-        time.sleep(0.1)
+    suite.until(condition, f"it does not come true that {what}", 0.1)
+    return time.monotonic() - begun

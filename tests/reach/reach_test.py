@@ -19,6 +19,7 @@ import traceback
 sys.dont_write_bytecode = True  # leave no files in the source tree
 
 import network
+import suite
 from peers import Peer, wait_for
 
 DETECTION_S = 12  # a member that is gone: a round of probes, the suspicion, and a reconnection
@@ -111,8 +112,9 @@ def check_takeover(swarm):
     busiest = max(before, key=lambda name: before[name]["bytes"])
     other = next(name for name in before if name != busiest)
     circuits = before[other]["circuits"]
-    swarm.peers[busiest].kill()
-    took = wait_for("the other relay takes over", lambda: swarm.relayed()[other]["circuits"] > circuits, DETECTION_S)
+    with suite.Beats() as beats:
+        swarm.peers[busiest].kill()
+        took = beats.until(lambda: swarm.relayed()[other]["circuits"] > circuits, "the other relay takes over", DETECTION_S)
     wait_for("the others agree", lambda: swarm.all_agree(5))
     return f"{took:.1f} s"
 

@@ -112,7 +112,7 @@ void check_rounds(const Backends& backends, std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("devices that average keep the mean of the workers' changes, and all of the partners' changes") {
-  for (std::uint64_t seed = 1; seed <= seeds(10); ++seed) check_rounds(host_backends(1 + seed % 4), seed);
+  for (std::uint64_t seed = 1; seed <= seeds(10, 4); ++seed) check_rounds(host_backends(1 + seed % 4), seed);
 }
 
 TEST_CASE("GPUs that average through the host keep the workers' and the partners' changes", "[gpu]") {

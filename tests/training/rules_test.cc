@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 
+#include "tests/seeds.h"
 #include "tests/training/mixers.h"
 #include "tests/training/near.h"
 #include "training/exchange/pairwise.h"
@@ -210,8 +211,8 @@ class Pushes {
 
 TEST_CASE("push-sum conserves the sums of u and of u z over peers, messages and counted losses") {
   for (const Payload payload : kDense) {
-    for (std::uint64_t seed = 0; seed < 200; ++seed) {
-      INFO("seed " << seed << ", payload " << static_cast<int>(payload));
+    for (const std::uint64_t seed : FreshSeeds(200)) {
+      INFO(replay_of(seed) << ", payload " << static_cast<int>(payload));
       Pushes world(seed, payload);
       const auto before = world.sums();
       for (int i = 0; i < 120; ++i) {

@@ -44,7 +44,7 @@ class Stranger {
 
 // For conditions that no event of the world reports.
 template <class Condition>
-bool eventually(World& world, Condition done) {
+bool comes_true(World& world, Condition done) {
   return world.until([&] {
     if (done()) return true;
     asio::post(world.io, [] {});
@@ -82,19 +82,19 @@ TEST_CASE("idle connections from one address do not keep out others from anywher
   for (int i = 0; i < 300; ++i) {
     idle.push_back(std::make_unique<Stranger>(world, peer.address, "127.0.0.2"));
     const std::size_t begun = idle.size();
-    REQUIRE(eventually(world, [&] { return peer.table->handshakes() + over_limit(peer) == begun; }));
+    REQUIRE(comes_true(world, [&] { return peer.table->handshakes() + over_limit(peer) == begun; }));
     REQUIRE(peer.table->handshakes() <= 16);
   }
   CHECK(peer.table->handshakes() == 16);
   CHECK(over_limit(peer) == 284);
   CHECK(peer.refused == std::vector<LinkErrorKind>(284, LinkErrorKind::over_limit));
-  for (std::size_t i = 0; i < 284; ++i) REQUIRE(eventually(world, [&] { return idle[i]->is_closed(); }));
+  for (std::size_t i = 0; i < 284; ++i) REQUIRE(comes_true(world, [&] { return idle[i]->is_closed(); }));
   for (std::size_t i = 284; i < 300; ++i) REQUIRE_FALSE(idle[i]->is_closed());
   check_still_serves(world, peer);  // the probe's address is 127.0.0.1
 
   // The address of the idle connections can also introduce itself.
   Stranger member(world, peer.address, "127.0.0.2");
-  REQUIRE(eventually(world, [&] { return over_limit(peer) == 285; }));
+  REQUIRE(comes_true(world, [&] { return over_limit(peer) == 285; }));
   CHECK_FALSE(member.is_closed());
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("at the limit for all, the oldest connection that has sent nothing is 
   const auto arrive = [&](const std::string& from, std::size_t closed) {
     all.push_back(std::make_unique<Stranger>(world, peer.address, from));
     const std::size_t begun = all.size();
-    REQUIRE(eventually(world, [&] { return peer.table->handshakes() + over_limit(peer) == begun; }));
+    REQUIRE(comes_true(world, [&] { return peer.table->handshakes() + over_limit(peer) == begun; }));
     REQUIRE(over_limit(peer) == closed);
   };
   arrive("127.0.0.2", 0);
@@ -116,15 +116,15 @@ TEST_CASE("at the limit for all, the oldest connection that has sent nothing is 
   const std::string begun_hello = world.kind == Kind::tls ? "\x16\x03\x01" : "STRL";
   all[0]->say(begun_hello);
   arrive("127.0.0.6", 1);
-  CHECK(eventually(world, [&] { return all[1]->is_closed(); }));
+  CHECK(comes_true(world, [&] { return all[1]->is_closed(); }));
   CHECK_FALSE(all[0]->is_closed());
   arrive("127.0.0.7", 2);
-  CHECK(eventually(world, [&] { return all[2]->is_closed(); }));
+  CHECK(comes_true(world, [&] { return all[2]->is_closed(); }));
 
   // All have sent something: the new connection is closed.
   for (const std::size_t i : {3, 4, 5}) all[i]->say(begun_hello);
   arrive("127.0.0.8", 3);
-  CHECK(eventually(world, [&] { return all[6]->is_closed(); }));
+  CHECK(comes_true(world, [&] { return all[6]->is_closed(); }));
   for (const std::size_t i : {0, 3, 4, 5}) CHECK_FALSE(all[i]->is_closed());
   CHECK(peer.table->handshakes() == 4);
 }
@@ -137,7 +137,7 @@ TEST_CASE("a dialer that is turned away learns that the peer is busy") {
     talking.push_back(std::make_unique<Stranger>(world, peer.address, from));
     talking.back()->say(world.kind == Kind::tls ? "\x16" : "S");
   }
-  REQUIRE(eventually(world, [&] { return peer.table->handshakes() == 2; }));
+  REQUIRE(comes_true(world, [&] { return peer.table->handshakes() == 2; }));
   joiner.send(peer.address, ping(1));
   REQUIRE(world.until([&] { return !joiner.failures.empty(); }));
   CHECK(joiner.failures[0].at == peer.address);
@@ -146,7 +146,7 @@ TEST_CASE("a dialer that is turned away learns that the peer is busy") {
   CHECK(joiner.table->counters()[LinkErrorKind::busy] == 1);
   CHECK(over_limit(peer) == 1);
   talking.clear();
-  REQUIRE(eventually(world, [&] { return peer.table->handshakes() == 0; }));
+  REQUIRE(comes_true(world, [&] { return peer.table->handshakes() == 0; }));
   joiner.send(peer.address, ping(2));
   CHECK(world.until([&] { return peer.pings.size() == 1; }));
 }
@@ -183,7 +183,7 @@ TEST_CASE("addresses of members have reserved places") {
     strangers.push_back(std::make_unique<Stranger>(world, peer.address, "127.0.0." + std::to_string(i)));
     strangers.back()->say(world.kind == Kind::tls ? "\x16" : "S");
     const std::size_t begun = strangers.size();
-    REQUIRE(eventually(world, [&] { return peer.table->handshakes() + over_limit(peer) == begun; }));
+    REQUIRE(comes_true(world, [&] { return peer.table->handshakes() + over_limit(peer) == begun; }));
   }
   CHECK(peer.table->handshakes() == 15);
   CHECK(over_limit(peer) == 3);

@@ -153,7 +153,6 @@ TEST_CASE("connections without a handshake are limited in number and time out") 
   CHECK(peer.table->handshakes() == 0);
   CHECK(peer.table->counters().handshake_timeouts >= 3);
   CHECK(peer.table->counters()[LinkErrorKind::timed_out] == peer.table->counters().handshake_timeouts);
-  options.handshake_limit = kLong;
   check_still_serves(world, peer);
 }
 

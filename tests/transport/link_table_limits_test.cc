@@ -146,7 +146,7 @@ TEST_CASE("a link whose remote vanished silently is eventually abandoned") {
       return a.acks.size() > 1;
     }));
     CHECK(a.failures.empty());
-    CHECK(a.table->counters().links_dialed == 2);
+    CHECK(a.table->counters().links_dialed >= 2);
     CHECK(b.failures.empty());
   }
   SECTION("the remote is gone: it is reported unreachable") {
@@ -163,7 +163,7 @@ TEST_CASE("a link whose remote vanished silently is eventually abandoned") {
 TEST_CASE("hanging dials do not delay others and are limited in number") {
   World world(Kind::memory);
   LinkTableOptions options;
-  options.dial_limit = std::chrono::milliseconds(100);
+  options.dial_limit = std::chrono::milliseconds(200);
   TablePeer b(world, 2);
   const auto hang = [&](TablePeer& peer, std::uint16_t n) {
     for (std::uint16_t i = 1; i <= n; ++i) {
@@ -173,7 +173,7 @@ TEST_CASE("hanging dials do not delay others and are limited in number") {
     }
   };
   SECTION("a hundred in parallel") {
-    options.dial_limit = std::chrono::seconds(30);
+    options.dial_limit = kLong;
     TablePeer a(world, 1, options);
     hang(a, 100);
     a.send(b.address, ping(1));

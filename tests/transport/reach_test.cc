@@ -14,7 +14,7 @@ using namespace testing;
 
 LinkTableOptions hasty() {
   LinkTableOptions options;
-  options.dial_limit = options.handshake_limit = std::chrono::milliseconds(400);
+  options.dial_limit = options.handshake_limit = std::chrono::seconds(1);
   return options;
 }
 
@@ -253,7 +253,7 @@ TEST_CASE("links with peers without an address stay when they are idle or many, 
   LinkTableOptions options;
   options.links_max = 2;
   options.unaddressed_max = 3;
-  options.idle_limit = std::chrono::seconds(1);
+  options.idle_limit = std::chrono::seconds(3);
   ReachPeer home(world, d, 1, true, options);
   std::vector<std::unique_ptr<ReachPeer>> others;
   const auto linked = [&](const auto& peer) { return peer->table->links() == 1; };

@@ -95,11 +95,9 @@ TEST_CASE("a link of 10 Mbit/s carries 10 Mbit/s, over TCP and in memory") {
     const double bits = kChunks * 8.0 * (8000 + wire::kChunkPrefixBytes);
     const double seconds = carry(world, {Duration{0}, 1e7}, kChunks);
     REQUIRE(seconds >= 0.99 * bits / 1e7);  // never faster than the shape
-    REQUIRE(seconds < 10 * bits / 1e7);     // slower only if the machine is busy
-    // Ten times the bandwidth takes at most half the time; best of five, as the machine may be busy.
-    double fast = seconds;
-    for (int i = 0; i < 5; ++i) fast = std::min(fast, carry(world, {Duration{0}, 1e8}, kChunks));
-    REQUIRE(fast < seconds / 2);
+    // Little slower, and ten times the bandwidth takes at most half the time, once the machine is not busy.
+    REQUIRE(eventually([&] { return carry(world, {Duration{0}, 1e7}, kChunks) < 2 * bits / 1e7; }));
+    REQUIRE(eventually([&] { return carry(world, {Duration{0}, 1e8}, kChunks) < seconds / 2; }));
   }
 }
 
@@ -107,9 +105,11 @@ TEST_CASE("latency delays each frame, and frames in flight by the same amount") 
   for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     REQUIRE(carry(world, {ms(40), 0}, 1) >= 0.04);
-    const double many = carry(world, {ms(40), 0}, 100);
-    REQUIRE(many >= 0.04);
-    REQUIRE(many < 100 * 0.04 / 2);
+    REQUIRE(eventually([&] {
+      const double many = carry(world, {ms(40), 0}, 100);
+      REQUIRE(many >= 0.04);
+      return many < 100 * 0.04 / 2;
+    }));
   }
 }
 
@@ -198,10 +198,8 @@ TEST_CASE("a link table shapes the links to one remote at either end, and no oth
       REQUIRE(seconds(*a, *b) >= 0.04);
       REQUIRE(seconds(*b, *a) >= 0.04);
     }
-    double least = 1;
-    for (int i = 0; i < 20; ++i)
-      least = std::min({least, seconds(*far_out2, *near_in2), seconds(*near_in2, *far_out2)});
-    REQUIRE(least < 0.04);
+    REQUIRE(eventually([&] { return seconds(*far_out2, *near_in2) < 0.04; }));
+    REQUIRE(eventually([&] { return seconds(*near_in2, *far_out2) < 0.04; }));
     // And to a link made afterwards.
     const auto [near_out, slow_in2] = connect(near, slow);
     REQUIRE(seconds(*near_out, *slow_in2) >= 0.04);

@@ -1,5 +1,5 @@
-// Helpers of the transport tests: an event loop that runs until a condition holds (or fails the test after a
-// generous timeout; nothing here sleeps), both transports by name, and raw bytes for invalid input.
+// Helpers of the transport tests: an event loop that runs until a condition holds (nothing here sleeps), both
+// transports by name, and raw bytes for invalid input.
 #pragma once
 
 #include <chrono>
@@ -20,6 +20,7 @@
 #include "lab/world/virtual_identity.h"
 #include "tests/catch.h"
 #include "tests/transport/memory.h"
+#include "tests/waiting.h"
 #include "transport/coroutines.h"
 #include "transport/handshake.h"
 #include "transport/tcp.h"
@@ -65,17 +66,17 @@ inline wire::Hello dialer_hello(const Self& self) {
   return hello;
 }
 
-inline constexpr Duration kLong = std::chrono::seconds(20);
+inline constexpr Duration kLong = kHang;  // of a limit that is not reached
 
 struct World {
   explicit World(Kind k = Kind::tcp) : kind(k) {}
 
   asio::any_io_executor executor() { return io.get_executor(); }
 
-  // Handles events until `done`; false on timeout.
+  // Handles events until `done`; false after kHang.
   template <class Condition>
   bool until(Condition done) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto deadline = std::chrono::steady_clock::now() + kHang;
     while (!done()) {
       if (std::chrono::steady_clock::now() >= deadline) return false;
       if (io.stopped()) io.restart();

@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 
+from suite import HANG
+
 
 class Browser:
     """One session; pages save files in `downloads`."""
@@ -42,11 +44,11 @@ class Browser:
             except Exception:
                 pass
         self.driver.terminate()
-        self.driver.wait(timeout=20)
+        self.driver.wait(timeout=HANG)
         self.driver.stdout.close()
 
     def call(self, method, path, body=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG)
         try:
             connection.request(method, path, json.dumps(body) if body is not None else None,
                                {"Content-Type": "application/json"})

@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as xml
 import zlib
 
@@ -22,7 +21,6 @@ from suite import require  # noqa: E402
 from browser import Browser  # noqa: E402
 
 LAPTOP, PHONE = (1366, 900), (390, 844)
-PATIENCE = 20  # seconds, for a file to be saved
 
 PLOTS = ("return [...document.querySelectorAll('figure')].filter(f => f.querySelector('.plot')).map(f => ({id: f.id,"
          " lengths: [...f.querySelectorAll('.plot svg path.series')].map(p => p.getTotalLength()),"
@@ -251,11 +249,8 @@ class Reports(suite.Suite):
         if os.path.exists(path):
             os.remove(path)
         self.browser.click(button)  # a real click: browsers limit the files that scripts save
-        end = time.monotonic() + PATIENCE
         # The browser reserves the name with an empty file and renames the complete download to it.
-        while not os.path.exists(path) or os.path.getsize(path) == 0:
-            require(time.monotonic() < end, f"{name} is not saved; there are {os.listdir(self.downloads)}")
-            time.sleep(0.02)
+        suite.until(lambda: os.path.exists(path) and os.path.getsize(path) > 0, lambda: f"{name} is not saved; there are {os.listdir(self.downloads)}")
         return path
 
     def plots_can_be_saved(self, name):

@@ -14,6 +14,7 @@
 #include "kernels/by_name/backends.h"
 #include "node/work/hogwild.h"
 #include "tests/catch.h"
+#include "tests/waiting.h"
 #include "training/replica/recipe.h"
 
 namespace starling::node::testing {
@@ -67,14 +68,11 @@ struct TrainerBench {
   // Waits for `steps` reports.
   bool await(std::uint64_t steps) {
     std::unique_lock lock(mutex);
-    return changed.wait_for(lock, std::chrono::seconds(60), [&] { return reported >= steps; });
+    return changed.wait_for(lock, kHang, [&] { return reported >= steps; });
   }
   // Waits until this many steps have begun, whether they are applied or not.
   bool await_begun(std::uint64_t steps) const {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (trainer->steps_begun() < steps && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::yield();
-    return trainer->steps_begun() >= steps;
+    return eventually([&] { return trainer->steps_begun() >= steps; });
   }
   std::vector<float> parameters() const { return contents(*arena); }
   static std::vector<float> contents(models::Arena& it) {
@@ -109,7 +107,7 @@ class CaptureTaker {
       changed_.notify_all();
     }));
     std::unique_lock lock(mutex_);
-    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(60), [&] { return state_ != nullptr; }));
+    REQUIRE(changed_.wait_for(lock, kHang, [&] { return state_ != nullptr; }));
     return std::move(state_);
   }
 

@@ -55,8 +55,7 @@ std::set<int> listed_workers() {
 // another one ends while it is read, so it is read until all are in it.
 std::vector<Seat> worker_seats(std::size_t count) {
   std::set<int> workers;
-  for (int attempt = 0; attempt < 1000 && workers.size() < count; ++attempt) workers = listed_workers();
-  REQUIRE(workers.size() == count);
+  REQUIRE(eventually([&] { return (workers = listed_workers()).size() == count; }));
   std::vector<Seat> seats;
   for (const int thread : workers) seats.push_back(seat_of(thread));
   return seats;

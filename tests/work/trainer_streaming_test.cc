@@ -69,7 +69,7 @@ TEST_CASE("a streaming trainer that is paused and loses its steps changes nothin
     CHECK(bench.trainer->steps() == steps);
     bench.renew_and_resume();
   }
-  while (bench.trainer->steps() < 300) std::this_thread::yield();
+  REQUIRE(eventually([&] { return bench.trainer->steps() >= 300; }));
   bench.trainer->stop();
   CHECK(bench.trainer->steps() == 300);
 }
@@ -105,7 +105,7 @@ TEST_CASE("a streaming trainer that resumes from a capture ends where one does t
   const auto middle = captures.take(*whole.trainer);
   REQUIRE(middle->steps >= 20);
   whole.trainer->handled(20);
-  while (whole.trainer->steps() < 40) std::this_thread::yield();
+  REQUIRE(eventually([&] { return whole.trainer->steps() >= 40; }));
   whole.trainer->stop();
   const training::PeerState expected = whole.trainer->remains();
 
@@ -113,7 +113,7 @@ TEST_CASE("a streaming trainer that resumes from a capture ends where one does t
   second.restored = middle.get();
   second.start(prepare(second));
   CHECK(second.lost.empty());
-  while (second.trainer->steps() < 40) std::this_thread::yield();
+  REQUIRE(eventually([&] { return second.trainer->steps() >= 40; }));
   second.trainer->stop();
   const training::PeerState resumed = second.trainer->remains();
   CHECK(resumed.parameters == expected.parameters);
@@ -125,7 +125,7 @@ TEST_CASE("every tensor of every stage has a velocity in a streaming trainer") {
   TrainerOptions options;
   options.last_step = 30;
   bench.start(options);
-  while (bench.trainer->steps() < 30) std::this_thread::yield();
+  REQUIRE(eventually([&] { return bench.trainer->steps() >= 30; }));
   bench.trainer->stop();
   const training::PeerState state = bench.trainer->remains();
   REQUIRE(state.workers.size() == 1);
