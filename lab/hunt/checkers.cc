@@ -31,6 +31,7 @@ std::string seconds(Duration d) { return fmt::format("{:.3f} s", to_seconds(d));
 void Checkers::watch(const World& world) {
   world_ = &world;
   reach_.watch(world);
+  answers_.watch(world);
   const WorldOptions& options = world.options();
   const Rule rule = options.rules->rule;
   const bool equal = options.rules->shares == Shares::equal;
@@ -83,6 +84,7 @@ void Checkers::started(std::uint32_t machine) {
   instance.first_exchange = std::uint64_t{world_->machine(machine).membership->self().incarnation} << 32;
   instance.machine = machine;
   reach_.started(machine);
+  answers_.started(machine);
   seen_[machine].clear();
   shadows_[machine] = {};
   energy_ = -1;
@@ -100,6 +102,7 @@ void Checkers::ended(std::uint32_t machine, MachineState) {
 }
 
 void Checkers::event(std::uint32_t machine, const gossip::Event& event) {
+  answers_.event(machine, event);
   if (std::holds_alternative<gossip::LeaveRequested>(event)) instance_of(machine).leaving = true;
   const auto* ended = std::get_if<gossip::ExchangeEnded>(&event);
   if (ended == nullptr) return;
@@ -325,6 +328,10 @@ void Checkers::check_opposite(const Mix& mix, bool responder) {
                      name(mix.machine), name(mix.partner), moved(f), it.moved[f], mix.chunk, mix.exchange);
     }
   }
+}
+
+void Checkers::answer_changed(std::uint32_t machine, const AnswerChange& change) {
+  if (const auto finding = answers_.changed(machine, change)) violate(13, "{}", *finding);
 }
 
 void Checkers::answered(const Mix& mix) {

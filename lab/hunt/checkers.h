@@ -1,4 +1,4 @@
-// The invariants of every virtual world: twelve statements about exchanges and membership. A Checkers
+// The invariants of every virtual world: thirteen statements about exchanges and membership. A Checkers
 // observes the world after each event. It keeps a shadow of each replica, a ledger of the sum of all
 // parameters, and the latest known view of each peer. It reports the first statement that is violated, as a
 // sentence.
@@ -16,6 +16,7 @@
 //   11 after the faults, each record has an address exactly if others can dial the peer there, and homes
 //      that live; peers use only ways that exist
 //   12 the fragments of an arena take turns in every peer
+//   13 answers are limited, and one that moves does not end while one without a chunk wastes a place
 //
 // The meaning of 2 and 3 depends on the rule. Pairwise averaging in float32 is checked exactly. With pairwise
 // in other payloads, d-psgd and choco, both sides of a chunk must move by opposite vectors. With push-sum,
@@ -37,6 +38,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "lab/hunt/answer_checks.h"
 #include "lab/hunt/reach_checks.h"
 #include "lab/world/world.h"
 
@@ -95,6 +97,7 @@ class Checkers : public Watcher {
   void step_began(std::uint32_t machine, Duration takes) override;
   void step_ended(std::uint32_t machine) override;
   void answered(const Mix& mix) override;
+  void answer_changed(std::uint32_t machine, const AnswerChange& change) override;
   void completed(const Mix& mix) override;
   void half_applied(std::uint32_t machine, std::uint64_t exchange, std::size_t chunk) override;
   void circuit_opened(std::uint32_t relay, std::uint32_t requester, std::uint32_t target) override;
@@ -197,6 +200,7 @@ class Checkers : public Watcher {
   std::vector<std::size_t> current_;     // by machine: its latest instance
   std::vector<std::vector<Seen>> seen_;  // by machine and instance: the latest known view
   ReachChecks reach_;
+  AnswerChecks answers_;
   bool faults_over_ = false;
   std::uint64_t looks_ = 0;
 };

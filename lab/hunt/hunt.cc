@@ -243,6 +243,20 @@ bool is_calm(const std::vector<Incident>& incidents) {
   });
 }
 
+// Members that make offers and nothing else meet peers that answer few. A peer that waits for others in its
+// turn (lock-step), or answers each member once (servers), has no limit.
+void make_answers_scarce(Random& random, WorldOptions& world) {
+  const auto hoards = [](const Incident& it) {
+    const auto* const lies = std::get_if<Lies>(&it);
+    return lies != nullptr && lies->kind == LieKind::offers;
+  };
+  if (!std::ranges::any_of(world.incidents, hoards)) return;
+  if (traits(world.rules->rule).meeting != Meeting::whenever)
+    return static_cast<void>(std::erase_if(world.incidents, hoards));
+  world.peer.answers_max = static_cast<std::uint32_t>(1 + random.below(4));
+  world.answers.answers_scarce = world.peer.answers_max;
+}
+
 Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   Random random = Random(seed).split(0x4a17);
   Scenario scenario;
@@ -267,6 +281,7 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   const std::uint32_t servers = traits(world.rules->rule).has_servers() ? servers_of(world) : 0;
   FaultDraw drawn = draw(seed, faults, {n, kFaultsBegin, kFaultsEnd, std::max(1U, servers)});
   world.incidents = std::move(drawn.incidents);
+  make_answers_scarce(random, world);
   shorten_hops(world);
   world.network.tail_chance = faults.links.tail_chance;
   world.network.tail_factor = 100;

@@ -115,6 +115,13 @@ class Story final : public Checkers {
     Checkers::action(machine, action);
   }
 
+  void answer_changed(std::uint32_t machine, const AnswerChange& change) override {
+    if (change.what == AnswerChange::What::displaced)
+      tell(machine, fmt::format("ends its answer to exchange {} of {} for one of {}", change.exchange,
+                                name(change.from), name(change.further)));
+    Checkers::answer_changed(machine, change);
+  }
+
   void has_parameters(std::uint32_t machine) override {
     tell(machine, "has all parameters");
     Checkers::has_parameters(machine);

@@ -41,6 +41,7 @@ void Checkers::look() {
   for (std::uint32_t i = 0; i < current_.size(); ++i) {
     const World::MachineView& view = views[i];
     if (view.state != MachineState::running || view.membership == nullptr) continue;
+    if (const auto finding = answers_.look(i)) violate(13, "{}", *finding);
     Instance& self = instance_of(i);
     self.incarnation = std::max(self.incarnation, view.membership->self().incarnation);
     seen_[i].resize(instances_.size());

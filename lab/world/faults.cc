@@ -270,6 +270,15 @@ class Drawer {
       add(Lies{liar, from, until(from, faults_.values.poison),
                length({std::chrono::milliseconds(20), std::chrono::seconds(1)}), kind});
     }
+    stream(11);
+    for (std::uint32_t i = 0; i < setting_.machines && faults_.values.offers > 0; ++i) {
+      if (!random_.chance(faults_.values.offers_share)) continue;
+      for (int k = count(faults_.values.offers); k > 0; --k) {
+        const Instant from = when();
+        add(Lies{i, from, until(from, faults_.values.poison),
+                 length({std::chrono::milliseconds(5), std::chrono::milliseconds(200)}), LieKind::offers});
+      }
+    }
     for_swarm(8, faults_.values.mutations > 0 ? 2 : 0, [&] {
       const Instant from = when();
       add(Mutation{from, until(from, faults_.machines.slow), faults_.values.mutations});
@@ -367,7 +376,7 @@ struct NamedFaults {
   std::string_view name;
   Faults faults;
 };
-constexpr std::array<NamedFaults, 15> kNamed = {{
+constexpr std::array<NamedFaults, 16> kNamed = {{
     {"none", {}},
     {"all",
      {.instances = {.crashes = 0.7, .leaves = 0.5, .late_share = 0.25},
@@ -391,6 +400,8 @@ constexpr std::array<NamedFaults, 15> kNamed = {{
      {.instances = {.late_share = 0.3},
       .values = {.poisonings = 1.5, .lie_share = 0.25, .losses = 0.5, .mutations = 0.01}}},
     {"lies", {.instances = {.crashes = 0.4, .late_share = 0.3}, .values = {.lies = 8}}},
+    {"offers",
+     {.instances = {.crashes = 0.4, .late_share = 0.3}, .values = {.offers = 6}, .links = {.resets = 1}}},
     {"drift", {.machines = {.drift_most = 1e-2}}},
     {"rewire",
      {.instances = {.crashes = 0.5, .late_share = 0.3}, .links = {.partitions = 1}, .rewirings = 6}},
@@ -405,9 +416,9 @@ constexpr std::array<const char*, 7> kPoisonNames = {"any",   "nan",       "inf"
 }  // namespace
 
 const char* name(LieKind kind) {
-  static constexpr std::array<const char*, kLieKinds> kNames = {
-      "any",      "left",  "failed",    "suspect",  "moved",   "finished",
-      "progress", "boast", "strangers", "topology", "answers", "conflict"};
+  static constexpr std::array<const char*, kLieKinds + 1> kNames = {
+      "any",   "left",      "failed",   "suspect", "moved",    "finished", "progress",
+      "boast", "strangers", "topology", "answers", "conflict", "offers"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 

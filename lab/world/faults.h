@@ -92,8 +92,9 @@ enum class LieKind : std::uint8_t {
   topology,   // topologies that others set, or of an impossible revision
   answers,    // that others have answered
   conflict,   // that another peer advertises the receiver's address
+  offers,     // exchanges that it never makes; never drawn as one of `any`
 };
-inline constexpr std::size_t kLieKinds = 12;
+inline constexpr std::size_t kLieKinds = 12;  // without `offers`
 const char* name(LieKind kind);
 
 struct Lies {  // a member sends lies
@@ -202,7 +203,9 @@ struct Faults {
     double lie_share = 0;  // of poisonings
     Range poison{std::chrono::seconds(2), std::chrono::seconds(15)};
     double losses = 0;
-    double lies = 0;       // of the swarm: at most one member lies, in several intervals
+    double lies = 0;                // of the swarm: at most one member lies, in several intervals
+    double offers = 0;              // intervals in which a member makes offers and nothing else
+    double offers_share = 1.0 / 3;  // of the members that do
     double mutations = 0;  // chance of each control frame, during two intervals per minute of the swarm
   };
   struct Links {

@@ -14,7 +14,7 @@
 
 namespace starling::lab {
 
-// The messages of one lie. REQUIRES: `kind` is not LieKind::any.
+// The messages of one lie. REQUIRES: `kind` is not LieKind::any or ::offers.
 std::vector<gossip::Send> lie(LieKind kind, const gossip::Membership& membership, const Identity& identity,
                               Random& random);
 

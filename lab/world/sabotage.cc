@@ -97,6 +97,14 @@ struct OldRecords : Sabotage {
   std::map<PeerId, std::vector<PeerId>> homes;
 };
 
+struct AnswersPileUp : Sabotage {
+  bool keeps_answers() override { return true; }
+};
+
+struct WrongAnswerEnds : Sabotage {
+  bool ends_latest_answer() override { return true; }
+};
+
 struct MissingGuard : Sabotage {
   explicit MissingGuard(bool gossip::Guards::*missing) : guard(missing) {}
   void before_start(gossip::MembershipOptions& options) override { options.guards.*guard = false; }
@@ -106,7 +114,7 @@ struct MissingGuard : Sabotage {
 }  // namespace
 
 const char* name(PlantedBug bug) {
-  static constexpr std::array<const char*, 12> kNames = {"lost mass",
+  static constexpr std::array<const char*, 14> kNames = {"lost mass",
                                                          "resurrected peer",
                                                          "unbounded queue",
                                                          "idle deadline",
@@ -117,7 +125,9 @@ const char* name(PlantedBug bug) {
                                                          "no own probe",
                                                          "calls are not passed on",
                                                          "homes are never replaced",
-                                                         "a moved member keeps its old record"};
+                                                         "a moved member keeps its old record",
+                                                         "answers pile up",
+                                                         "the wrong answer ends"};
   return kNames.at(static_cast<std::size_t>(bug));
 }
 
@@ -147,6 +157,10 @@ std::unique_ptr<Sabotage> plant(PlantedBug bug, std::uint64_t seed) {
       return std::make_unique<OldRecords>(OldRecords::Keeps::homes);
     case PlantedBug::moved_keeps_old_record:
       return std::make_unique<OldRecords>(OldRecords::Keeps::address);
+    case PlantedBug::answers_pile_up:
+      return std::make_unique<AnswersPileUp>();
+    case PlantedBug::wrong_answer_ends:
+      return std::make_unique<WrongAnswerEnds>();
   }
   return nullptr;
 }

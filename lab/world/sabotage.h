@@ -24,6 +24,10 @@ class Sabotage {
   virtual Instant deadline(Instant /*now*/, Instant wanted) { return wanted; }
   // Whether an initiator counts a reply as mixed without mixing it.
   virtual bool swallows_mix() { return false; }
+  // Whether a driver keeps the answers that its budget ends.
+  virtual bool keeps_answers() { return false; }
+  // Whether a driver ends its latest answer in place of the one that its budget chooses.
+  virtual bool ends_latest_answer() { return false; }
   // The number of messages that it keeps, as if they were in a queue of the driver.
   virtual std::size_t held() const { return 0; }
 };
@@ -42,6 +46,8 @@ enum class PlantedBug : std::uint8_t {
   calls_not_passed_on,
   homes_never_replaced,    // other peers keep the first homes of a member
   moved_keeps_old_record,  // and its first address
+  answers_pile_up,         // none ends to make room
+  wrong_answer_ends,       // it is the latest one
 };
 const char* name(PlantedBug bug);
 

@@ -60,6 +60,15 @@ void VirtualExchanges::begin(const gossip::BeginExchange& begin) {
   }
 }
 
+void VirtualExchanges::offer_nothing(const Endpoint& to) {
+  constexpr std::uint64_t kNeverBegun = std::uint64_t{1} << 63;  // no core numbers its exchanges like this
+  Connection* const connection = reach_.bulk_to(to);
+  if (connection == nullptr) return;
+  static const std::size_t kOfferBytes = frame_bytes(wire::ExchangeOffer{1, 1, 1, 1, 1});
+  machine_.send(*connection,
+                machine_.packet(Packet::Kind::offer, kNeverBegun + ++empty_offers_, kOfferBytes));
+}
+
 VirtualExchanges::Own* VirtualExchanges::own(std::uint64_t exchange) {
   const auto found =
       std::find_if(owns_.begin(), owns_.end(), [&](const Own& it) { return it.exchange() == exchange; });
@@ -187,7 +196,9 @@ void VirtualExchanges::close_own(Own& own) {
 // ---- exchanges that other peers begin ----
 
 void VirtualExchanges::take_offer(VirtualExchanges& initiator, Connection& connection, const Packet& packet) {
-  answers_.push_back({packet.sender, &initiator, &connection, connection.epoch, Serving(packet.exchange)});
+  make_room(budget_.end_for_offer(packet.sender), packet.sender);
+  answers_.push_back({++last_answer_, packet.round, packet.sender, &initiator, &connection, connection.epoch,
+                      Serving(packet.exchange)});
   machine_.step(gossip::ExchangeOffered{packet.sender, packet.exchange, packet.round});
 }
 
@@ -202,6 +213,11 @@ void VirtualExchanges::answer(const gossip::AnswerOffer& decision) {
   Answer* const answer = answer_of(decision.from, decision.exchange);
   if (answer == nullptr) return;  // withdrawn
   if (decision.accept) {
+    if (const auto oldest = budget_.end_for_offer(decision.from))
+      machine_.later(machine_.now(), [this, oldest, from = decision.from] { make_room(oldest, from); });
+    budget_.answer_began(answer->number, decision.from, machine_.local_now());
+    world_.watcher.answer_changed(machine_.index(),
+                                  {AnswerChange::What::began, decision.from, decision.exchange});
     const std::uint64_t initiator = decision.from.value;
     answer->serving.accept(*replica_.mixer,
                            training::session_under(decision.terms, decision.exchange, initiator, initiator));
@@ -211,6 +227,7 @@ void VirtualExchanges::answer(const gossip::AnswerOffer& decision) {
     });
     return;
   }
+  if (decision.reason == wire::RefusalReason::busy && make_room_for(*answer)) return;
   Connection& connection = *answer->connection;
   const bool stands = connection.epoch == answer->epoch;
   answers_.remove_if([&](const Answer& it) { return &it == answer; });
@@ -220,6 +237,37 @@ void VirtualExchanges::answer(const gossip::AnswerOffer& decision) {
   PacketPtr refusal = machine_.packet(Packet::Kind::refusal, decision.exchange, kRefusalBytes);
   refusal->round = decision.terms.round;
   machine_.send(connection, std::move(refusal));
+}
+
+// Whether another answer ends for this offer, which the core refused as busy: then the core is asked again.
+bool VirtualExchanges::make_room_for(Answer& refused) {
+  if (std::exchange(refused.asked_again, true)) return false;
+  const auto ending = budget_.end_for_refused(refused.from, machine_.local_now());
+  if (!ending) return false;
+  machine_.later(machine_.now(), [this, ending, from = refused.from, exchange = refused.serving.exchange()] {
+    make_room(ending, from);
+    if (const Answer* const offer = answer_of(from, exchange))
+      machine_.step(gossip::ExchangeOffered{from, exchange, offer->round});
+  });
+  return true;
+}
+
+// Ends this answer for a further one of a peer, with its connection.
+void VirtualExchanges::make_room(std::optional<std::uint64_t> ending, PeerId further) {
+  auto answer =
+      std::ranges::find_if(answers_, [&](const Answer& it) { return ending && it.number == *ending; });
+  if (answer == answers_.end()) return;
+  if (world_.sabotage != nullptr && world_.sabotage->keeps_answers()) return;
+  if (world_.sabotage != nullptr && world_.sabotage->ends_latest_answer()) {
+    for (auto it = answers_.begin(); it != answers_.end(); ++it)
+      if (it->serving.accepted()) answer = it;
+  }
+  world_.watcher.answer_changed(
+      machine_.index(), {AnswerChange::What::displaced, answer->from, answer->serving.exchange(), further});
+  Connection& connection = *answer->connection;
+  const bool stands = connection.epoch == answer->epoch;
+  end_answer(answer->from, answer->serving.exchange());
+  if (stands) world_.network.reset(connection);
 }
 
 // Answers the chunks that arrived before the offer was accepted, and ends an exchange of zero cells.
@@ -264,6 +312,8 @@ void VirtualExchanges::answer_chunk(Answer& answer, const Packet& packet) {
   const Flight* const lent = covering(offer.offset);  // by this peer, of the same chunk
   const Block room = world_.blocks.make(training::Mixer::answer_room(offer));
   replica_.will_change();
+  budget_.answer_moved(answer.number, machine_.local_now(), offer.values.size());
+  world_.watcher.answer_changed(i, {AnswerChange::What::moved, packet.sender, packet.exchange});
   const auto reply = answer.serving.take(offer, room.bytes());
   // With choco, a reply without payload means that the chunk's values were not used.
   const bool unread =
@@ -297,6 +347,7 @@ void VirtualExchanges::end_answer(PeerId from, std::uint64_t exchange) {
   Answer* const answer = answer_of(from, exchange);
   if (answer == nullptr) return;
   const Serving serving = answer->serving;
+  budget_.answer_ended(answer->number, serving.completed());
   answers_.remove_if([&](const Answer& it) { return &it == answer; });
   const gossip::Outcome unfinished =
       serving.poisoned() ? gossip::Outcome::poisoned : gossip::Outcome::aborted;

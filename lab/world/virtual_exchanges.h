@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <list>
+#include <optional>
 #include <vector>
 
 #include "gossip/actions.h"
+#include "gossip/answer_budget.h"
 #include "lab/world/learner.h"
 #include "lab/world/virtual_machine.h"
 #include "lab/world/virtual_reach.h"
@@ -28,12 +30,14 @@ class VirtualExchanges {
   };
 
   VirtualExchanges(VirtualMachine& machine, VirtualReach& reach, VirtualReplica& replica, Surroundings& world)
-      : machine_(machine), reach_(reach), replica_(replica), world_(world) {}
+      : machine_(machine), reach_(reach), replica_(replica), world_(world), budget_(world.options.answers) {}
 
   // The actions of this peer's core.
   void begin(const gossip::BeginExchange& begin);
   void abort(const gossip::AbortExchange& abort);
   void answer(const gossip::AnswerOffer& decision);
+  // A lie: offers an exchange that never comes.
+  void offer_nothing(const Endpoint& to);
 
   // Packets from other machines.
   void take_offer(VirtualExchanges& initiator, Connection& connection, const Packet& packet);
@@ -52,6 +56,7 @@ class VirtualExchanges {
   void clear() {
     owns_.clear();
     answers_.clear();
+    budget_ = gossip::AnswerBudget(world_.options.answers);
   }
 
  private:
@@ -67,12 +72,15 @@ class VirtualExchanges {
   };
   // An exchange that another peer began with this one.
   struct Answer {
+    std::uint64_t number;  // among the answers of this machine
+    std::uint64_t round;   // of the offer
     PeerId from;
     VirtualExchanges* initiator;
     Connection* connection;
     std::uint32_t epoch;  // of the connection
     training::Serving serving;
     std::vector<Packet> waiting{};  // chunks that arrived before the offer was accepted
+    bool asked_again = false;      // the core, after another answer ended
   };
 
   Own* own(std::uint64_t exchange);
@@ -82,6 +90,8 @@ class VirtualExchanges {
   void close_own(Own& own);
 
   Answer* answer_of(PeerId from, std::uint64_t exchange);
+  bool make_room_for(Answer& refused);
+  void make_room(std::optional<std::uint64_t> ending, PeerId further);
   Flight* flight_of(const Answer& answer, const Packet& packet);
   void answer_waiting(PeerId from, std::uint64_t exchange);
   void answer_chunk(Answer& answer, const Packet& packet);
@@ -94,6 +104,9 @@ class VirtualExchanges {
   Surroundings& world_;
   std::list<Own> owns_;  // more than one only if the rule is in lock-step or has servers
   std::list<Answer> answers_;
+  std::uint64_t last_answer_ = 0;
+  gossip::AnswerBudget budget_;
+  std::uint64_t empty_offers_ = 0;
   std::uint64_t half_applied_ = 0;
 };
 

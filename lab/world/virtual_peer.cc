@@ -126,9 +126,21 @@ void VirtualPeer::lie(LieKind kind) {
     if (core_->view().over) return;
     Random& random = world_.spoiling;
     const auto told = kind == LieKind::any ? static_cast<LieKind>(1 + random.below(kLieKinds - 1)) : kind;
+    if (told == LieKind::offers) return offer_nothing();
     if (told == LieKind::answers) answers_falsely_until_ = now() + kFalseAnswers;
     for (gossip::Send& send : lab::lie(told, core_->view().membership, *identity_, random)) act(send);
   });
+}
+
+// To a live member, drawn at random.
+void VirtualPeer::offer_nothing() {
+  const gossip::Membership& membership = core_->view().membership;
+  std::vector<PeerId> live;
+  for (const gossip::Record& record : membership.others())
+    if (record.is_live()) live.push_back(record.member.id);
+  if (live.empty()) return;
+  const PeerId partner = live[world_.spoiling.below(live.size())];
+  exchanges_.offer_nothing(membership.view().bulk_endpoint(membership.find(partner)->member));
 }
 
 void VirtualPeer::lose_replica(bool device) {

@@ -245,6 +245,7 @@ class VirtualPeer final : public VirtualMachine {
 
  private:
   void introduce(gossip::PeerOptions& peer) const;
+  void offer_nothing();
   void write_cache();
   void keep_counts();
   void take_down(MachineState state, bool silent = false);

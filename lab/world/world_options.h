@@ -14,6 +14,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "gossip/answer_budget.h"
 #include "gossip/peer.h"
 #include "lab/world/faults.h"
 #include "lab/world/learner.h"
@@ -73,6 +74,19 @@ struct Mix {
   bool slept = false;  // at the initiator: it was paused since then
 };
 
+// An answer of a machine to another one's exchange.
+struct AnswerChange {
+  enum class What : std::uint8_t {
+    began,
+    moved,      // a chunk has arrived
+    displaced,  // it is about to end, to make room for one of `further`
+  };
+  What what;
+  PeerId from;
+  std::uint64_t exchange;
+  PeerId further{};
+};
+
 class Watcher {
  public:
   virtual ~Watcher() = default;
@@ -94,6 +108,7 @@ class Watcher {
   virtual void step_ended(std::uint32_t /*machine*/) {}      // the arena may have changed
   virtual void step_discarded(std::uint32_t /*machine*/) {}  // it ended without an update
   virtual void answered(const Mix&) {}
+  virtual void answer_changed(std::uint32_t /*machine*/, const AnswerChange&) {}
   virtual void completed(const Mix&) {}
   // The machine broke off its own exchange after it had sent this chunk and before the reply: the chunk
   // counts as half applied.
@@ -138,6 +153,7 @@ struct WorldOptions {
   wire::Manifest manifest;
   std::optional<gossip::RunRules> rules;  // of the manifest; must be set
   gossip::PeerOptions peer;               // limits and intervals, the same for all
+  gossip::AnswerLimits answers{};         // of each driver; copies are not limited
   // The first machine to start begins the run, the others join through it. If several start first, `beginner`
   // begins if it is one of them, else the one with the lowest index.
   std::vector<MachineOptions> machines;

@@ -11,6 +11,7 @@
 
 #include "base/aligned.h"
 #include "base/time.h"
+#include "gossip/answer_budget.h"
 #include "gossip/events.h"
 #include "models/arena.h"
 #include "training/exchange/mixer.h"
@@ -30,15 +31,11 @@ struct ExchangerOptions {
   // A connection that this peer dialed is closed after this time without an exchange, one that it accepted
   // after twice this time: then the dialer has vanished.
   Duration idle_limit = std::chrono::seconds(30);
-  std::size_t idle_max = 8;       // dialed connections kept for the next exchange
-  std::size_t servers_max = 64;   // inbound connections kept; the oldest idle one is closed first
-  std::size_t donations_max = 8;  // joiners that copy at once; others must ask another peer
+  std::size_t idle_max = 8;      // dialed connections kept for the next exchange
+  std::size_t servers_max = 64;  // inbound connections kept; the oldest idle one is closed first
   // The fewest floats of a chunk that a joiner may ask for, unless the arena is smaller.
   std::uint32_t copied_floats_min = 1024;
-  std::size_t answers_per_peer = 2;  // at once; a further offer ends the oldest of them
-  // When this many answers or donations_max copies are under way, one that does not move gives way to a new
-  // one (Progress). The first number is the core's gossip::PeerOptions::answers_max.
-  std::size_t answers_scarce = 16;
+  gossip::AnswerLimits answers{};
   std::size_t partners_max = 256;                      // partners whose link speed is remembered
   std::size_t rooms_bytes_max = std::size_t{8} << 20;  // buffers kept for the next chunks
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
 
 #include "training/exchange/sides.h"
 #include "training/exchange/values.h"
@@ -20,75 +19,45 @@ namespace {
 // How often an offer that waits for the core is checked: its initiator may have withdrawn it.
 constexpr Duration kWithdrawalCheck = std::chrono::milliseconds(250);
 
+Instant now() { return {Plane::now()}; }
+
 asio::awaitable<bool> send(LinkPtr link, wire::Message message) {
   co_return (co_await transport::write_message(*link, std::move(message))).ok();
 }
-
-// What an answer or a copy has moved. It is too slow if it moves nothing, or less than the floor, for a
-// while.
-class Progress {
- public:
-  void begin(Duration now) {
-    *this = {};
-    since_ = last_ = now;
-  }
-  void moved(Duration now, std::size_t bytes) {
-    begun_ = true;
-    last_ = now;
-    bytes_ += bytes;
-    if (now - since_ < kTrial) return;
-    slow_ = static_cast<double>(bytes_) < kFloorPerSecond * to_seconds(now - since_);
-    since_ = now;
-    bytes_ = 0;
-  }
-  bool has_begun() const { return begun_; }
-  bool is_slow(Duration now) const { return slow_ || now - last_ >= kTrial; }
-  Duration last() const { return last_; }
-
- private:
-  static constexpr Duration kTrial = std::chrono::seconds(2);
-  static constexpr double kFloorPerSecond = 16384;  // bytes
-
-  Duration since_{0}, last_{0};
-  std::uint64_t bytes_ = 0;  // since then
-  bool begun_ = false, slow_ = false;
-};
 
 }  // namespace
 
 // One inbound connection. It serves one exchange or one copy at a time.
 struct Responder::Server {
-  Server(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello)
-      : link(std::move(l)), remote(std::move(hello)), decided(executor) {}
+  Server(const asio::any_io_executor& executor, std::uint64_t n, LinkPtr l, wire::Hello hello)
+      : number(n), link(std::move(l)), remote(std::move(hello)), decided(executor) {}
 
+  const std::uint64_t number;  // of its answer and of its copy, too
   LinkPtr link;
   wire::Hello remote;
   std::optional<Serving> serving;  // from its offer to its end
   std::optional<gossip::AnswerOffer> decision;
   transport::Signal decided;
   bool giving = false;  // a joiner's copy is under way
-  Progress progress;    // of the accepted answer, or of the copy
   bool closed = false;  // by close(), or it has ended: the Responder, if it still exists, has dropped it
 
   bool resting() const { return !serving && !giving; }
-  bool answers() const { return serving && serving->accepted(); }
 };
 
 void Responder::serve(LinkPtr link, wire::Hello remote) {
   if (!make_place()) return link->close();
-  auto server = std::make_shared<Server>(plane_.executor, std::move(link), std::move(remote));
-  const std::uint64_t key = next_server_++;
-  servers_[key] = server;
-  transport::spawn(plane_.executor,
-                   [](Responder* self, ServerPtr s, std::uint64_t k) -> asio::awaitable<void> {
-                     if (s->closed) co_return;  // before it began
-                     co_await self->run(s);
-                     if (s->closed) co_return;
-                     s->closed = true;
-                     s->link->close();
-                     self->servers_.erase(k);
-                     self->end_answer(*s);
-                   }(this, server, key));
+  const std::uint64_t number = next_server_++;
+  auto server = std::make_shared<Server>(plane_.executor, number, std::move(link), std::move(remote));
+  servers_[number] = server;
+  transport::spawn(plane_.executor, [](Responder* self, ServerPtr s) -> asio::awaitable<void> {
+    if (s->closed) co_return;  // before it began
+    co_await self->run(s);
+    if (s->closed) co_return;
+    s->closed = true;
+    s->link->close();
+    self->servers_.erase(s->number);
+    self->end_answer(*s);
+  }(this, server));
 }
 
 // Closes the oldest idle connection if there are too many. False: all are busy.
@@ -121,92 +90,23 @@ void Responder::close() {
   }
 }
 
-std::size_t Responder::copies() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(servers_, [](const auto& entry) { return entry.second->giving; }));
-}
-
-// Ends what the connection serves, at once: its place is free when this returns.
-void Responder::drop(Server& server) {
-  server.giving = false;
-  server.link->close();  // its coroutine ends
-  end_answer(server);
-}
-
-// A further offer of a peer that has its number of answers ends the oldest: its connection may be dead.
-void Responder::limit_answers_to(PeerId peer) {
-  std::size_t answers = 0;
-  ServerPtr oldest;
-  for (auto& [key, server] : servers_) {
-    if (server->remote.id != peer || !server->answers()) continue;
-    if (++answers == 1 || server->progress.last() < oldest->progress.last()) oldest = server;
-  }
-  if (answers >= plane_.options.answers_per_peer) drop(*oldest);
-}
-
-// When answers are scarce, ends one that has no chunk yet or is too slow, for a new offer of the peer `of`:
-// one of the peer that wasted most answers so far, among these one without a chunk, among these the oldest.
-// An honest initiator's chunks follow its offer at once. False: none gives way.
-bool Responder::make_answer_end(PeerId of) {
-  const Duration now = Plane::now();
-  std::size_t answers = 0;
-  ServerPtr last;
-  const auto worse = [this](const Server& a, const Server& b) {
-    const auto rank = [this](const Server& it) {
-      return std::tuple(~wasted_by(it.remote.id), it.progress.has_begun(), it.progress.last());
-    };
-    return rank(a) < rank(b);
-  };
-  for (auto& [key, server] : servers_) {
-    if (!server->answers()) continue;
-    ++answers;
-    if (server->progress.has_begun() && !server->progress.is_slow(now)) continue;
-    if (!last || worse(*server, *last)) last = server;
-  }
-  if (!last || answers < plane_.options.answers_scarce || wasted_by(last->remote.id) < wasted_by(of))
-    return false;
-  drop(*last);
-  return true;
-}
-
-std::uint32_t Responder::wasted_by(PeerId peer) const {
-  const auto found = wasted_.find(peer);
-  return found == wasted_.end() ? 0 : found->second;
-}
-
-// The answer ends.
-void Responder::judge(const Server& server) {
-  const PeerId peer = server.remote.id;
-  if (server.serving->completed()) wasted_.erase(peer);
-  if (!server.answers() || server.progress.has_begun() || server.serving->completed()) return;
-  if (wasted_.size() >= plane_.options.partners_max && !wasted_.contains(peer)) {
-    wasted_.erase(std::ranges::min_element(wasted_, {}, [](const auto& entry) { return entry.second; }));
-  }
-  std::uint32_t& count = wasted_[peer];
-  if (count < UINT32_MAX) ++count;
-}
-
-// Ends an earlier copy of this peer, which asks again; when copies are scarce, the slowest one.
-void Responder::make_copy_end(PeerId of) {
-  const Duration now = Plane::now();
-  const bool is_scarce = copies() >= plane_.options.donations_max;
-  ServerPtr last;
-  for (auto& [key, server] : servers_) {
-    if (!server->giving) continue;
-    if (server->remote.id == of) return drop(*server);
-    if (is_scarce && server->progress.is_slow(now) &&
-        (!last || server->progress.last() < last->progress.last()))
-      last = server;
-  }
-  if (last) drop(*last);
+// Ends what this connection serves, at once: its place is free when this returns.
+void Responder::make_room(std::optional<gossip::AnswerBudget::Number> ending) {
+  const auto found = ending ? servers_.find(*ending) : servers_.end();
+  if (found == servers_.end()) return;
+  const ServerPtr server = found->second;
+  server->giving = false;
+  budget_.copy_ended(server->number);
+  server->link->close();  // its coroutine ends
+  end_answer(*server);
 }
 
 // Reports the end of the current exchange, if there is one.
 void Responder::end_answer(Server& server) {
   if (!server.serving) return;
-  judge(server);
   using gossip::Outcome;
   const Serving serving = *std::exchange(server.serving, std::nullopt);
+  budget_.answer_ended(server.number, serving.completed());
   const Outcome unfinished = serving.poisoned() ? Outcome::poisoned : Outcome::aborted;
   plane_.report(gossip::AnswerEnded{server.remote.id, serving.exchange(),
                                     serving.completed() ? Outcome::completed : unfinished});
@@ -260,12 +160,17 @@ asio::awaitable<bool> Responder::take_offer(ServerPtr server, wire::ExchangeOffe
     refusal.reason = RefusalReason::wrong_model;
     co_return co_await send(server->link, refusal);
   }
-  limit_answers_to(server->remote.id);
+  const PeerId initiator = server->remote.id;
+  make_room(budget_.end_for_offer(initiator));
+  if (server->closed) co_return false;
   server->serving.emplace(offer.exchange);
   auto decision = co_await decision_on(server, offer);
-  if (decision && !decision->accept && decision->reason == RefusalReason::busy &&
-      make_answer_end(server->remote.id))
-    decision = co_await decision_on(server, offer);
+  if (decision && !decision->accept && decision->reason == RefusalReason::busy) {
+    if (const auto ending = budget_.end_for_refused(initiator, now())) {
+      make_room(ending);
+      decision = co_await decision_on(server, offer);
+    }
+  }
   if (!decision) co_return false;
   server->link->expires_after(plane_.options.stall);
   if (!decision->accept) {
@@ -274,10 +179,12 @@ asio::awaitable<bool> Responder::take_offer(ServerPtr server, wire::ExchangeOffe
     refusal.round = decision->terms.round;
     co_return co_await send(server->link, refusal);
   }
-  const std::uint64_t initiator = server->remote.id.value;
-  server->serving->accept(*plane_.mixer,
-                          training::session_under(decision->terms, offer.exchange, initiator, initiator));
-  server->progress.begin(Plane::now());
+  make_room(budget_.end_for_offer(initiator));
+  if (server->closed) co_return false;  // by the event's handler
+  const training::Session session =
+      training::session_under(decision->terms, offer.exchange, initiator.value, initiator.value);
+  server->serving->accept(*plane_.mixer, session);
+  budget_.answer_began(server->number, initiator, now());
   if (server->serving->completed()) end_answer(*server);  // an exchange of zero cells
   if (server->closed) co_return false;                    // by the event's handler
   // The chunks that follow a withdrawn offer would be mixed on this side only.
@@ -306,7 +213,7 @@ asio::awaitable<bool> Responder::take_chunk(ServerPtr server, const Frame& frame
   if (!expected) co_return true;  // left over from an exchange that was refused or has ended
   const training::Parcel chunk = parcel_of(frame);
   Room room = plane_.rooms.take(training::Mixer::answer_room(chunk));
-  server->progress.moved(Plane::now(), frame.body.size());
+  budget_.answer_moved(server->number, now(), frame.body.size());
   const auto reply = server->serving->take(chunk, room.bytes());
   if (!reply) {
     plane_.rooms.give(std::move(room));
@@ -337,22 +244,24 @@ std::optional<wire::Refusal> Responder::refusal_of(const wire::StateRequest& req
     return wire::Refusal{RefusalReason::malformed,
                          "a chunk holds " + std::to_string(fewest) + " to 2^18 floats"};
   }
-  if (copies() >= plane_.options.donations_max)
+  if (!budget_.may_copy())
     return wire::Refusal{RefusalReason::busy, "this peer already sends its parameters to enough others"};
   return std::nullopt;
 }
 
 asio::awaitable<bool> Responder::give_state(ServerPtr server, wire::StateRequest request) {
-  make_copy_end(server->remote.id);
+  make_room(budget_.end_for_copy(server->remote.id, now()));
   if (auto refusal = refusal_of(request)) co_return co_await send(server->link, std::move(*refusal));
   server->giving = true;
-  server->progress.begin(Plane::now());
+  budget_.copy_began(server->number, server->remote.id, now());
   const training::CellGrid grid{plane_.arena->size(), request.chunk_floats};
   const std::uint64_t first = std::min<std::uint64_t>(request.first_chunk, grid.count());
   bool good = co_await send(server->link, wire::StateHead{grid.arena_floats, grid.count() - first});
   if (good && server->giving) good = co_await give_chunks(server, grid, first);
   server->giving = false;
-  co_return good && !server->closed;
+  if (server->closed) co_return false;
+  budget_.copy_ended(server->number);
+  co_return good;
 }
 
 // From the first one to the last. False: the connection cannot be used any more.
@@ -374,7 +283,7 @@ asio::awaitable<bool> Responder::give_chunks(ServerPtr server, training::CellGri
     const bool good = (co_await server->link->write(prefix, std::as_bytes(values))).ok();
     if (server->closed) co_return false;
     server->link->expires_after(plane_.options.stall);
-    server->progress.moved(Plane::now(), sizeof(float) * grid.floats(chunk));
+    budget_.copy_moved(server->number, now(), sizeof(float) * grid.floats(chunk));
     plane_.rooms.give(std::move(room));
     if (!good) co_return false;
   }

@@ -1,8 +1,8 @@
 // The inbound bulk connections: answers the exchanges that other peers begin, as the core decides, and copies
 // the parameters to joiners. training::Serving keeps the state of each exchange. One coroutine per connection
 // reads a chunk, mixes it, writes the reply and reads the next one. So no chunk is read from a remote that
-// does not read its replies, and no connection holds more than one chunk. When all places are taken, an
-// answer without its first chunk, or an answer or a copy that moves too slowly, gives way to a new one.
+// does not read its replies, and no connection holds more than one chunk. gossip::AnswerBudget decides which
+// answer or copy ends to make room for a new one.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <asio/awaitable.hpp>
 
 #include "gossip/actions.h"
+#include "gossip/answer_budget.h"
 #include "node/exchange/plane.h"
 #include "wire/messages.h"
 
@@ -20,7 +21,7 @@ namespace starling::node {
 
 class Responder {
  public:
-  explicit Responder(Plane& plane) : plane_(plane) {}
+  explicit Responder(Plane& plane) : plane_(plane), budget_(plane.options.answers) {}
 
   // Serves until the connection closes.
   void serve(transport::LinkPtr link, wire::Hello remote);
@@ -35,13 +36,7 @@ class Responder {
 
   bool make_place();
   void end_answer(Server& server);
-  std::size_t copies() const;
-  void limit_answers_to(PeerId peer);
-  bool make_answer_end(PeerId of);
-  std::uint32_t wasted_by(PeerId peer) const;
-  void judge(const Server& server);
-  void make_copy_end(PeerId of);
-  void drop(Server& server);
+  void make_room(std::optional<gossip::AnswerBudget::Number> ending);
   asio::awaitable<void> run(ServerPtr server);
   asio::awaitable<bool> take(ServerPtr server, const transport::Frame& frame);
   asio::awaitable<bool> take_offer(ServerPtr server, wire::ExchangeOffer offer);
@@ -55,8 +50,7 @@ class Responder {
   Plane& plane_;
   std::map<std::uint64_t, ServerPtr> servers_;  // by age
   std::uint64_t next_server_ = 0;
-  // Answers of each peer that ended without a chunk since its last complete exchange.
-  std::map<PeerId, std::uint32_t> wasted_;
+  gossip::AnswerBudget budget_;  // numbers are those of servers
 };
 
 }  // namespace starling::node

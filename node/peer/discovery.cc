@@ -34,7 +34,7 @@ LocalService::Family family_of(const std::string& listening) {
 void Discovery::open(Found found) {
   found_ = std::move(found);
   stage_ = Stage::opening;
-  neighborhood_ = std::make_unique<Neighborhood>(parts_.self.swarm, parts_.self.id);
+  neighborhood_ = std::make_unique<Neighborhood>(listening_.self().swarm, listening_.self().id);
   neighborhood_->set_tags(tags_ = tags());
   AvahiEvents events;
   events.opened = [this](const Status& status) { opened(status); };
@@ -45,10 +45,10 @@ void Discovery::open(Found found) {
   events.lost = [this](const std::string& service) { neighborhood_->lose(service); };
   events.changed = [this](bool answers) { changed(answers); };
   events.unannounced = [this](const std::string& problem) {
-    parts_.events.say(spdlog::level::warn, "discovery",
-                      "the Avahi daemon does not announce this peer: " + problem);
+    started_.events.say(spdlog::level::warn, "discovery",
+                        "the Avahi daemon does not announce this peer: " + problem);
   };
-  avahi_ = std::make_unique<Avahi>(parts_.io.get_executor(), std::move(events));
+  avahi_ = std::make_unique<Avahi>(started_.io.get_executor(), std::move(events));
   wait_for(kAvahiLimit, [this] {
     if (stage_ != Stage::opening) return;
     decide(Error{"--discover: the Avahi daemon of this machine does not answer; restart avahi-daemon"});
@@ -65,9 +65,9 @@ void Discovery::wait_for(Duration time, std::function<void()> then) {
 void Discovery::opened(const Status& status) {
   if (stage_ != Stage::opening) return;
   if (!status) return decide(Error{"--discover: " + status.error().message});
-  if (!parts_.options.join.empty()) return decide(std::vector<Address>{});
+  if (!started_.options.join.empty()) return decide(std::vector<Address>{});
   stage_ = Stage::searching;
-  spdlog::info("looking for peers of swarm '{}' on this network", parts_.self.swarm);
+  spdlog::info("looking for peers of swarm '{}' on this network", listening_.self().swarm);
   wait_for(kSearchWindow, [this] {
     window_over_ = true;
     if (trying_ == 0 || !neighborhood_->contacts().empty()) return finish_search();
@@ -94,10 +94,6 @@ void Discovery::decide(const Result<std::vector<Address>>& found) {
 
 // ---- the tries ----
 
-bool Discovery::is_known(PeerId peer) const {
-  return parts_.core && parts_.core->view().membership.find(peer) != nullptr;
-}
-
 void Discovery::try_peers() {
   using Done = std::function<void(const transport::LinkStatus&)>;
   const auto attempt = [](transport::LinkTable& links, Endpoint to, Done done) -> asio::awaitable<void> {
@@ -105,11 +101,11 @@ void Discovery::try_peers() {
     done(status);
   };
   while (trying_ < (stage_ == Stage::searching ? kTriesAtOnce : kTriesLater)) {
-    const auto peer = neighborhood_->next(parts_.now(), [this](PeerId id) { return is_known(id); });
+    const auto peer = neighborhood_->next(started_.now(), [this](PeerId id) { return lives_.is_member(id); });
     if (!peer) return;
     ++trying_;
     Done done = [this, to = *peer](const transport::LinkStatus& status) { tried(to, status); };
-    transport::spawn(parts_.io.get_executor(), attempt(*parts_.links, *peer, std::move(done)));
+    transport::spawn(started_.io.get_executor(), attempt(listening_.links(), *peer, std::move(done)));
     if (stage_ != Stage::searching) return;
   }
 }
@@ -123,7 +119,7 @@ void Discovery::tried(const Endpoint& peer, const transport::LinkStatus& status)
   } else if (const auto unlogged = lines_.count(now, "silent", peer.address.host)) {
     // The error's sentence may quote a stranger.
     spdlog::warn("a peer of swarm '{}' is announced at {}, but this one cannot connect to it: {}",
-                 parts_.self.swarm, to_string(peer.address),
+                 listening_.self().swarm, to_string(peer.address),
                  with_unlogged(std::string(transport::in_words(status.error().kind)), *unlogged));
   }
   if (stage_ != Stage::searching) return;
@@ -133,33 +129,33 @@ void Discovery::tried(const Endpoint& peer, const transport::LinkStatus& status)
 
 // The core pings the address until it knows a member there; then the views of both swarms merge.
 void Discovery::introduce(const Endpoint& peer) {
-  if (!parts_.is_running() || is_known(peer.id)) return;
+  if (!lives_.is_running() || lives_.is_member(peer.id)) return;
   if (const auto unlogged = lines_.count(LogLimiter::Clock::now(), "introduced", peer.address.host)) {
-    parts_.events.say(spdlog::level::info, "discovered",
-                      with_unlogged(fmt::format("discovered {} of swarm '{}' at {}", to_string(peer.id),
-                                                parts_.self.swarm, to_string(peer.address)),
-                                    *unlogged));
+    started_.events.say(spdlog::level::info, "discovered",
+                        with_unlogged(fmt::format("discovered {} of swarm '{}' at {}", to_string(peer.id),
+                                                  listening_.self().swarm, to_string(peer.address)),
+                                      *unlogged));
   }
-  parts_.drive(gossip::Introduced{peer.address});
+  drive_(gossip::Introduced{peer.address});
 }
 
 // ---- the announcement ----
 
 // Empty if the file of the keys cannot be read.
 std::vector<std::string> Discovery::tags() const {
-  if (!parts_.options.tls) return {std::string(kOpenTag)};
+  if (!started_.options.tls) return {std::string(kOpenTag)};
   std::vector<std::string> tags;
-  const auto& keys = connections_.keys();
+  const auto& keys = listening_.keys();
   for (std::size_t i = 0; keys && i < keys->entries.size(); ++i)
-    tags.push_back(transport::discovery_tag(keys->entries[i].key, parts_.self.swarm));
+    tags.push_back(transport::discovery_tag(keys->entries[i].key, listening_.self().swarm));
   return tags;
 }
 
 void Discovery::announce() {
-  const Address& listening = connections_.listening();
+  const Address& listening = listening_.address();
   if (!listening || tags_.empty()) return;
-  const Announcement announcement{parts_.self.swarm, parts_.self.id, tags_.front()};
-  avahi_->announce({parts_.self.name, listening.port, family_of(listening.host), to_txt(announcement)});
+  const Announcement announcement{listening_.self().swarm, listening_.self().id, tags_.front()};
+  avahi_->announce({listening_.self().name, listening.port, family_of(listening.host), to_txt(announcement)});
 }
 
 void Discovery::take_part() {
@@ -176,11 +172,11 @@ void Discovery::withdraw() {
 void Discovery::changed(bool answers) {
   if (stage_ == Stage::closed) return;
   if (!answers) neighborhood_->clear();
-  parts_.events.say(answers ? spdlog::level::info : spdlog::level::warn, "discovery",
-                    answers
-                        ? "the Avahi daemon answers again"
-                        : "the Avahi daemon went away; until it is back, this peer is neither announced on "
-                          "this network nor discovers others there");
+  started_.events.say(answers ? spdlog::level::info : spdlog::level::warn, "discovery",
+                      answers
+                          ? "the Avahi daemon answers again"
+                          : "the Avahi daemon went away; until it is back, this peer is neither announced on "
+                            "this network nor discovers others there");
 }
 
 void Discovery::tick() {
@@ -191,8 +187,8 @@ void Discovery::tick() {
     neighborhood_->set_tags(tags_ = std::move(current));
     if (is_other) announce();
   }
-  if (parts_.now() < next_try_) return;
-  next_try_ = parts_.now() + kTryPause;
+  if (started_.now() < next_try_) return;
+  next_try_ = started_.now() + kTryPause;
   try_peers();
 }
 

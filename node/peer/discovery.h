@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <asio/steady_timer.hpp>
@@ -15,15 +16,19 @@
 #include "node/discovery/avahi.h"
 #include "node/discovery/neighborhood.h"
 #include "node/front/log_limiter.h"
-#include "node/peer/connections.h"
-#include "node/peer/parts.h"
+#include "node/peer/listening.h"
+#include "node/peer/lives.h"
 
 namespace starling::node {
 
 class Discovery {
  public:
-  Discovery(PeerParts& parts, const Connections& connections)
-      : parts_(parts), connections_(connections), timer_(parts.io) {}
+  Discovery(Started& started, Listening& listening, const Lives& lives, Drive drive)
+      : started_(started),
+        listening_(listening),
+        lives_(lives),
+        drive_(std::move(drive)),
+        timer_(started.io) {}
 
   // Begins to browse, and calls `found` once, later: with the addresses of peers that have answered, after
   // two or three seconds; with none at once if the options already name peers to join; or with an Error, one
@@ -50,10 +55,11 @@ class Discovery {
   void introduce(const Endpoint& peer);
   std::vector<std::string> tags() const;
   void announce();
-  bool is_known(PeerId peer) const;
 
-  PeerParts& parts_;
-  const Connections& connections_;
+  Started& started_;
+  Listening& listening_;
+  const Lives& lives_;
+  const Drive drive_;
   Stage stage_ = Stage::closed;
   Found found_;
   asio::steady_timer timer_;

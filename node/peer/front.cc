@@ -23,19 +23,19 @@ constexpr const char* kStreamType = "text/event-stream";
 }  // namespace
 
 Status Front::open() {
-  const PeerOptions& options = parts_.options;
+  const PeerOptions& options = started_.options;
   if (!options.http) return Done{};
   auto routes = queries();
   for (HttpRoute& command : commands()) routes.push_back(std::move(command));
   for (HttpRoute& route : trial_.routes()) routes.push_back(std::move(route));
   auto server =
       HttpServer::start(*options.http, std::move(routes),
-                        [&io = parts_.io](std::function<void()> work) { asio::post(io, std::move(work)); },
+                        [&io = started_.io](std::function<void()> work) { asio::post(io, std::move(work)); },
                         {.token = options.token.text, .token_always = options.token.always});
   if (!server) return Error{"--http: " + server.error().message};
   server_ = std::move(*server);
-  parts_.http = server_->address();
-  spdlog::info("HTTP at {}", to_string(*parts_.http));
+  teller_.set_http(server_->address());
+  spdlog::info("HTTP at {}", to_string(server_->address()));
   if (!is_loopback(options.http->host)) {
     spdlog::warn("--http {}: anyone who can reach it can read this peer; {}", to_string(*options.http),
                  options.token.text.empty()
@@ -48,7 +48,7 @@ Status Front::open() {
 
 Front::Answer Front::when_begun(Answer answer) const {
   return [this, answer = std::move(answer)](const std::string& body) {
-    return parts_.core ? answer(body) : http_refusal(503, "the peer is still loading its data");
+    return lives_.running ? answer(body) : http_refusal(503, "the peer is still loading its data");
   };
 }
 
@@ -73,7 +73,7 @@ std::vector<HttpRoute> Front::queries() {
         return HttpAnswer{200, to_json(teller_.members())};
       }));
   get("/api/v1/events", [this](const std::string&) {
-    return HttpAnswer{200, events_json(parts_.events.since(0))};
+    return HttpAnswer{200, events_json(started_.events.since(0))};
   });
   get("/api/v1/topology", when_begun([this](const std::string&) {
         update_graph();
@@ -90,7 +90,7 @@ std::vector<HttpRoute> Front::commands() {
     routes.push_back({"POST", path, std::move(answer)});
   };
   order("/api/v1/leave", [this](const std::string&) {
-    asio::post(parts_.io, [this] { leave_(); });  // after the answer
+    asio::post(started_.io, [this] { leave_(); });  // after the answer
     return HttpAnswer{200, leaving_json()};
   });
   for (const bool paused : {true, false}) {
@@ -128,20 +128,20 @@ PeerStatus Front::status(const std::vector<MemberStatus>& members) const {
 }
 
 std::string Front::unready() const {
-  if (!parts_.core) return "the peer is still loading its data";
-  if (parts_.life >= PeerLife::leaving) return "the peer is leaving";
-  if (parts_.phase() == wire::Phase::joining) return "the peer is joining the run";
-  return parts_.phase() == wire::Phase::finished ? "the peer has finished the run" : "";
+  if (!lives_.running) return "the peer is still loading its data";
+  if (started_.stage >= PeerStage::leaving) return "the peer is leaving";
+  if (lives_.running->phase() == wire::Phase::joining) return "the peer is joining the run";
+  return lives_.running->phase() == wire::Phase::finished ? "the peer has finished the run" : "";
 }
 
 // A peer that its owner has paused begins no step; it still answers others.
 Status Front::pause(bool paused) {
-  if (parts_.life != PeerLife::training && parts_.life != PeerLife::settling)
+  if (started_.stage != PeerStage::training && started_.stage != PeerStage::settling)
     return Error{"this peer makes no steps now"};
   if (is_without_trainer()) return Error{"no trainer is attached to this peer"};
-  Trainer& trainer = *parts_.trainer;
+  Trainer& trainer = *lives_.equipped->trainer;
   if (paused == trainer.is_paused(PausedBy::owner)) return Done{};
-  parts_.events.say(
+  started_.events.say(
       spdlog::level::info, paused ? "paused" : "resumed",
       paused ? "this peer is paused until it is asked to resume" : "this peer resumes training");
   teller_.account_time();
@@ -150,20 +150,20 @@ Status Front::pause(bool paused) {
   } else {
     trainer.resume(PausedBy::owner);
   }
-  if (parts_.is_running()) parts_.drive(teller_.measure_vitals());
+  if (lives_.is_running()) drive_(teller_.measure_vitals());
   return Done{};
 }
 
 HttpAnswer Front::introduce(const Address& address) {
-  if (address == parts_.self.address)
+  if (address == listening_.self().address)
     return http_refusal(400, "this peer itself listens at " + to_string(address));
-  parts_.drive(gossip::Introduced{address});
+  drive_(gossip::Introduced{address});
   return {200, introduction_json(address)};
 }
 
 HttpAnswer Front::set_topology(const std::string& name) {
-  const auto view = parts_.core->view();
-  if (view.topology == nullptr || parts_.life == PeerLife::ending)
+  const auto view = lives_.running->core.view();
+  if (view.topology == nullptr || started_.stage == PeerStage::ending)
     return http_refusal(503, "this peer does not take part in the run yet, or has left it");
   const auto topology = topologies::Topology::parse(name);
   if (!topology) return http_refusal(400, topology.error().message);
@@ -173,8 +173,8 @@ HttpAnswer Front::set_topology(const std::string& name) {
   if (const Status exists = topology->exists(static_cast<std::uint32_t>(trained)); !exists)
     return http_refusal(
         400, "among the swarm's " + std::to_string(trained) + " peers now: " + exists.error().message);
-  if (const auto why = parts_.core->obstacle_to_setting(*topology)) return http_refusal(409, *why);
-  parts_.drive(gossip::RewireRequested{name});
+  if (const auto why = lives_.running->core.obstacle_to_setting(*topology)) return http_refusal(409, *why);
+  drive_(gossip::RewireRequested{name});
   return {200, topology_request_json(name)};
 }
 
@@ -182,9 +182,9 @@ HttpAnswer Front::set_topology(const std::string& name) {
 
 // Updates the graph to the membership, and starts its analysis.
 void Front::update_graph() {
-  if (!parts_.core || parts_.core->view().topology == nullptr) return;
-  const gossip::Membership& membership = parts_.core->view().membership;
-  const std::string topology = parts_.core->view().topology->name();
+  if (!lives_.running || lives_.running->core.view().topology == nullptr) return;
+  const gossip::Membership& membership = lives_.running->core.view().membership;
+  const std::string topology = lives_.running->core.view().topology->name();
   if (graph_version_ == membership.version() && graph_.topology == topology) return;
   const auto vertices = gossip::vertices(membership);
   auto graph = link_graph(topology, vertices);
@@ -196,9 +196,9 @@ void Front::update_graph() {
   analyzing_ = true;
   std::vector<std::string> names;
   for (const wire::Member* member : vertices) names.push_back(member->name);
-  parts_.builder.run(
+  started_.builder.run(
       [graph = graph_, names = std::move(names),
-       model = training::consensus_model(parts_.experiment)]() mutable {
+       model = training::consensus_model(lives_.built->experiment)]() mutable {
         analyze(graph, names, model);
         return std::move(graph);
       },
@@ -214,9 +214,9 @@ void Front::update_graph() {
 }
 
 std::string Front::take_events() {
-  const auto fresh = parts_.events.since(events_sent_);
+  const auto fresh = started_.events.since(events_sent_);
   if (fresh.empty()) return "";
-  events_sent_ = parts_.events.latest();
+  events_sent_ = started_.events.latest();
   return server_sent("events", events_json(fresh));
 }
 
@@ -228,15 +228,15 @@ HttpAnswer Front::begin_stream() {
   return {200,
           server_sent("history", history_json(history_.points())) +
               server_sent("topology", graph_json(graph_)) +
-              server_sent("events", events_json(parts_.events.since(0))) +
+              server_sent("events", events_json(started_.events.since(0))) +
               server_sent("state", state_json(status, members, point_of(status, members))),
           kStreamType};
 }
 
 void Front::tick() {
-  if (!server_ || !parts_.core) return;
+  if (!server_ || !lives_.running) return;
   const bool watched = server_->streams() > 0;
-  const double uptime = to_seconds(parts_.now().since_start);
+  const double uptime = to_seconds(started_.now().since_start);
   const bool due = !recorded_ || uptime >= *recorded_ + kPointInterval - kEarly;
   if (!due && !watched) return;
   const auto members = teller_.members();
@@ -253,7 +253,7 @@ void Front::tick() {
     history_.add(point);
   }
   if (!watched) {
-    events_sent_ = parts_.events.latest();
+    events_sent_ = started_.events.latest();
     graph_sent_ = false;
     return;
   }

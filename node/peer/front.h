@@ -13,7 +13,8 @@
 #include "base/result.h"
 #include "node/front/http.h"
 #include "node/front/live.h"
-#include "node/peer/parts.h"
+#include "node/peer/listening.h"
+#include "node/peer/lives.h"
 #include "node/peer/teller.h"
 #include "node/peer/trial.h"
 
@@ -22,8 +23,15 @@ namespace starling::node {
 class Front {
  public:
   // `leave` ends the peer.
-  Front(PeerParts& parts, Teller& teller, std::function<void()> leave)
-      : parts_(parts), teller_(teller), leave_(std::move(leave)), trial_(parts) {}
+  Front(Started& started, const Listening& listening, const Lives& lives, Teller& teller, Drive drive,
+        std::function<void()> leave)
+      : started_(started),
+        listening_(listening),
+        lives_(lives),
+        teller_(teller),
+        drive_(std::move(drive)),
+        leave_(std::move(leave)),
+        trial_(started, lives, started.io.get_executor()) {}
 
   // Listens, if the options say where.
   Status open();
@@ -40,7 +48,9 @@ class Front {
   PeerStatus status(const std::vector<MemberStatus>& members) const;
   std::string unready() const;
   // Its trainer outside the process has ended, and no other one has attached yet.
-  bool is_without_trainer() const { return parts_.outside != nullptr && !parts_.attachment->is_ready(); }
+  bool is_without_trainer() const {
+    return lives_.outside() != nullptr && !listening_.attachment()->is_ready();
+  }
   Status pause(bool paused);
   HttpAnswer introduce(const Address& address);
   HttpAnswer set_topology(const std::string& name);
@@ -49,9 +59,12 @@ class Front {
   void update_graph();
   std::string take_events();
 
-  PeerParts& parts_;
+  Started& started_;
+  const Listening& listening_;
+  const Lives& lives_;
   Teller& teller_;
-  std::function<void()> leave_;
+  const Drive drive_;
+  const std::function<void()> leave_;
   History history_;
   std::optional<double> recorded_;            // when the history last grew
   std::vector<std::string> conditions_sent_;  // of the members, at the last look

@@ -6,14 +6,14 @@
 
 #include <asio/steady_timer.hpp>
 
-#include "node/peer/parts.h"
+#include "node/peer/lives.h"
 #include "transport/swarm_key.h"
 
 namespace starling::node {
 
 class KeyWatch {
  public:
-  explicit KeyWatch(PeerParts& parts) : parts_(parts), timer_(parts.io) {}
+  explicit KeyWatch(Started& started) : options_(started.options), timer_(started.io) {}
 
   // Looks at the file once a second from now on. No effect for a peer without a key.
   void begin();
@@ -23,7 +23,7 @@ class KeyWatch {
  private:
   void look();
 
-  PeerParts& parts_;
+  const PeerOptions& options_;
   asio::steady_timer timer_;
   std::optional<transport::SwarmKeys> keys_;  // as last read
   bool failing_ = false;                      // the file cannot be read, and that has been logged

@@ -28,78 +28,86 @@ std::invoke_result_t<Work&> within_memory(Work work) {
   return Error{"this machine has too little memory for the data, the parameters and the workers of the run"};
 }
 
-}  // namespace
-
-void Preparation::load_own_data() {
-  const PeerOptions& options = parts_.options;
-  if (!options.data || parts_.attachment) return;
-  parts_.builder.run([this, &options] {
-    own_data_ = within_memory([&] { return datasets::load(*options.data, options.data_root); });
-  });
-}
-
-void Preparation::build(std::optional<wire::Manifest> swarms, std::function<void(Status)> done) {
-  parts_.builder.run(
-      [this, swarms = std::move(swarms)] {
-        return within_memory([&] {
-          if (swarms) return with_state(build_of(*swarms));
-          if (parts_.attachment) return with_state(make_outside());
-          return with_state(make(training::load_data(parts_.experiment, parts_.options.data_root)));
-        });
-      },
-      [this, done = std::move(done)](Built built) {
-        if (!built) return done(built.error());
-        parts_.replica = std::move(*built);
-        done(Done{});
-      });
-}
-
-wire::Manifest Preparation::own_manifest() const {
-  const Replica& replica = *parts_.replica;
-  auto manifest =
-      training::manifest_of<wire::Manifest>(parts_.experiment, replica.plan.layout, replica.data.name);
-  add_facts(manifest,
-            {models::layout_text(replica.plan.layout), replica.epoch_samples, replica.data.tokenizer_text()});
-  return manifest;
-}
-
-Preparation::Built Preparation::make(Result<datasets::DataPair> data, const PlanCheck& check) const {
-  return make_replica(parts_.experiment, std::move(data), parts_.options.slot, parts_.own_order(), check);
-}
-
-Status Preparation::check_epoch(std::uint64_t samples) const {
-  const training::Experiment& experiment = parts_.experiment;
+Status check_epoch(const training::Experiment& experiment, std::uint64_t samples) {
   if (samples > 0 || (!experiment.end.epochs && !training::counts_epochs(experiment))) return Done{};
   return Error{
       "the run counts epochs, and neither the trainer nor the swarm says how many samples are in one"};
 }
 
+}  // namespace
+
+void Preparation::load_own_data() {
+  const PeerOptions& options = started_.options;
+  if (!options.data || listening_.attachment() != nullptr) return;
+  started_.builder.run([this, &options] {
+    own_data_ = within_memory([&] { return datasets::load(*options.data, options.data_root); });
+  });
+}
+
+void Preparation::build(std::optional<wire::Manifest> swarms, std::function<void(Status)> done) {
+  started_.builder.run(
+      [this, swarms = std::move(swarms)] {
+        return within_memory([&] { return with_state(swarms ? build_of(*swarms) : build_own()); });
+      },
+      [this, done = std::move(done)](Making built) {
+        if (!built) return done(built.error());
+        lives_.built = std::move(*built);
+        done(Done{});
+      });
+}
+
+wire::Manifest Preparation::own_manifest() const {
+  const Replica& replica = *lives_.built->replica;
+  auto manifest =
+      training::manifest_of<wire::Manifest>(lives_.built->experiment, replica.plan.layout, replica.data.name);
+  add_facts(manifest,
+            {models::layout_text(replica.plan.layout), replica.epoch_samples, replica.data.tokenizer_text()});
+  return manifest;
+}
+
+Preparation::Making Preparation::make(training::Experiment experiment, Result<datasets::DataPair> data,
+                                      const PlanCheck& check) const {
+  auto replica = make_replica(experiment, std::move(data), started_.options.slot,
+                              listening_.remembered().order_of(listening_.self().id), check);
+  if (!replica) return replica.error();
+  return Built{std::move(experiment), std::move(*replica)};
+}
+
+// The run that this peer begins.
+Preparation::Making Preparation::build_own() const {
+  if (listening_.attachment() != nullptr) return make_outside();
+  const training::Experiment& experiment = listening_.remembered().experiment;
+  return make(experiment, training::load_data(experiment, started_.options.data_root));
+}
+
 // What the trainer has declared, as a run.
-Preparation::Built Preparation::make_outside() {
-  const Declaration& declared = parts_.attachment->declaration();
-  training::Experiment& experiment = parts_.experiment;
+Preparation::Making Preparation::make_outside() const {
+  const Declaration& declared = listening_.attachment()->declaration();
+  training::Experiment experiment = listening_.remembered().experiment;
   experiment.model.name = declared.model;
   experiment.model.layers.clear();
   experiment.data.source = declared.data;
   experiment.training.batch_size = declared.batch;
-  if (Status known = check_epoch(declared.epoch); !known) return known.error();
-  auto replica = std::make_unique<Replica>(declared.layout(), parts_.attachment->region().arena(),
+  if (Status known = check_epoch(experiment, declared.epoch); !known) return known.error();
+  auto replica = std::make_unique<Replica>(declared.layout(), listening_.attachment()->region().arena(),
                                            declared.device, declared.data);
   replica->epoch_samples = declared.epoch;
-  return replica;
+  return Built{std::move(experiment), std::move(replica)};
 }
 
-Preparation::Built Preparation::build_outside(const wire::Manifest& manifest) {
-  const Declaration& declared = parts_.attachment->declaration();
-  parts_.experiment.data.source = manifest.data;
-  parts_.experiment.training.batch_size = declared.batch;
-  auto replica = std::make_unique<Replica>(declared.layout(), parts_.attachment->region().arena(),
+Preparation::Making Preparation::build_outside(training::Experiment experiment,
+                                               const wire::Manifest& manifest) const {
+  const Declaration& declared = listening_.attachment()->declaration();
+  experiment.data.source = manifest.data;
+  experiment.training.batch_size = declared.batch;
+  auto replica = std::make_unique<Replica>(declared.layout(), listening_.attachment()->region().arena(),
                                            declared.device, manifest.data);
   const RunFacts facts = facts_of(manifest);
   const bool known = facts.epoch_samples > 0 && facts.epoch_samples <= kEpochSamplesMax;
   replica->epoch_samples = known ? facts.epoch_samples : declared.epoch;
-  if (Status counted = check_epoch(replica->epoch_samples); !counted) return counted.error();
-  if (replica->plan.layout.fingerprint() == manifest.fingerprint) return replica;
+  if (Status counted = check_epoch(experiment, replica->epoch_samples); !counted) return counted.error();
+  if (replica->plan.layout.fingerprint() == manifest.fingerprint)
+    return Built{std::move(experiment), std::move(replica)};
   const auto theirs = models::parse_layout(facts.tensors);
   const auto differs = theirs ? models::difference(*theirs, replica->plan.layout) : std::nullopt;
   return Error{"the swarm trains the model '" + manifest.model + "', and the trainer's differs" +
@@ -108,7 +116,7 @@ Preparation::Built Preparation::build_outside(const wire::Manifest& manifest) {
 
 // A joiner's own data as the swarm's tokenizer divides them: read now, unless they are divided so already.
 Result<datasets::DataPair> Preparation::joiners_data(const wire::Manifest& manifest) {
-  const PeerOptions& options = parts_.options;
+  const PeerOptions& options = started_.options;
   datasets::text::AnyTokenizer tokenizer;
   if (const std::string text = facts_of(manifest).tokenizer; !text.empty()) {
     auto parsed = datasets::text::parse_tokenizer(text);
@@ -124,17 +132,17 @@ Result<datasets::DataPair> Preparation::joiners_data(const wire::Manifest& manif
   return datasets::load(*options.data, options.data_root, tokenizer);
 }
 
-// On the builder's thread. The shared settings are the swarm's, the others the peer's own.
-Preparation::Built Preparation::build_of(const wire::Manifest& manifest) {
-  const PeerOptions& options = parts_.options;
-  training::Experiment& experiment = parts_.experiment;
+// The shared settings are the swarm's, the others the peer's own.
+Preparation::Making Preparation::build_of(const wire::Manifest& manifest) {
+  const PeerOptions& options = started_.options;
+  training::Experiment experiment = listening_.remembered().experiment;
   if (options.expected_model && *options.expected_model != manifest.model) {
     return Error{"the swarm trains the model '" + manifest.model + "', not '" + *options.expected_model +
                  "' as --model says; leave --model out to train what the swarm trains"};
   }
   if (const Status applied = apply_settings(experiment, manifest); !applied) return applied.error();
   experiment.model.name = manifest.model;
-  if (parts_.attachment) return build_outside(manifest);
+  if (listening_.attachment() != nullptr) return build_outside(std::move(experiment), manifest);
   if (options.expected_model && options.experiment.model.layers != experiment.model.layers) {
     return Error{"the swarm's model '" + manifest.model +
                  "' has other layers than the one that --model names; leave "
@@ -148,31 +156,32 @@ Preparation::Built Preparation::build_of(const wire::Manifest& manifest) {
                  "' has another layout here than in the swarm (which trains on '" + manifest.data +
                  "'); --data must name a copy of the same data"};
   };
-  return make(joiners_data(manifest), has_same_layout);
+  return make(std::move(experiment), joiners_data(manifest), has_same_layout);
 }
 
-// On the builder's thread. Reads the checkpoint, or the file with the first parameters.
-Preparation::Built Preparation::with_state(Built replica) {
-  if (!replica) return replica;
-  if (parts_.resumed) {
-    if (const Status read = read_state(*parts_.resumed, (*replica)->plan.layout); !read)
+// Reads the checkpoint, or the file with the first parameters.
+Preparation::Making Preparation::with_state(Making built) {
+  if (!built) return built;
+  auto& resumed = listening_.remembered().resumed;
+  if (resumed) {
+    if (const Status read = read_state(*resumed, built->replica->plan.layout); !read)
       return Error{"--resume: " + read.error().message};
-  } else if (parts_.experiment.model.init && parts_.options.join.empty()) {
-    auto first = training::starting_parameters(parts_.experiment, (*replica)->plan);
+  } else if (built->experiment.model.init && started_.options.join.empty()) {
+    auto first = training::starting_parameters(built->experiment, built->replica->plan);
     if (!first) return first.error();
-    first_parameters_ = std::move(*first);
+    built->first_parameters = std::move(*first);
   }
-  return replica;
+  return built;
 }
 
-Result<gossip::RunRules> Preparation::attach(const wire::Manifest& manifest, std::function<void()> stepped) {
-  return within_memory([&] { return make_parts(manifest, std::move(stepped)); });
+Result<gossip::RunRules> Preparation::attach(std::function<void()> stepped) {
+  return within_memory([&] { return make_parts(std::move(stepped)); });
 }
 
-Result<gossip::RunRules> Preparation::make_parts(const wire::Manifest& manifest,
-                                                 std::function<void()> stepped) {
-  const training::Experiment& experiment = parts_.experiment;
-  Replica& replica = *parts_.replica;
+Result<gossip::RunRules> Preparation::make_parts(std::function<void()> stepped) {
+  const wire::Manifest& manifest = lives_.running->manifest;
+  const training::Experiment& experiment = lives_.built->experiment;
+  Replica& replica = *lives_.built->replica;
   auto rules = gossip::rules_from(manifest, replica.epoch_samples);
   if (!rules) return rules.error();
   const auto mix = training::mix_options(experiment);
@@ -180,88 +189,100 @@ Result<gossip::RunRules> Preparation::make_parts(const wire::Manifest& manifest,
   const auto schedule =
       training::make_schedule(experiment, replica.epoch_samples, replica.data.train.context);
   if (!schedule) return schedule.error();
-  schedule_ = *schedule;
-  parts_.trainer = make_trainer(*rules, std::move(stepped));
-  if (parts_.resumed) {
-    for (const std::string& lost : parts_.trainer->restore(parts_.resumed->state))
-      parts_.events.say(spdlog::level::warn, "checkpoint", parts_.resumed->path + ": " + lost);
+  std::unique_ptr<Trainer> trainer;
+  OutsideTrainer* outside = nullptr;
+  if (listening_.attachment() != nullptr) {
+    auto made = make_outside_trainer(*rules, *schedule, std::move(stepped));
+    outside = made.get();
+    trainer = std::move(made);
+  } else {
+    trainer = make_workers(*rules, *schedule, std::move(stepped));
   }
-  parts_.mixer = training::make_mixer(replica.arena, *mix);
-  parts_.exchanger->attach(replica.arena, manifest.fingerprint, *parts_.mixer);
+  if (const auto& resumed = listening_.remembered().resumed) {
+    for (const std::string& lost : trainer->restore(resumed->state))
+      started_.events.say(spdlog::level::warn, "checkpoint", resumed->path + ": " + lost);
+  }
+  lives_.equipped.emplace(
+      Equipped{training::make_mixer(replica.arena, *mix), std::move(trainer), outside, *schedule});
+  listening_.exchanger().attach(replica.arena, manifest.fingerprint, *lives_.equipped->mixer);
   return std::move(*rules);
 }
 
-std::unique_ptr<Trainer> Preparation::make_trainer(const gossip::RunRules& rules,
+std::unique_ptr<OutsideTrainer> Preparation::make_outside_trainer(const gossip::RunRules& rules,
+                                                                  const training::Schedule& schedule,
+                                                                  std::function<void()> stepped) {
+  const PeerOptions& options = started_.options;
+  OutsideOptions outside{.pace = rules.pace,
+                         .in_turn = traits(rules.rule).lets_wait(),
+                         .last_step = rules.end.steps.value_or(UINT64_MAX),
+                         .wait_every = options.checkpoints.steps_between(),
+                         .grace = options.trainer.grace,
+                         .schedule = schedule};
+  return std::make_unique<OutsideTrainer>(
+      *listening_.attachment(), lives_.built->replica->arena, started_.disk, started_.io.get_executor(),
+      outside, OutsideTrainer::Events{.stepped = std::move(stepped), .ended = leave_});
+}
+
+std::unique_ptr<Trainer> Preparation::make_workers(const gossip::RunRules& rules,
+                                                   const training::Schedule& schedule,
                                                    std::function<void()> stepped) {
-  const training::Experiment& experiment = parts_.experiment;
-  const PeerOptions& options = parts_.options;
-  Replica& replica = *parts_.replica;
-  const std::uint64_t last_step = rules.end.steps.value_or(UINT64_MAX);
-  const std::uint64_t wait_every = options.checkpoints.steps_between();
-  if (parts_.attachment) {
-    OutsideOptions outside{.pace = rules.pace,
-                           .in_turn = traits(rules.rule).lets_wait(),
-                           .last_step = last_step,
-                           .wait_every = wait_every,
-                           .grace = options.trainer.grace,
-                           .schedule = schedule_};
-    auto trainer = std::make_unique<OutsideTrainer>(
-        *parts_.attachment, replica.arena, parts_.disk, parts_.io.get_executor(), outside,
-        OutsideTrainer::Events{.stepped = std::move(stepped), .ended = leave_});
-    parts_.outside = trainer.get();
-    return trainer;
-  }
+  const training::Experiment& experiment = lives_.built->experiment;
+  const PeerOptions& options = started_.options;
+  Replica& replica = *lives_.built->replica;
   const std::uint32_t number = options.slot ? options.slot->first : 0;
   TrainerOptions training{.pace = experiment.training.pace,
                           .slowdowns = slowdowns_of(options.experiment, number, experiment.seed),
                           .average_every = experiment.training.average_every,
-                          .last_step = last_step,
+                          .last_step = rules.end.steps.value_or(UINT64_MAX),
                           .in_turn = traits(rules.rule).lets_wait(),
-                          .wait_every = wait_every,
-                          .schedule = schedule_};
+                          .wait_every = options.checkpoints.steps_between(),
+                          .schedule = schedule};
   return std::make_unique<HogwildTrainer>(std::move(replica.workers), replica.arena, std::move(training),
                                           std::move(stepped), replica.group.get());
 }
 
 void Preparation::take_copied_parameters() {
-  copied_ = true;
-  parts_.mixer->adopt();
+  lives_.equipped->copied = true;
+  lives_.equipped->mixer->adopt();
 }
 
 void Preparation::initialize() {
-  Replica& replica = *parts_.replica;
-  if (copied_) {
-    if (!parts_.resumed) {
-      if (!parts_.outside && training::needs_warm_up(schedule_, parts_.core->view().swarm_samples,
-                                                     parts_.experiment.training.batch_size))
-        parts_.trainer->renew();
+  Built& built = *lives_.built;
+  Equipped& equipped = *lives_.equipped;
+  auto& resumed = listening_.remembered().resumed;
+  if (equipped.copied) {
+    if (!resumed) {
+      if (equipped.outside == nullptr &&
+          training::needs_warm_up(equipped.schedule, lives_.running->core.view().swarm_samples,
+                                  built.experiment.training.batch_size))
+        equipped.trainer->renew();
       return;
     }
-    parts_.trainer->moved();
-    parts_.resumed->state = {};
+    equipped.trainer->moved();
+    resumed->state = {};
     return;
   }
-  if (parts_.resumed) {
-    replica.arena.write(0, parts_.resumed->state.parameters);
-    parts_.resumed->state = {};
-  } else if (!first_parameters_.empty()) {
-    replica.arena.write(0, first_parameters_);
-    first_parameters_ = {};
-  } else if (parts_.attachment) {
-    if (!parts_.attachment->declaration().view)
-      replica.arena.write(0,
-                          parts_.attachment->region().post());  // in view mode the trainer has written them
+  if (resumed) {
+    built.replica->arena.write(0, resumed->state.parameters);
+    resumed->state = {};
+  } else if (!built.first_parameters.empty()) {
+    built.replica->arena.write(0, built.first_parameters);
+    built.first_parameters = {};
+  } else if (Attachment* const attachment = listening_.attachment()) {
+    if (!attachment->declaration().view)  // in view mode the trainer has written them
+      built.replica->arena.write(0, attachment->region().post());
   } else {
-    training::write_first_parameters(replica.plan, parts_.experiment.seed, replica.arena);
+    training::write_first_parameters(built.replica->plan, built.experiment.seed, built.replica->arena);
   }
-  parts_.mixer->adopt();
+  equipped.mixer->adopt();
 }
 
 void Preparation::follow_schedule() {
-  if (!parts_.trainer) return;
-  parts_.trainer->set_swarm_factor(training::swarm_step_factor(schedule_, parts_.core->view().swarm_samples,
-                                                               parts_.experiment.training.batch_size,
-                                                               parts_.replica->epoch_samples));
+  if (!lives_.equipped) return;
+  const Equipped& equipped = *lives_.equipped;
+  equipped.trainer->set_swarm_factor(training::swarm_step_factor(
+      equipped.schedule, lives_.running->core.view().swarm_samples,
+      lives_.built->experiment.training.batch_size, lives_.built->replica->epoch_samples));
 }
 
 }  // namespace starling::node

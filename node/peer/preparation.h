@@ -9,7 +9,8 @@
 #include "base/result.h"
 #include "datasets/dataset.h"
 #include "gossip/rules.h"
-#include "node/peer/parts.h"
+#include "node/peer/listening.h"
+#include "node/peer/lives.h"
 #include "training/experiment/schedule.h"
 #include "wire/messages.h"
 
@@ -18,20 +19,21 @@ namespace starling::node {
 class Preparation {
  public:
   // `leave`: called when a trainer outside the process makes no more steps.
-  Preparation(PeerParts& parts, std::function<void(const std::string& why)> leave)
-      : parts_(parts), leave_(std::move(leave)) {}
+  Preparation(Started& started, Listening& listening, Lives& lives,
+              std::function<void(const std::string& why)> leave)
+      : started_(started), listening_(listening), lives_(lives), leave_(std::move(leave)) {}
 
   // Reads a joiner's own copy of the data while it searches for the swarm.
   void load_own_data();
-  // Builds the replica, then calls `done`: what the swarm trains, or without its manifest what the options
-  // say, for a peer that begins a run.
+  // Builds the replica and begins the life Built, then calls `done`: what the swarm trains, or without its
+  // manifest what the options say, for a peer that begins a run.
   void build(std::optional<wire::Manifest> swarms, std::function<void(Status)> done);
-  // The manifest of a run that this peer begins. REQUIRES: the replica is built.
+  // The manifest of a run that this peer begins. REQUIRES: it is Built.
   wire::Manifest own_manifest() const;
 
-  // Makes the mixer and the trainer, and attaches the exchanger. `stepped` is called on workers' threads.
-  // REQUIRES: the replica is built.
-  Result<gossip::RunRules> attach(const wire::Manifest& manifest, std::function<void()> stepped);
+  // Makes the mixer and the trainer, begins the life Equipped, and attaches the exchanger. `stepped` is
+  // called on workers' threads. REQUIRES: the peer is Built and Running, and has the run's manifest.
+  Result<gossip::RunRules> attach(std::function<void()> stepped);
 
   // The arena now has another member's parameters.
   void take_copied_parameters();
@@ -43,24 +45,30 @@ class Preparation {
   void follow_schedule();
 
  private:
-  using Built = Result<std::unique_ptr<Replica>>;
-  Built make(Result<datasets::DataPair> data, const PlanCheck& check = {}) const;
-  Status check_epoch(std::uint64_t samples) const;
-  Built make_outside();
-  Built build_of(const wire::Manifest& manifest);
+  // On the builder's thread.
+  using Making = Result<Built>;
+  Making make(training::Experiment experiment, Result<datasets::DataPair> data,
+              const PlanCheck& check = {}) const;
+  Making build_own() const;
+  Making make_outside() const;
+  Making build_of(const wire::Manifest& manifest);
   Result<datasets::DataPair> joiners_data(const wire::Manifest& manifest);
-  Built build_outside(const wire::Manifest& manifest);
-  Built with_state(Built replica);
-  // attach(), but an allocation that fails throws.
-  Result<gossip::RunRules> make_parts(const wire::Manifest& manifest, std::function<void()> stepped);
-  std::unique_ptr<Trainer> make_trainer(const gossip::RunRules& rules, std::function<void()> stepped);
+  Making build_outside(training::Experiment experiment, const wire::Manifest& manifest) const;
+  Making with_state(Making built);
 
-  PeerParts& parts_;
+  // attach(), but an allocation that fails throws.
+  Result<gossip::RunRules> make_parts(std::function<void()> stepped);
+  std::unique_ptr<OutsideTrainer> make_outside_trainer(const gossip::RunRules& rules,
+                                                       const training::Schedule& schedule,
+                                                       std::function<void()> stepped);
+  std::unique_ptr<Trainer> make_workers(const gossip::RunRules& rules, const training::Schedule& schedule,
+                                        std::function<void()> stepped);
+
+  Started& started_;
+  Listening& listening_;
+  Lives& lives_;
   const std::function<void(const std::string& why)> leave_;
-  std::optional<Result<datasets::DataPair>> own_data_;
-  std::vector<float> first_parameters_;  // from a file; empty: drawn from the seed
-  training::Schedule schedule_;
-  bool copied_ = false;  // the parameters are another member's
+  std::optional<Result<datasets::DataPair>> own_data_;  // a joiner's own copy, once it is read
 };
 
 }  // namespace starling::node

@@ -25,10 +25,10 @@ constexpr Duration kThreadLimit = std::chrono::milliseconds(250);
 }  // namespace
 
 void Shutdown::save_before_settling() {
-  if (!parts_.process.is_launched() || !parts_.process.saves()) return;
-  parts_.process.save(parts_.process.file(parts_.self.name + ".before-settling"), *parts_.replica,
-                      parts_.experiment,
-                      [this](std::string path) { path_before_settling_ = std::move(path); });
+  if (!started_.process.is_launched() || !started_.process.saves()) return;
+  started_.process.save(started_.process.file(listening_.self().name + ".before-settling"),
+                        *lives_.built->replica, lives_.built->experiment,
+                        [this](std::string path) { path_before_settling_ = std::move(path); });
 }
 
 void Shutdown::hurry() {
@@ -37,14 +37,14 @@ void Shutdown::hurry() {
 }
 
 void Shutdown::begin(gossip::Finish::How how, const std::string& why) {
-  if (parts_.life == PeerLife::leaving) hurry();
-  parts_.advance(PeerLife::ending);
-  parts_.finish = how;
+  if (started_.stage == PeerStage::leaving) hurry();
+  started_.advance(PeerStage::ending);
+  started_.finish = how;
   outcome_.left = how == gossip::Finish::How::left;
-  if (how == gossip::Finish::How::failed) outcome_ = {parts_.restart_may_help ? 1 : 2, why};
+  if (how == gossip::Finish::How::failed) outcome_ = {started_.restart_may_help ? 1 : 2, why};
   teller_.manager().stopping();
-  if (parts_.trainer) parts_.trainer->stop();
-  transport::spawn(parts_.io.get_executor(), run());
+  if (lives_.equipped) lives_.equipped->trainer->stop();
+  transport::spawn(started_.io.get_executor(), run());
 }
 
 std::string export_path(const PeerOptions& options, const std::string& name) {
@@ -54,60 +54,62 @@ std::string export_path(const PeerOptions& options, const std::string& name) {
 
 // Whether there are final parameters.
 bool Shutdown::has_result() const {
-  return teller_.has_trained() && parts_.finish != gossip::Finish::How::failed && outcome_.exit_code == 0;
+  return teller_.has_trained() && started_.finish != gossip::Finish::How::failed && outcome_.exit_code == 0;
 }
 
 // Queues all writes for the disk's thread, in this order.
 void Shutdown::save_all() {
-  const PeerOptions& options = parts_.options;
+  const PeerOptions& options = started_.options;
   const bool trained = has_result();
-  if (trained && parts_.process.saves()) {
-    parts_.process.save(parts_.process.file(parts_.self.name), *parts_.replica, parts_.experiment,
-                        [this](std::string path) { final_path_ = std::move(path); });
+  if (trained && started_.process.saves()) {
+    started_.process.save(started_.process.file(listening_.self().name), *lives_.built->replica,
+                          lives_.built->experiment,
+                          [this](std::string path) { final_path_ = std::move(path); });
   }
-  export_to_ = export_path(options, parts_.self.name);
+  export_to_ = export_path(options, listening_.self().name);
   if (trained && !export_to_.empty()) {
-    parts_.process.save(export_to_, *parts_.replica, parts_.experiment,
-                        [this](std::string path) { exported_path_ = std::move(path); });
+    started_.process.save(export_to_, *lives_.built->replica, lives_.built->experiment,
+                          [this](std::string path) { exported_path_ = std::move(path); });
   }
   keeper_.write_cache();
   if (trained) keeper_.write_last_checkpoint();
-  if (trained && parts_.finish == gossip::Finish::How::finished && !parts_.process.is_launched())
-    parts_.disk.run([this] { judge_final_replica(); });
-  parts_.disk.run([] {},
-                  [this] {  // all files are written
-                    deadline_ = Clock::time_point::min();
-                    changed_.raise();
-                  });
+  if (trained && started_.finish == gossip::Finish::How::finished && !started_.process.is_launched())
+    started_.disk.run([this] { judge_final_replica(); });
+  started_.disk.run([] {},
+                    [this] {  // all files are written
+                      deadline_ = Clock::time_point::min();
+                      changed_.raise();
+                    });
 }
 
 asio::awaitable<void> Shutdown::run() {
   teller_.log_faults();
-  parts_.exchanger->close();
-  if (parts_.outside != nullptr)
-    parts_.outside->say_over(outcome_.error.empty() ? "the peer is " + teller_.state() : outcome_.error);
-  else if (parts_.attachment)
-    parts_.attachment->over(outcome_.error.empty() ? "the peer has left" : outcome_.error);
+  listening_.exchanger().close();
+  if (OutsideTrainer* const outside = lives_.outside())
+    outside->say_over(outcome_.error.empty() ? "the peer is " + teller_.state() : outcome_.error);
+  else if (Attachment* const attachment = listening_.attachment())
+    attachment->over(outcome_.error.empty() ? "the peer has left" : outcome_.error);
   save_all();
-  co_await parts_.links->shut_down(kFlushLimit);
+  co_await listening_.links().shut_down(kFlushLimit);
   while (Clock::now() < deadline_) co_await changed_.wait_until(deadline_);
   report();
-  parts_.process.stop();
-  parts_.io.stop();
+  started_.process.stop();
+  started_.io.stop();
 }
 
 void Shutdown::report() {
-  const PeerOptions& options = parts_.options;
+  const PeerOptions& options = started_.options;
   const bool trained = has_result();
   const auto cannot_write = [](const std::string& where) {
     return PeerOutcome{1, "the final parameters could not be written to " + where};
   };
-  if (trained && parts_.process.saves() && final_path_.empty()) outcome_ = cannot_write(options.process.out);
+  if (trained && started_.process.saves() && final_path_.empty())
+    outcome_ = cannot_write(options.process.out);
   if (trained && !export_to_.empty() && exported_path_.empty()) outcome_ = cannot_write(export_to_);
   auto last = teller_.report(training::PeerReport::Kind::finished);
   last.path = final_path_;
   last.path_before_settling = path_before_settling_;
-  parts_.process.report_last(last);
+  started_.process.report_last(last);
   for (const std::string& path : {final_path_, exported_path_})
     if (!path.empty()) spdlog::info("parameters written to {}", path);
   if (trained) spdlog::info("memory: at most {:.1f} MB", 1e-6 * static_cast<double>(most_resident_bytes()));
@@ -116,9 +118,9 @@ void Shutdown::report() {
 // On the disk's thread. The exchanger is closed and the workers have stopped, so nothing changes the replica.
 // The evaluator uses the workers' memory.
 void Shutdown::judge_final_replica() const {
-  parts_.trainer->give_back();
+  lives_.equipped->trainer->give_back();
   ::malloc_trim(0);  // small blocks too, which would stay in the heaps of the workers' threads
-  Replica& replica = *parts_.replica;
+  Replica& replica = *lives_.built->replica;
   if (replica.is_outside()) return;  // only the trainer can evaluate it
   replica.arena.wait();
   const auto score =

@@ -11,7 +11,8 @@
 
 #include "gossip/actions.h"
 #include "node/peer/keeper.h"
-#include "node/peer/parts.h"
+#include "node/peer/listening.h"
+#include "node/peer/lives.h"
 #include "node/peer/teller.h"
 #include "transport/coroutines.h"
 
@@ -23,8 +24,13 @@ std::string export_path(const PeerOptions& options, const std::string& name);
 
 class Shutdown {
  public:
-  Shutdown(PeerParts& parts, Teller& teller, Keeper& keeper)
-      : parts_(parts), teller_(teller), keeper_(keeper), changed_(parts.io.get_executor()) {}
+  Shutdown(Started& started, Listening& listening, const Lives& lives, Teller& teller, Keeper& keeper)
+      : started_(started),
+        listening_(listening),
+        lives_(lives),
+        teller_(teller),
+        keeper_(keeper),
+        changed_(started.io.get_executor()) {}
 
   // Saves a copy of the replica at the run's last step, for the launcher.
   void save_before_settling();
@@ -47,7 +53,9 @@ class Shutdown {
   void judge_final_replica() const;
   void report();
 
-  PeerParts& parts_;
+  Started& started_;
+  Listening& listening_;
+  const Lives& lives_;
   Teller& teller_;
   Keeper& keeper_;
   PeerOutcome outcome_;

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "node/front/board.h"
 #include "node/front/status.h"
 #include "node/launch/notify.h"
-#include "node/peer/parts.h"
+#include "node/peer/listening.h"
+#include "node/peer/lives.h"
 #include "node/peer/progress.h"
 #include "node/work/self_judge.h"
 #include "training/experiment/control.h"
@@ -68,10 +68,15 @@ class ActivityClock {
 
 class Teller {
  public:
-  explicit Teller(PeerParts& parts) : parts_(parts), self_judge_(parts.io.get_executor()) {}
+  Teller(Started& started, Listening& listening, const Lives& lives, Drive drive)
+      : started_(started),
+        listening_(listening),
+        lives_(lives),
+        drive_(std::move(drive)),
+        self_judge_(started.io.get_executor()) {}
 
-  // Opens TensorBoard's folder, if the options name one.
-  Status open_board();
+  // The front listens here.
+  void set_http(const Address& address) { http_ = address; }
   // The address of this peer's page for other members; empty: it has none. If the front listens on all
   // interfaces, the host is the one that members dial.
   std::string http_address() const;
@@ -107,14 +112,18 @@ class Teller {
  private:
   using Clock = std::chrono::steady_clock;
   std::string condition() const;
-  bool is_paused() const { return parts_.trainer && parts_.trainer->is_paused(PausedBy::owner); }
+  bool is_paused() const { return lives_.equipped && lives_.equipped->trainer->is_paused(PausedBy::owner); }
   // In the last seconds; 0 unless the peer trains.
   double speed(const training::PeerReport& its) const;
+  std::uint64_t swarm_samples(std::uint64_t own) const;
   void judge_own_replica();
   void draw_board();
 
-  PeerParts& parts_;
-  std::unique_ptr<Board> board_;
+  Started& started_;
+  Listening& listening_;
+  const Lives& lives_;
+  const Drive drive_;
+  Address http_{};  // empty: the peer serves no HTTP
   ServiceNotifier manager_;
   ActivityClock activity_;
   std::optional<Clock::time_point> training_start_, training_end_;

@@ -81,29 +81,30 @@ std::string input_json(const datasets::DataPair& pair) {
 
 std::vector<HttpRoute> Trial::routes() {
   HttpRoute input{"GET", "/api/v1/input", [this](const std::string&) {
-                    if (!parts_.replica) return http_refusal(503, "the peer has no model yet");
-                    if (parts_.replica->is_outside())
+                    if (!lives_.built) return http_refusal(503, "the peer has no model yet");
+                    if (lives_.built->replica->is_outside())
                       return HttpAnswer{200, training::to_line({{"outside", true}})};
-                    return HttpAnswer{200, input_json(parts_.replica->data)};
+                    return HttpAnswer{200, input_json(lives_.built->replica->data)};
                   }};
   HttpRoute model{.method = "POST", .path = "/api/v1/model"};
   model.later = [this](const std::string&, const HttpReply& reply) {
     with_parameters(reply, [this](const std::vector<float>& parameters) {
-      return HttpAnswer{200,
-                        training::to_safetensors(parts_.replica->plan.layout, parameters,
-                                                 replica_metadata(*parts_.replica, parts_.experiment)),
-                        kModelType};
+      return HttpAnswer{
+          200,
+          training::to_safetensors(lives_.built->replica->plan.layout, parameters,
+                                   replica_metadata(*lives_.built->replica, lives_.built->experiment)),
+          kModelType};
     });
   };
   HttpRoute predict{.method = "POST", .path = "/api/v1/predict"};
   predict.later = [this](const std::string& body, const HttpReply& reply) {
-    if (!parts_.replica) return reply(http_refusal(503, "the peer has no model yet"));
-    if (parts_.replica->is_outside()) return reply(http_refusal(404, kOutside));
-    if (parts_.replica->data.train.is_text()) return reply(http_refusal(404, kText));
-    auto sample = parse_sample(body, parts_.replica->data.train);
+    if (!lives_.built) return reply(http_refusal(503, "the peer has no model yet"));
+    if (lives_.built->replica->is_outside()) return reply(http_refusal(404, kOutside));
+    if (lives_.built->replica->data.train.is_text()) return reply(http_refusal(404, kText));
+    auto sample = parse_sample(body, lives_.built->replica->data.train);
     if (!sample) return reply(http_refusal(400, sample.error().message));
     with_parameters(reply, [this, sample = std::move(*sample),
-                            steps = parts_.trainer->steps()](const std::vector<float>& parameters) {
+                            steps = lives_.equipped->trainer->steps()](const std::vector<float>& parameters) {
       return this->predict(sample, parameters, steps);
     });
   };
@@ -113,15 +114,15 @@ std::vector<HttpRoute> Trial::routes() {
 }
 
 void Trial::generate(const std::string& body, const HttpReply& reply) {
-  if (!parts_.replica) return reply(http_refusal(503, "the peer has no model yet"));
-  const Replica& replica = *parts_.replica;
+  if (!lives_.built) return reply(http_refusal(503, "the peer has no model yet"));
+  const Replica& replica = *lives_.built->replica;
   if (replica.is_outside()) return reply(http_refusal(404, kOutside));
   if (!replica.data.train.is_text()) return reply(http_refusal(404, kNoText));
   if (replica.data.tokenizer == nullptr) return reply(http_refusal(404, kNoTokenizer));
   auto request = parse_writing_request(body, replica.plan.spec.input.tokens, replica.plan.classes);
   if (!request) return reply(http_refusal(400, request.error().message));
   with_parameters(reply, [&replica, request = std::move(*request),
-                          steps = parts_.trainer->steps()](const std::vector<float>& parameters) {
+                          steps = lives_.equipped->trainer->steps()](const std::vector<float>& parameters) {
     auto written = continue_text(replica.plan, parameters, *replica.data.tokenizer, request);
     if (!written) return http_refusal(400, written.error().message);
     written->steps = steps;
@@ -132,14 +133,14 @@ void Trial::generate(const std::string& body, const HttpReply& reply) {
 void Trial::with_parameters(const HttpReply& reply,
                             std::function<HttpAnswer(const std::vector<float>& parameters)> work) {
   // Before that the builder may be writing the replica.
-  if (parts_.life == PeerLife::starting || parts_.life == PeerLife::ending)
+  if (started_.stage == PeerStage::starting || started_.stage == PeerStage::ending)
     return reply(http_refusal(503, "the peer has no model yet, or is ending"));
   if (waiting_ >= kWaitingMax) return reply(http_refusal(503, "enough requests for the model wait already"));
-  if (parts_.replica->arena.size() * sizeof(float) > kModelBytesMax)
+  if (lives_.built->replica->arena.size() * sizeof(float) > kModelBytesMax)
     return reply(http_refusal(413, "the model is larger than 1 GiB; --export and --checkpoints write it"));
   ++waiting_;
-  std::vector<float> parameters(parts_.replica->arena.size());
-  parts_.replica->arena.read(0, parameters);
+  std::vector<float> parameters(lives_.built->replica->arena.size());
+  lives_.built->replica->arena.read(0, parameters);
   thread_.run(
       [work = std::move(work), parameters = std::move(parameters)] {
         if (!lower_priority()) return http_refusal(503, "the priority of the thread cannot be lowered");
@@ -159,7 +160,7 @@ HttpAnswer Trial::predict(const datasets::Dataset& sample, const std::vector<flo
     backend_ = std::move(*backend);
   }
   const auto probabilities =
-      training::class_probabilities(parts_.replica->plan, *backend_, sample, parameters.data());
+      training::class_probabilities(lives_.built->replica->plan, *backend_, sample, parameters.data());
   const auto best = std::max_element(probabilities.begin(), probabilities.end());
   return {200, training::to_line({{"class", best - probabilities.begin()},
                                   {"probability", *best},

@@ -11,7 +11,7 @@
 #include "datasets/dataset.h"
 #include "kernels/backend.h"
 #include "node/front/http_rules.h"
-#include "node/peer/parts.h"
+#include "node/peer/lives.h"
 #include "node/work/background.h"
 
 namespace starling::node {
@@ -26,7 +26,8 @@ std::string input_json(const datasets::DataPair& pair);
 
 class Trial {
  public:
-  explicit Trial(PeerParts& parts) : parts_(parts), thread_(parts.io.get_executor()) {}
+  Trial(const Started& started, const Lives& lives, asio::any_io_executor executor)
+      : started_(started), lives_(lives), thread_(std::move(executor)) {}
 
   // GET /api/v1/input, POST /api/v1/model, POST /api/v1/predict and POST /api/v1/generate.
   std::vector<HttpRoute> routes();
@@ -42,7 +43,8 @@ class Trial {
   HttpAnswer predict(const datasets::Dataset& sample, const std::vector<float>& parameters,
                      std::uint64_t steps);
 
-  PeerParts& parts_;
+  const Started& started_;
+  const Lives& lives_;
   std::unique_ptr<kernels::Backend> backend_;  // the CPU's, for every training device
   std::size_t waiting_ = 0;
   Background thread_;  // last: it ends first

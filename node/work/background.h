@@ -15,8 +15,10 @@ namespace starling::node {
 class Background {
  public:
   explicit Background(asio::any_io_executor executor) : executor_(std::move(executor)) {}
-  // Drops the tasks that have not begun, waits for the one that runs, and calls no `done` of either.
-  ~Background() {
+  ~Background() { end(); }
+
+  // Drops the tasks that have not begun and all later ones, waits for the one that runs, and calls no `done`.
+  void end() {
     over_ = true;
     thread_.stop();
     thread_.join();

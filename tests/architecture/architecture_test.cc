@@ -93,7 +93,7 @@ TEST_CASE("an #include that the table does not allow is reported") {
   REQUIRE(arrow("node/daemon.cc", "lab/world/world.h") == 1);
   REQUIRE(arrow("node/front/http.cc", "node/daemon.h") == 1);
   REQUIRE(arrow("node/work/hogwild.cc", "transport/link.h") == 1);
-  REQUIRE(arrow("node/discovery/avahi.cc", "node/peer/parts.h") == 1);
+  REQUIRE(arrow("node/discovery/avahi.cc", "node/peer/lives.h") == 1);
   REQUIRE(arrow("lab/world/world.cc", "transport/tcp.h") == 1);
   REQUIRE(arrow("lab/swarm/swarm.cc", "node/daemon.h") == 1);
   REQUIRE(arrow("lab/report/report.cc", "lab/world/world.h") == 1);

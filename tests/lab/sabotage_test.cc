@@ -84,9 +84,24 @@ TEST_CASE("a planted bug of reach is found within 200 seeds") {
   }
 }
 
+TEST_CASE("a driver that ends no answer, or the wrong one, is found within 200 seeds") {
+  for (const PlantedBug bug : {PlantedBug::answers_pile_up, PlantedBug::wrong_answer_ends}) {
+    HuntOptions options;
+    options.faults = "offers";
+    std::optional<Violation> found;
+    std::uint64_t seed = 0;
+    for (; seed < 200 && !found; ++seed) found = hunt_seed(options, seed, nullptr, bug).violation;
+    CAPTURE(name(bug), seed);
+    REQUIRE(found.has_value());
+    CAPTURE(found->text);
+    CHECK(found->statement == 13);
+    CHECK_FALSE(hunt_seed(options, seed - 1).violation);
+  }
+}
+
 TEST_CASE("every planted bug has a name of its own") {
   std::set<std::string> names;
-  for (auto bug = PlantedBug::lost_mass; bug <= PlantedBug::moved_keeps_old_record;
+  for (auto bug = PlantedBug::lost_mass; bug <= PlantedBug::wrong_answer_ends;
        bug = static_cast<PlantedBug>(static_cast<int>(bug) + 1)) {
     CHECK(plant(bug, 1) != nullptr);
     CHECK(names.insert(name(bug)).second);

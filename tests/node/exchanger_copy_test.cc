@@ -185,7 +185,7 @@ TEST_CASE("a donor aborted at any moment leaves no trace in the next donor's cop
 TEST_CASE("a donor serves a few joiners at once, refuses the others, and exchanges meanwhile") {
   constexpr std::size_t kMany = 600'000, kLarge = 10'000;  // more than a connection holds
   ExchangerOptions options = steady();
-  options.donations_max = 3;
+  options.answers.copies = 3;
   World world(Kind::memory);
   TestPeer donor(world, 1, options), partner(world, 2);
   const auto values = random_floats(kMany, 3);
@@ -197,7 +197,7 @@ TEST_CASE("a donor serves a few joiners at once, refuses the others, and exchang
     joiners.push_back(std::make_unique<Stranger>(world, 10 + i));
     joiners.back()->dial(donor);
     REQUIRE(joiners.back()->say(request));
-    if (i < options.donations_max) {
+    if (i < options.answers.copies) {
       REQUIRE(joiners.back()->hear_message<wire::StateHead>().chunks == kMany / kLarge);
     } else {
       REQUIRE(joiners.back()->hear_message<wire::Refusal>().reason == RefusalReason::busy);

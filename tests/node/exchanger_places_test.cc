@@ -25,7 +25,7 @@ struct Crowd {
     };
   }
   static ExchangerOptions few(ExchangerOptions options) {
-    options.answers_scarce = kScarce;
+    options.answers.answers_scarce = kScarce;
     return options;
   }
   Stranger& silent(std::uint64_t id, std::uint64_t exchange = 1) {
@@ -122,7 +122,7 @@ TEST_CASE("a peer that asks for a second copy loses the first one") {
   constexpr std::size_t kMany = 600'000, kLarge = 10'000;  // more than a connection holds
   World world(Kind::memory);
   ExchangerOptions options = steady();
-  options.donations_max = 2;
+  options.answers.copies = 2;
   TestPeer donor(world, 1, options);
   donor.attach(random_floats(kMany, 3), kLarge);
   std::vector<std::unique_ptr<Stranger>> joiners;
@@ -140,7 +140,7 @@ TEST_CASE("a copy that nobody reads gives way after two seconds") {
   constexpr std::size_t kMany = 600'000, kLarge = 10'000;
   World world(Kind::memory);
   ExchangerOptions options = steady();
-  options.donations_max = 1;
+  options.answers.copies = 1;
   TestPeer donor(world, 1, options);
   donor.attach(random_floats(kMany, 3), kLarge);
   Stranger deaf(world, 10), joiner(world, 11);
