@@ -80,7 +80,7 @@ class VirtualExchanges {
     std::uint32_t epoch;  // of the connection
     training::Serving serving;
     std::vector<Packet> waiting{};  // chunks that arrived before the offer was accepted
-    bool asked_again = false;      // the core, after another answer ended
+    bool asked_again = false;       // the core, after another answer ended
   };
 
   Own* own(std::uint64_t exchange);
