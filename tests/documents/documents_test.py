@@ -1,13 +1,15 @@
 #!/usr/bin/python3
-"""Does what the documents of the first hour say: documents_test.py PROGRAM
+"""Does what the documents of the first hour say: documents_test.py PROGRAM [CASE...]
 
 Runs the commands of docs/TUTORIAL.md, docs/THREE_MACHINES.md and README.md as printed, and compares what they print,
 without figures, with the documents; applies the diffs of docs/OWN_RULE.md to a copy of the sources and compiles them;
-checks links, the glossary and CITATION.cff. The three machines are network namespaces with the addresses of the
+checks links, the glossary, CITATION.cff and the statements of claims.py. Each CASE after PROGRAM selects the cases whose
+names contain it. The three machines are network namespaces with the addresses of the
 document and a firewall; where the system permits none, they share this one, with loopback addresses in place of those.
 Commands that need a download or a program that is absent are left out, with a line. The last line is "N passed, N
 failed"."""
 
+import json
 import os
 import re
 import shutil
@@ -18,6 +20,7 @@ import sys
 sys.dont_write_bytecode = True  # leave no files in the source tree
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "reach"), os.path.dirname(HERE)]
+import claims  # noqa: E402
 import network  # noqa: E402
 import suite  # noqa: E402
 from blocks import blocks_of, minutes, prose, read  # noqa: E402
@@ -32,6 +35,19 @@ FIREWALL = """table inet filter { chain input { type filter hook input priority 
 """
 # Stand-ins for programs that reach other machines, or need root. The home folders of the machines lie side by side.
 TOOLS = {"scp": '#!/bin/sh\ncp -p "$1" "$(dirname "$HOME")/${2%:}/"\n', "sudo": '#!/bin/sh\nexec "$@"\n'}
+
+
+# What a reader of README.md has already: a network, its optimizer and the training loop.
+OWN_PROGRAM = """import torch
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+def train(model, optimizer):
+    for _ in range(30):
+        optimizer.zero_grad()
+        model(torch.randn(16, 8)).square().mean().backward()
+        optimizer.step()
+
+"""
 
 
 class Documents(suite.Suite):
@@ -118,10 +134,47 @@ class Documents(suite.Suite):
                 reader.run(block)
                 missing = first_missing(expected.rstrip("\n"), reader.shown[""][0]())
                 require(missing is None, f"{block.place}: not printed: {missing}")
-            elif block.kind == "indented" and re.match(r"starling (simulate|swarm)", block.text):
-                reader.run(block)
             elif block.kind == "indented" and block.text.startswith("starling peer"):
                 self.three_terminals(reader, commands(block.text), home)
+            elif block.kind == "indented" and block.text.startswith("starling data fetch"):
+                self.language_model(reader, block)
+            elif block.kind == "indented" and block.text.startswith("starling"):
+                reader.run(block)
+            elif block.kind == "python":
+                self.own_program(reader, block)
+
+    def language_model(self, reader, block):
+        """The example with a text of the documents in place of the download, and with fewer steps."""
+        folder = os.path.join(reader.machines[""].folder, "data", "shakespeare")
+        os.makedirs(folder)
+        with open(os.path.join(folder, "input.txt"), "w", encoding="utf-8") as file:
+            file.write("".join(c for c in read("docs/PROTOCOL.md") + read("docs/RULES.md") if c.isascii()))
+        lines = commands(block.text)
+        require(lines[0].startswith("starling data fetch") and lines[1] == "export STARLING_DATA=~/data", lines[:2])
+        text = "\n".join(lines[1:]) + "\n"
+        for printed, shorter in ((" --steps 2000 ", " --steps 20 "), (" --warmup '100 steps' ", " --warmup '5 steps' ")):
+            require(printed in text, text)
+            text = text.replace(printed, shorter)
+        block.text = text
+        reader.run(block)
+        shown = reader.shown[""][0]()
+        sample = next(b for b in blocks_of("README.md") if b.kind == "text")
+        summary = sample.text.split("\n\n")[0]
+        missing = first_missing(summary, shown)
+        require(missing is None, f"{sample.place}: not printed: {missing}\nbut:\n{shown}")
+        require("ROMEO:" in shown and "ROMEO:" in sample.text, f"{sample.place}: no text is shown, but:\n{shown}")
+        require(os.path.getsize(os.path.join(reader.machines[""].folder, "gpt.safetensors")) > 0, "gpt.safetensors is empty")
+
+    def own_program(self, reader, block):
+        """The lines of README.md around a small network of PyTorch."""
+        if subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True, check=False).returncode:
+            print(f"   left out: {block.place}: Python has no torch", flush=True)
+            return
+        program = os.path.join(reader.machines[""].folder, "own.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(OWN_PROGRAM + block.text)
+        block.text = f"PYTHONPATH={SOURCE}/clients/python /usr/bin/python3 {program}\n"
+        reader.run(block)
 
     def three_terminals(self, reader, lines, home):
         peers = {re.search(r"--name (\w+)", line).group(1): line for line in lines}
@@ -189,6 +242,22 @@ class Documents(suite.Suite):
                 found += 1
         require(found == 5, f"{found} examples were found")
 
+    def claims(self):
+        """A case for each check of claims.py."""
+        names = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "clients/README.md", "scripts/deploy/README.md"]
+        names += ["docs/" + name for name in sorted(os.listdir(f"{SOURCE}/docs")) if name.endswith(".md")]
+        documents = {name: read(name) for name in names}
+
+        def printed(*words):
+            return subprocess.run([self.program, *words], text=True, capture_output=True, check=True).stdout
+
+        facts = claims.facts_of(json.loads(printed("tables")), printed("topology", "list"))
+        for sentence, check, document, text in claims.CHECKS:
+            def work(check=check, document=document, text=text):
+                claims.must_hold(check, documents, facts)
+                claims.must_be_able_to_fail(check, documents, facts, document, text)
+            self.case(sentence, work)
+
     def index(self):
         listed = set(re.findall(r"\]\((\w+\.md)\)", read("docs/README.md")))
         there = {name for name in os.listdir(f"{SOURCE}/docs") if name.endswith(".md")} - {"README.md"}
@@ -199,7 +268,8 @@ class Documents(suite.Suite):
         words = [word.lower() for word, _ in rows]
         require(len(words) > 50 and words == sorted(set(words)), f"not sorted, or twice: {out_of_order(words)}")
         needed = {"replica", "straggler", "epoch", "target", "spectral gap", "staleness", "settle", "mix", "kind",
-                  "seed", "sweep", "home", "relay", "quarantine", "peer", "worker"}
+                  "seed", "sweep", "home", "relay", "quarantine", "peer", "worker", "stage", "micro-batch", "flush",
+                  "bubble", "cut", "split", "slice", "part", "version", "schedule", "plan", "stage replica", "pipeline"}
         require(needed <= set(words), f"missing: {needed - set(words)}")
 
     def citation(self):
@@ -207,17 +277,29 @@ class Documents(suite.Suite):
 
         data = yaml.safe_load(read("CITATION.cff"))
         required = {"cff-version", "message", "title", "authors"}
-        optional = {"type", "version", "license", "abstract", "keywords"}
+        optional = {"type", "version", "date-released", "license", "abstract", "keywords"}
         require(required <= set(data) <= required | optional, f"the keys are {list(data)}")
         require(data["cff-version"] == "1.2.0" and data["type"] == "software", "not of a type of this format")
         require(all(set(author) == {"name"} for author in data["authors"]), "an author is not an entity with a name")
         version = re.search(r"project\(starling VERSION ([\d.]+)", read("CMakeLists.txt")).group(1)
         require(data["version"] == version, f"the version is {data['version']}, and the project's {version}")
+        released = re.search(r"(?m)^## (\d+\.\d+\.\d+), (\d{4}-\d\d-\d\d)$", read("CHANGELOG.md"))
+        require(released.groups() == (version, str(data["date-released"])), f"CHANGELOG.md begins with {released.groups()}")
+        require(f"Version {version.rpartition('.')[0]}:" in read("README.md"), f"README.md does not state version {version}")
+        python = re.search(r'(?m)^version = "([\d.]+)"$', read("clients/python/pyproject.toml")).group(1)
+        require(python == version, f"the version of clients/python is {python}")
+        bibtex = next(b.text for b in blocks_of("docs/TUTORIAL.md") if b.kind == "bibtex")
+        require(f"version = {{{version}}}" in bibtex and data["title"] in " ".join(bibtex.split()), bibtex)
         license_of = {"Apache-2.0": r"Apache License\s+Version 2\.0"}
         require(re.search(license_of[data["license"]], read("LICENSE")), f"LICENSE is not {data['license']}")
         require(len(data["keywords"]) == len(set(data["keywords"])), "a keyword stands twice")
 
+    def case(self, name, work):
+        if len(sys.argv) <= 2 or any(part in name for part in sys.argv[2:]):
+            super().case(name, work)
+
     def run(self):
+        self.claims()
         self.case("links in the documents lead to files and headings", self.links)
         self.case("docs/README.md lists every document", self.index)
         self.case("the glossary is sorted and has the words of the first hour", self.glossary)
