@@ -141,7 +141,7 @@ class Recording:
         accuracy = self.between(self.mean, second, "accuracy") if second > 4 else None
         refused = {"not_finite": 3, "too_far": 1} if second > 20 else {}
         status = {
-            "name": "p0", "id": self.ids["p0"], "swarm": self.summary["name"], "address": own["address"], "version": "0.2.0",
+            "name": "p0", "id": self.ids["p0"], "swarm": self.summary["name"], "address": own["address"], "version": "0.3.0",
             "model": self.summary["model"], "data": self.summary["data"], "topology": self.summary["topology"],
             "device": own["device"], "rule": self.summary["rule"], "payload": self.summary["payload"], "phase": "training",
             "condition": "training", "situation": "This peer trains. All members keep up.", "paused": False, "steps": own["steps"], "samples": own["samples"], "swarm_samples": swarm_samples,
