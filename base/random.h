@@ -1,7 +1,7 @@
 // Random numbers. A seed gives the same sequence on every platform: the generator is xoshiro256++ (Blackman &
 // Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by splitmix64. The distributions
-// are implemented here because those of the standard differ between libraries. split() gives each purpose a
-// stream of its own, so an additional draw for one purpose does not change another.
+// are implemented here because the standard's differ between libraries. split() gives each purpose a stream
+// of its own, so an additional draw for one purpose does not change another.
 #pragma once
 
 #include <array>

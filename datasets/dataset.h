@@ -93,7 +93,7 @@ struct DataPair {
 // or there are none, the deviation is 1.
 std::vector<Normalization> measure(const Dataset& set);
 
-// Sets both sets' normalization to that of the training samples.
+// Sets both sets' normalization to the training samples'.
 void normalize(DataPair& pair);
 
 // The normalized pair with this name; the test set gets the classes of the training set. An Error, which

@@ -20,8 +20,7 @@ struct IdxArray {
   std::vector<std::uint8_t> bytes;     // row-major
 };
 
-// Reads unsigned bytes in `dimensions` dimensions (1 to 3). Lengths are 1 to 2^27, those of the inner
-// dimensions 1 to 4096.
+// Reads unsigned bytes in `dimensions` dimensions (1 to 3). Lengths are 1 to 2^27, inner ones 1 to 4096.
 Result<IdxArray> read_idx(const std::string& path, int dimensions);
 
 // Reads images and their labels. `classes` is the greatest label + 1; mean and deviation are left at 0 and 1.

@@ -1,6 +1,6 @@
 // The well-known data sets that can be downloaded, with their addresses and the sizes and SHA-256 of their
-// files. The latter are those that TensorFlow Datasets publishes for the same addresses; those of
-// shakespeare, which it does not check, are of the file at the address.
+// files. TensorFlow Datasets publishes the latter for the same addresses, except for shakespeare, whose
+// figures come from the file at the address.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,7 @@ struct Documents {
 Result<Documents> read_documents(const std::string& path);
 
 // The same as tokens. `tokens`: the value of the option, empty for the default. `given`: the tokenizer to use
-// instead; null for that of `tokens`.
+// instead; null: the one that `tokens` names.
 Result<DataPair> read_texts(const std::string& path, const std::string& tokens = "",
                             const text::AnyTokenizer& given = nullptr);
 

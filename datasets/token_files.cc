@@ -74,7 +74,7 @@ struct Vocabulary {
   int size = kGpt2Vocabulary;
 };
 
-// `folder`: that of the token files.
+// `folder`: where the token files are.
 Result<Vocabulary> find_vocabulary(const std::string& folder, const std::string& tokens,
                                    const text::AnyTokenizer& given) {
   if (tokens == "characters")

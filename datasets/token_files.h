@@ -6,10 +6,10 @@
 //   which
 //                          without one are CIFAR-100's (cifar.h)
 //
-// The vocabulary is that of the tokenizer that the option ":tokens=" names ("bytes", or a path), else of the
+// The vocabulary belongs to the tokenizer that the option ":tokens=" names ("bytes", or a path), else to the
 // one beside the file (tokenizer_files.h), else the one that is given, else GPT-2's 50,257 tokens without
-// their text. A given tokenizer must equal those that are named or beside the file. The Error of a
-// malformed file names the file, the offset in bytes, what is wrong and what would be right.
+// their text. A given tokenizer must equal those that are named or beside the file. The Error of a malformed
+// file names the file, the offset in bytes, what is wrong and what would be right.
 #pragma once
 
 #include <string>

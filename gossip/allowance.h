@@ -60,7 +60,7 @@ class Allowance {
 
   RunState& run_;
   bool started_ = false;
-  std::uint64_t limit_ = kUnlimited;  // of its own samples, with those of earlier lives that the swarm counts
+  std::uint64_t limit_ = kUnlimited;  // of its own samples, with earlier lives that the swarm counts
   std::uint64_t part_ = 0;            // what the last raise gave
 
   std::vector<PeerId> others_{};  // that train, without those that are passed over; sorted

@@ -97,8 +97,8 @@ class NoEncounters : public Encounters {
 };
 
 // Rules without a barrier: when an exchange is due, the peer picks one partner, and a partner answers at
-// once. With gossip.fragments an exchange is of one fragment of the arena; those of a peer's own exchanges
-// take turns.
+// once. With gossip.fragments an exchange covers one fragment of the arena; a peer's own exchanges take them
+// in turn.
 class Whenever : public Encounters {
  public:
   Whenever(RunState& run, Ending& ending, Exchanges& exchanges);

@@ -1,4 +1,4 @@
-// The exchanges of this peer: its own that are in flight, and those of others that it answers. What is the
+// The exchanges of this peer: its own that are in flight, and others' that it answers. It has what is the
 // same under all rules: deadlines, probes of a silent partner, limits learned from each partner, and counts.
 #pragma once
 
@@ -31,7 +31,7 @@ struct InFlight {
 
 class Exchanges {
  public:
-  // Numbers of exchanges differ from those of earlier lives under the same id.
+  // Numbers of exchanges differ from the numbers of earlier lives under the same id.
   explicit Exchanges(RunState& run)
       : run_(run),
         patience_(run.options.exchange_timeout),

@@ -70,7 +70,7 @@ std::optional<Roster::Target> Roster::rack_server(Instant now, const Membership&
   return std::nullopt;
 }
 
-// The workers of a rack's server: those of its rack, provided that all racks have servers.
+// The workers of a rack's server: the members of its rack, if all racks have servers.
 bool Roster::pushes_here(PeerId id) const {
   if (role_.kind == Role::Kind::shard && servers_.racks > 0) {
     return std::ranges::any_of(

@@ -1,5 +1,5 @@
 // Rounds and pushes of a peer, and what to do with the offers of others: held, accepted or rejected by their
-// round. Rounds are those of rules in lock-step, Clocks those of bounded staleness.
+// round. Rounds belong to rules in lock-step, Clocks to bounded staleness.
 #pragma once
 
 #include <algorithm>

@@ -16,8 +16,8 @@
 namespace starling::gossip {
 
 // What a peer that resumes from a checkpoint did before. Its steps continue from there. Its samples start at
-// what the swarm that it joins has counted for its id, or at those of the checkpoint if these are more; a
-// swarm that does not know the id counts from 0. A peer that begins the run again adds the whole swarm's.
+// the greater of the number that the swarm has counted for its id and the checkpoint's; a swarm without this
+// id counts from 0. A peer that begins the run again adds the whole swarm's.
 struct EarlierLives {
   std::uint64_t steps = 0, samples = 0;  // its own
   std::uint64_t swarm_samples = 0;       // everyone's, its own included

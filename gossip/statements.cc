@@ -11,7 +11,7 @@
 namespace starling::gossip {
 namespace {
 
-// The first byte. 3 and 4 are those of the handshake, which the same keys sign.
+// The first byte. 3 and 4 belong to the handshake, which the same keys sign.
 enum class Kind : std::uint8_t { member = 1, rewire = 2, answer = 5 };
 
 // Appends values in little-endian order, and texts after their length.

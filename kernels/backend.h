@@ -34,9 +34,8 @@ class Backend {
   // memory.
   virtual std::unique_ptr<Samples> keep(const SampleView& /*samples*/) const { return nullptr; }
 
-  // The format of a plain batch [batch, channels, height, width] of the caller. The first operation reads
-  // the upper left `height` x `width` of each image. REQUIRES: height and width are at most those of
-  // `stored`.
+  // The format of a plain batch [batch, channels, height, width] of the caller. The first operation reads the
+  // upper left `height` x `width` of each image. REQUIRES: height and width are at most `stored`'s.
   virtual Activation input(const Shape& stored, int height, int width) const = 0;
 
   // An operation for rest[0] and for as many of the following specs as the back end can fuse; for no specs,

@@ -83,14 +83,14 @@ struct PositionSpec {
 //   y[i] = sum over j <= i of drop(p[i,j]) v[j],  p[i,.] = softmax over j of q[i] . k[j] / sqrt(d).
 // With `rotary_base` > 0, q[i] and k[i] are first rotated (Su et al., "RoFormer", 2021): for each f < d/2,
 // the pair of their floats (f, f + d/2) by the angle i rotary_base^(-2f/d). drop() is dropout at this rate;
-// the index of its draw is that of p[i,j] in [sequence, head, i, j].
+// its draw has the index of p[i,j] in [sequence, head, i, j].
 struct AttentionSpec {
   int context, heads, groups;  // groups divides heads
   float rotary_base = 0;       // if > 0, d is even
   float dropout = 0;           // in [0, 1)
   std::uint64_t seed = 0;      // of dropout
-  // If these are some of the heads of a layer: the number of the first one, and of all. Draws are those of
-  // the whole layer.
+  // If these are some of the heads of a layer: the number of the first one, and of all. Draws are as in the
+  // whole layer.
   int first_head = 0, all_heads = 0;  // 0: these are all
 
   int head_size(const Shape& input) const { return input.channels / (heads + 2 * groups); }
@@ -140,7 +140,7 @@ struct RmsNormSpec {
 struct DropoutSpec {
   float rate;  // in [0, 1)
   std::uint64_t seed;
-  // If these are some of the channels of a layer: the number of the first one, and of all. Draws are those of
+  // If these are some of the channels of a layer: the number of the first one, and of all. Draws are as in
   // the whole layer.
   int first_channel = 0, all_channels = 0;  // 0: these are all
 

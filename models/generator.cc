@@ -140,7 +140,8 @@ void Generator::compute(const RmsNorm& layer, const LayerInfo& info, const std::
   for (std::size_t c = 0; c < x.size(); ++c) y[c] = x[c] * factor * scale[c];
 }
 
-// x has the queries, the key and the value of the new token; the cache those of the earlier ones, keys first.
+// x has the queries, the key and the value of the new token; the cache has the earlier tokens' keys, then
+// values.
 void Generator::attend(const Attention& layer, std::vector<float> x, std::vector<float>& cache,
                        std::vector<float>& y) const {
   const int groups = groups_of(layer);

@@ -15,8 +15,8 @@ namespace starling::models {
 
 class Generator {
  public:
-  // An Error unless all layers of the plan are known here: those of models/gpt.h. `parameters`: arena_size()
-  // floats, which do not change. All arguments outlive the generator.
+  // An Error unless all layers of the plan are known here: the layers of models/gpt.h. `parameters`:
+  // arena_size() floats, which do not change. All arguments outlive the generator.
   static Result<Generator> make(const Plan& plan, std::span<const float> parameters);
 
   int context() const { return plan_->spec.input.tokens; }

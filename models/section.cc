@@ -304,7 +304,7 @@ struct Section::Impl {
   }
 
   // Whether both branches of a step, if it is a sum, can have its gradient in place: the next step of
-  // backward() is that of one of them, which only reads it, and nothing else does.
+  // backward() belongs to one of them and only reads it, and nothing else does.
   bool shares_gradient(const Step& step) const {
     const auto k = static_cast<std::size_t>(&step - steps.data());
     if (!step.sum || !step.sum->works_in_place() || k == 0 || step.from == step.other) return false;

@@ -33,8 +33,8 @@ struct GlobalAveragePool {};  // each channel's mean: 1x1
 struct Linear {
   int features;  // out
   bool bias = true;
-  // The weight is that of the network's embedding, [tokens, features], and there is no bias (Press and Wolf,
-  // "Using the output embedding to improve language models", EACL 2017).
+  // The weight is the network's embedding, [tokens, features], and there is no bias (Press and Wolf, "Using
+  // the output embedding to improve language models", EACL 2017).
   bool tied = false;
   double deviation = 0;  // of the initial weights, normal, with biases of 0; 0: uniform in +-1/sqrt(inputs)
 };
@@ -179,7 +179,7 @@ Result<Plan> make_plan(Spec spec);
 Result<Plan> make_model(const std::string& name, Shape input, int classes);
 // The layers of such a network; nullopt if it is unknown.
 std::optional<std::vector<Layer>> zoo_layers(const std::string& name, int classes);
-// The context of a network for sequences: that of the embedding with which it begins; 0 for other networks.
+// The context of a network for sequences, from its first layer, the embedding; 0 for other networks.
 int context_of(const std::vector<Layer>& layers);
 const std::vector<std::string>& model_names();
 std::string describe_model(const std::string& name);  // a line for `model list`

@@ -44,7 +44,7 @@ struct ModelText {
   friend bool operator==(const ModelText&, const ModelText&) = default;
 };
 
-// Checks the name of a network with its own layers: it must differ from those of the zoo and not look like a
+// Checks the name of a network with its own layers: it must differ from the zoo's names and not look like a
 // file.
 Status check_model_name(std::string_view name);
 inline constexpr const char* kUnnamedModel = "custom";
@@ -66,8 +66,8 @@ bool is_model_file(std::string_view name);
 // The context of the network, if it is for text; 0 for others, and for one that make_model() rejects.
 int context_of(const ModelText& model);
 
-// The zoo's network or that of the layers, for images of `input` and `classes` classes. The Error names the
-// layer that does not fit, yields another number of logits, or exceeds a limit.
+// The zoo's network or the network of these layers, for images of `input` and `classes` classes. The Error
+// names the layer that does not fit, yields another number of logits, or exceeds a limit.
 Result<Plan> make_model(const ModelText& model, Shape input, int classes);
 
 }  // namespace starling::models

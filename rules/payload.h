@@ -1,5 +1,5 @@
 // How the values of a chunk travel: one enumeration for the wire, the arithmetic and the settings. The
-// numbers are those of the wire format (docs/PROTOCOL.md).
+// numbers are on the wire (docs/PROTOCOL.md).
 #pragma once
 
 #include <array>

@@ -25,7 +25,7 @@ void add_clocks(std::uint32_t peer, const Links& links, bool relative, double be
         {std::min(peer, link.peer), std::max(peer, link.peer), begins * (relative ? link.weight : 1) / sum});
 }
 
-// Sorts the clocks and adds up those of equal pairs.
+// Sorts the clocks and adds up the clocks of equal pairs.
 std::vector<EdgeClock> merged(std::vector<EdgeClock> clocks) {
   const auto pair = [](const EdgeClock& clock) { return std::pair(clock.i, clock.j); };
   std::sort(clocks.begin(), clocks.end(),
@@ -74,10 +74,10 @@ MixingMatrix expected_mixing(std::uint32_t nodes, std::span<const EdgeClock> clo
 
 // The map T: M -> sum_e p_e W_e M W_e (M stays if no edge is drawn), on symmetric matrices [n, n] as vectors.
 // It is close to the identity, so I - (I - T) / scale is iterated, with the scale that spreads its
-// eigenvalues over [0, 1]: those of I - T are at most those of M -> (L_p M + M L_p) / 2, so at most twice the
-// greatest rate of a node. Results are exactly symmetric: an antisymmetric part has another map than the one
-// that the recurrence assumes, and Lanczos would amplify it. Matrices along the vector of ones are projected
-// out: P . P with P = I - 11'/n.
+// eigenvalues over [0, 1]: the largest of I - T is at most the largest of M -> (L_p M + M L_p) / 2, so at
+// most twice the greatest rate of a node. Results are exactly symmetric: an antisymmetric part has another
+// map than the one that the recurrence assumes, and Lanczos would amplify it. Matrices along the vector of
+// ones are projected out: P . P with P = I - 11'/n.
 class SecondMoments {
  public:
   SecondMoments(std::size_t n, std::span<const EdgeClock> clocks)

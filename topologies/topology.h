@@ -42,7 +42,7 @@ class Topology {
   // Whether the family has a graph for this number of peers; the Error names the possible ones.
   Status exists(std::uint32_t peers) const;
 
-  // The only number of peers for which it has a graph: that of a graph from a file.
+  // For a graph from a file: the only number of peers for which it has a graph.
   std::optional<std::uint32_t> only_peers() const { return family_.only_peers; }
 
   // For any number of vertices, at least one: a similar connected graph if the family has none.

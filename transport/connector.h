@@ -91,8 +91,8 @@ class Connector : public std::enable_shared_from_this<Connector> {
   static asio::awaitable<LinkResult<BulkLink>> connect(std::shared_ptr<Connector> self, Address to,
                                                        wire::Purpose purpose, std::uint64_t call,
                                                        Duration at_most);
-  // Dials the peer at each of its addresses until one answers with the right id. Errors: those of the last
-  // address, other_peer, unreachable if there is no address.
+  // Dials the peer at each of its addresses until one answers with the right id. Errors: the last address's,
+  // other_peer, unreachable if there is no address.
   static asio::awaitable<LinkResult<BulkLink>> connect_to(std::shared_ptr<Connector> self, Endpoint to,
                                                           wire::Purpose purpose, std::uint64_t call);
   // Makes a bulk connection through the relay to.via, which listens at to.address: asks it for a circuit, and

@@ -19,8 +19,8 @@ struct RelayCounters {                 // of the circuits through this peer
 };
 
 struct LinkCounters {
-  // By LinkErrorKind: failures in handshakes and on control links, those of bulk links through note(), and as
-  // over_limit the inbound connections that were closed because too many handshakes were under way.
+  // By LinkErrorKind: failures in handshakes and on control links, failures of bulk links through note(), and
+  // as over_limit the inbound connections that were closed because too many handshakes were in progress.
   std::array<std::uint64_t, kLinkErrorKinds> faults{};
   std::uint64_t operator[](LinkErrorKind kind) const { return faults[static_cast<std::size_t>(kind)]; }
   void note(LinkErrorKind kind) { ++faults[static_cast<std::size_t>(kind)]; }

@@ -49,9 +49,9 @@ struct LinkTableEvents {
   std::function<void(PeerId from, const Address& listens_at, wire::Message message)> on_message;
   // A dial failed, or a link broke, timed out or received invalid bytes: once each. `to` is the receiver as
   // in send(), or the remote of the link. A remote that closes between frames is not a failure. Messages that
-  // waited for a failed dial are dropped; those of a broken link get one new dial. other_peer: another peer
-  // answered the dial; the link with it stays. unreachable: also a call that was not answered, and a receiver
-  // that cannot be dialed and has no link.
+  // waited for a failed dial are dropped; messages of a broken link get one new dial. other_peer: another
+  // peer answered the dial; the link with it stays. unreachable: also a call that was not answered, and a
+  // receiver that cannot be dialed and has no link.
   std::function<void(const Endpoint& to, LinkErrorKind kind, std::string sentence)> on_unreachable;
   // A bulk connection to serve, after its handshake: an inbound one, or the answer to a call.
   std::function<void(LinkPtr link, wire::Hello remote)> on_bulk;

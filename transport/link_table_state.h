@@ -175,7 +175,7 @@ class LinkTableState : public std::enable_shared_from_this<LinkTableState> {
   std::list<RoutePtr> waiting_;          // for a dial; the one that has waited longest first
   std::list<RoutePtr> calling_;          // the oldest call first
   std::map<PeerId, ConnectionPtr> by_id_;
-  std::set<ConnectionPtr> open_;   // those of by_id_, and retired ones that are still read
+  std::set<ConnectionPtr> open_;   // all of by_id_, and retired ones that are still read
   std::size_t irreplaceable_ = 0;  // of by_id_
   std::size_t dialing_ = 0;        // control links; dial() is under way or has been started
 

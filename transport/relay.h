@@ -40,8 +40,8 @@ class Relay : public std::enable_shared_from_this<Relay> {
   };
   Relay(std::shared_ptr<Connector> connector, RelayOptions options, Events events);
 
-  // An inbound connection of purpose relay after its handshake: a requester's, or that of a target that was
-  // called (its Hello has a number). A connection that ends before its request has no effect.
+  // An inbound connection of purpose relay after its handshake: a requester's, or a called target's (its
+  // Hello has a number). A connection that ends before its request has no effect.
   void take(LinkPtr link, wire::Hello remote);
 
   void close();  // ends all circuits

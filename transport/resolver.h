@@ -3,9 +3,9 @@
 // asks for a name that is being looked up waits for that lookup. A failure is remembered for a while, and so
 // is the address that the last connection to a name used, so that dialing a member again needs no lookup.
 //
-// Slow names cannot starve the others, although the resolver does not know what a dial is for. A name whose
-// last lookup failed, as those of lost members do, may use one thread; those and names without any answer so
-// far may use three. A lookup that nobody waits for is not started.
+// Slow names cannot starve the others, although the resolver is not told what a dial is for. Names whose last
+// lookup failed, such as lost members' names, may use one thread; these and names without any answer so far
+// may use three. A lookup that nobody waits for is not started.
 //
 // A lookup cannot be interrupted. Its thread is detached and owns all that it uses, so neither the destructor
 // nor the end of the process waits for it; its answer is dropped. Lives on one single-threaded executor,
@@ -49,7 +49,7 @@ class Resolver {
  public:
   static constexpr std::size_t kThreads = 4;
   static constexpr std::size_t kUnprovenMax = 3;  // lookups of names without an answer last time
-  static constexpr std::size_t kFailedMax = 1;    // of them, those of names that failed last time
+  static constexpr std::size_t kFailedMax = 1;    // of them, for names that failed last time
   static constexpr std::size_t kNamesMax = 1024;  // remembered
 
   explicit Resolver(asio::any_io_executor executor, ResolverOptions options = {});

@@ -37,7 +37,7 @@ class LinkShapes {
  public:
   // For links whose remote is not known yet.
   std::shared_ptr<const LinkShape> to_anyone() const { return all_; }
-  // For links to this listening address: the shape of set_to(), else that of set_all().
+  // For links to this listening address: the shape of set_to(), else of set_all().
   std::shared_ptr<const LinkShape> to(const Address& remote);
 
   void set_all(const LinkShape& shape);

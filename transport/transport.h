@@ -42,9 +42,9 @@ class Transport {
   virtual asio::awaitable<LinkResult<LinkPtr>> dial(Address to, Duration at_most) = 0;
 
   // A link inside an open circuit: what is written on it travels in relayed frames on `outer`, and it ends
-  // with `outer` (circuit.h). remote() is that of `outer`; its bytes and its shape are those of `outer`, so
-  // traffic() counts them once. Error: `broken`, if no local socket can be made. REQUIRES: nobody reads or
-  // writes `outer` from now on.
+  // with `outer` (circuit.h). remote(), bytes and shape are the outer link's, so traffic() counts the bytes
+  // once. Error: `broken`, if no local socket can be made. REQUIRES: nobody reads or writes `outer` from now
+  // on.
   virtual LinkResult<LinkPtr> link_over(LinkPtr outer, TlsRole role) = 0;
 
   // Bytes of all links that it has made, except those inside circuits.

@@ -72,7 +72,7 @@ Result<Materials> gather_materials(const training::Experiment& experiment);
 using RunExperiment = std::function<int(const Arguments& arguments, const training::Experiment& experiment)>;
 
 // A command that reads its experiment, prints it if --print-config is given, and otherwise runs it. Its flags
-// are those of an experiment, --print-config, --out, --force, --json and `flags`.
+// are an experiment's, --print-config, --out, --force, --json and `flags`.
 Command run_command(std::string path, std::string summary, const std::vector<Flag>& flags, RunExperiment run,
                     std::string example);
 

@@ -1,4 +1,4 @@
-// starling generate: a text, continued by a saved model or by that of a running peer.
+// starling generate: a text, continued by a saved model or by a running peer's.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -102,7 +102,7 @@ class Page {
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
-// The tokenizer of --tokenizer, or that of the file's metadata.
+// The tokenizer of --tokenizer, or of the file's metadata.
 Result<AnyTokenizer> find_tokenizer(const Arguments& arguments, const std::string& path,
                                     const training::Facts& metadata) {
   if (const auto flag = arguments.get("--tokenizer")) {

@@ -52,8 +52,8 @@ struct Traffic {
 std::string topology_json(const std::string& name, const topologies::Analysis& analysis,
                           const std::optional<Traffic>& traffic);
 
-// A row of `topology compare`. The deviations of the measurement from the prediction are those of the rate,
-// the logarithm of the factor.
+// A row of `topology compare`. The deviations of the measurement from the prediction compare rates, the
+// logarithms of the factors.
 struct ComparedRow {
   lab::Compared compared;
   std::optional<double> round_deviation_percent, consensus_deviation_percent;

@@ -18,11 +18,11 @@ struct RunPlace {
   std::optional<training::RunFolder> folder;
 };
 
-// The folder is --out, or runs/NAME-SEED. If it holds the complete results of this experiment by this
-// `mode` ("simulate" or "swarm"), they are read. If it holds those of another experiment, or of a run that
-// cannot continue, the folder becomes runs/NAME-SEED-2 and so on; with --out that is an Error. With --force
-// it is used as it is. An interrupted run that has `checkpoint`, a file in its folder, is an Error that says
-// how to resume it, unless --resume is given: then it is the place, with its files.
+// The folder is --out, or runs/NAME-SEED. If it holds the complete results of this experiment by this `mode`
+// ("simulate" or "swarm"), they are read. If it holds results of another experiment, or of a run that cannot
+// continue, the folder becomes runs/NAME-SEED-2 and so on; with --out that is an Error. With --force it is
+// used as it is. An interrupted run that has `checkpoint`, a file in its folder, is an Error that says how to
+// resume it, unless --resume is given: then it is the place, with its files.
 Result<RunPlace> place_of_run(const training::Experiment& experiment, const Arguments& arguments,
                               const std::string& mode, const std::string& checkpoint);
 

@@ -1,5 +1,5 @@
-// The live page of `starling simulate --http`: that of a peer (node/front), fed with pictures of the
-// simulated swarm. It accepts no commands.
+// The live page of `starling simulate --http`: a peer's page (node/front), fed with pictures of the simulated
+// swarm. It accepts no commands.
 #pragma once
 
 #include <chrono>

@@ -11,7 +11,7 @@
 
 namespace starling::cli {
 
-// The input and the number of classes: --input and --classes, or those of --data, which is then loaded.
+// The input and the number of classes: --input and --classes, or from --data, which is then loaded.
 struct Subject {
   models::Shape input;
   int classes = 0;

@@ -91,7 +91,7 @@ class CpuBackend final : public Backend {
     return tiles_ && it != nullptr && tiles::suits(*it, input.shape);
   }
 
-  // Convolutions and linear layers are in the back end's precision, other operations in that of their input.
+  // Convolutions and linear layers are in the back end's precision, other operations in their input's.
   std::unique_ptr<Operation> make_with_onednn(std::span<const OperationSpec> rest, const Activation& input,
                                               Passes passes) const {
     const bool relu_next = rest.size() > 1 && std::holds_alternative<ReluSpec>(rest[1]);

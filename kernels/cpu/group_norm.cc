@@ -217,7 +217,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
     return {origin_.of(row(n, block)), a_.of(row(n, block)), b_.of(row(n, block)), relu_};
   }
 
-  // Runs one of the loops over a block of a sample; its two sums become those of the block's channels.
+  // Runs one of the loops over a block of a sample; its two sums become the sums of the block's channels.
   template <class Sum>
   void add_up(int block, const Sum& sum) {
     Sums sums;

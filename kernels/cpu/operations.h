@@ -11,7 +11,7 @@
 namespace starling::kernels::cpu {
 
 // With Type::bf16 it multiplies bfloat16, and its output is bfloat16: in oneDNN's format or, if `stacked`, in
-// that of tiles/stack.h.
+// the format of tiles/stack.h.
 std::unique_ptr<Operation> make_convolution(const ConvolutionSpec& spec, const Activation& input,
                                             Passes passes, bool relu, Type type, bool stacked);
 // The weights are read as the arena stores them. The output is plain, of y_type; with Type::bf16 it

@@ -3,8 +3,8 @@
 // the others that belong to them: a block of queries through the keys up to them, a block of keys through the
 // queries from them on. The weights of a tile exist only in registers and shared memory. From the forward to
 // the backward pass one float is kept for each query, the logarithm of the softmax's denominator; the weights
-// are computed again, once for the gradient of the queries and once for those of keys and values, so no sum
-// is shared by blocks. Sums are float32.
+// are computed again, once for the gradient of the queries and once for the keys and values, so no sum is
+// shared by blocks. Sums are float32.
 #pragma once
 
 #include <cmath>
@@ -134,8 +134,8 @@ __device__ void load_vectors_by(const Heads& it, const T* from, unsigned row, un
     store<V>(values, to + i * kSpaced<S, D> + f);
   }
 }
-// Copies `Rows` vectors from position `first` on to shared memory, rotated if `turns`. `from` is that of
-// position 0; behind the last position and the last value are zeros.
+// Copies `Rows` vectors from position `first` on to shared memory, rotated if `turns`. `from` is the vector
+// of position 0; zeros follow the last position and the last value.
 template <unsigned D, unsigned Rows, class T, class S>
 __device__ void load_vectors(const Heads& it, const T* from, unsigned row, unsigned first, bool turns,
                              S* to) {

@@ -141,7 +141,7 @@ class DevicePosition final : public Operation {
     });
   }
 
-  // The gradient of the weights is that of a bias of whole sequences.
+  // The weights have the same gradient as a bias of whole sequences.
   void backward(const float*, const float*, const float*, float* dy, float* dx, float* gradient) override {
     gather_bias(stream_, sequences_, false, nullptr, dy, gradient + spec_.weight, scratch_memory_);
     if (dx == nullptr) return;

@@ -124,7 +124,7 @@ void attention_forward(const AttentionSpec& it, const AttentionDropout& dropout,
   }
 }
 
-// Adds one head's gradients to those of the queries, keys and values, [context, size] each.
+// Adds one head's gradients to the gradients of the queries, keys and values, [context, size] each.
 template <class T>
 void head_backward(const Head& head, const AttentionDropout& dropout, int sequence, int h, Images<const T> dy,
                    Head& gradient) {

@@ -136,7 +136,7 @@ class Checkers : public Watcher {
     std::uint32_t machine = 0;
     std::uint32_t incarnation = 0;  // the highest that it, or an earlier one with this id, chose
     Instant began{};
-    std::uint64_t first_exchange = 0;  // those of earlier ones with this id have lower numbers
+    std::uint64_t first_exchange = 0;  // exchanges of earlier ones with this id have lower numbers
     std::optional<Instant> ended{};
     bool leaving = false;
     std::vector<std::uint64_t> under_way{};   // exchanges that it began

@@ -186,7 +186,7 @@ void Checkers::finish() {
   check_counted();
 }
 
-// 6: the view of machine i, and the topology that a user set, equal those of the first machine.
+// 6: the view of machine i, and the topology that a user set, equal the first machine's.
 void Checkers::check_final_view(std::uint32_t i, const std::vector<PeerId>& alive,
                                 std::optional<std::uint32_t> first) {
   const auto view = world_->machine(i);

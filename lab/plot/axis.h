@@ -22,8 +22,8 @@ struct AxisTick {
 
 // Ticks within the scale, ascending. On a linear axis they are 1, 2 or 5 times a power of ten apart. On a
 // logarithmic axis the labeled ones are 1, 2 and 5 times the powers of ten, or only powers; if the scale is
-// so short that it has fewer than three of these, they are those of a linear axis. At most `most` (>= 2)
-// ticks have labels.
+// so short that it has fewer than three of these, they are as on a linear axis. At most `most` (>= 2) ticks
+// have labels.
 std::vector<AxisTick> axis_ticks(const AxisScale& scale, std::size_t most);
 
 }  // namespace starling::lab

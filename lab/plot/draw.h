@@ -28,12 +28,12 @@ Result<std::string> draw_sheet(const FigureSheet& sheet, const Paper& paper);
 
 // The drawing of `topology show --format svg` without title and caption: a panel for each round of a
 // time-varying topology. `name`: chooses the layout. Nodes have numbers if there is room for them. The height
-// of the paper is set to that of the drawing unless `keep_height`.
+// of the paper is set to the drawing's unless `keep_height`.
 Result<std::string> draw_topology(const topologies::Schedule& schedule, const std::string& name, Paper paper,
                                   bool keep_height);
 
-// The height of the paper is set to that of the chart. Idle time is what no box covers; below each row is
-// what the replica keeps. An SVG has a title and a description for screen readers.
+// The height of the paper is set to the chart's. Idle time is what no box covers; below each row is what the
+// replica keeps. An SVG has a title and a description for screen readers.
 Result<std::string> draw_gantt(const GanttChart& chart, Paper paper);
 
 }  // namespace starling::lab

@@ -335,7 +335,7 @@ std::optional<FigurePoint> result_point(const Report& report, const std::vector<
   count = values.size();
   const MeanAndBand middle = mean_and_band(values, y.log || log);
   FigurePoint point{x, middle.mean, middle.band, values.size() < runs.size()};
-  if (point.partial) point.spread.reset();  // that of only these runs would flatter the kind
+  if (point.partial) point.spread.reset();  // a spread of only these runs would flatter the kind
   return point;
 }
 

@@ -119,8 +119,8 @@ struct ReportGroup {
   // and not interrupted runs, unless they had reached the target.
   std::vector<std::size_t> counted;
   std::size_t reached = 0;  // counted runs that reached the target
-  // The time's mean and interval are those of log_spread_of(), for the runs that reached the target; it has
-  // an interval only if all did.
+  // The time's mean and interval come from log_spread_of(), for the runs that reached the target; it has an
+  // interval only if all did.
   std::optional<Spread> seconds_to_target, accuracy, loss, seconds, bytes_sent;  // none if no run counts
   std::optional<Speedup> speedup;  // of the time to target, over the reference; none for the reference
 };
@@ -149,8 +149,8 @@ struct ReportOptions {
   std::optional<std::string> against = {};
 };
 
-// Reads the results of runs. Each folder is that of a run, or contains the folders of runs. Files and folders
-// without results are skipped if others have some. An Error names the file that is damaged and its problem.
+// Reads the results of runs. Each folder is a run's, or contains folders of runs. Files and folders without
+// results are skipped if others have some. An Error names the file that is damaged and its problem.
 Result<Report> read_report(const std::vector<std::string>& folders, const ReportOptions& options = {});
 
 // ---- the steps of read_report() ----

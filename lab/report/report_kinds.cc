@@ -66,7 +66,7 @@ std::vector<Part> parts_of(const Report& report, const std::string& text) {
   return parts;
 }
 
-// Whether a value is meant by this text, which may be that of a folder's name.
+// Whether a value is meant by this text, which may come from a folder's name.
 bool means(const std::string& text, const std::string& value) {
   if (text == value || text == training::file_name_of(value) || (value.empty() && text == "not set"))
     return true;

@@ -6,12 +6,12 @@
 // workstations", JPDC 2009). For n peers a round lasts
 //   max over peers of the sum over its steps of (pace x slowness)  +  2 (n - 1) turns,
 //   a turn: max over the ring's links i -> i+1 of (b ceil(P / n) bytes / bandwidth + latency),
-// where the bandwidth is at most that of a machine's network card (network.port), and lost frames arrive
-// later (base/loss.h). A paused peer stops all, at the beginning and the end of a step and of each turn.
+// where the bandwidth is at most a machine's network card's (network.port), and lost frames arrive later
+// (base/loss.h). A paused peer stops all, at the beginning and the end of a step and of each turn.
 //
-// Batches, partition, random slowness, learning rates, evaluations and results are those of the other rules.
-// Evaluations and the end come after whole rounds. Where steps or epochs end the run, its last round is as
-// long as what is left, and averages all fragments.
+// Batches, partition, random slowness, learning rates, evaluations and results are as under the other rules.
+// Evaluations and the end follow whole rounds. Where steps or epochs end the run, its last round is as long
+// as what is left, and averages all fragments.
 #include <algorithm>
 #include <cmath>
 #include <memory>

@@ -1,6 +1,6 @@
 // How the devices of a simulated peer share its training, and how long that takes: each has a replica (data),
-// consecutive layers (stages: pipelined_peer.h), or a part of each layer (layers). What the peer learns is
-// that of the classes of real peers: device_learner.h for replicas, else the gradient of the whole network.
+// consecutive layers (stages: pipelined_peer.h), or a part of each layer (layers). The peer learns by the
+// classes of real peers: device_learner.h for replicas, else the gradient of the whole network.
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ class Ensemble {
   virtual void meet(bool last) = 0;
   // The bytes of a part that a peer sends in each turn, for each sum of the next meet().
   virtual std::vector<std::size_t> parts(bool last) const = 0;
-  // One that all peers share, or that of each peer. Between two steps.
+  // One that all peers share, or each peer's. Between two steps.
   virtual training::Replicas replicas() const = 0;
   // The bytes of all parts of one sum, if a part has `part_bytes`.
   virtual std::size_t all_parts(std::size_t part_bytes) const = 0;

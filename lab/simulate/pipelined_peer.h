@@ -1,7 +1,7 @@
 // A simulated peer that consists of several devices, each of which has a stage of the network. With a flush
-// its steps take as long as the pipeline needs for a batch in virtual time, and what it learns is that of the
-// whole batch: the gradient is that of the network that is not divided. Without a flush batches follow one
-// another through the stages (lab/world/virtual_stream.h, stream_learner.h).
+// its steps take as long as the pipeline needs for a batch in virtual time, and it learns from the whole
+// batch: the gradient equals the undivided network's. Without a flush batches follow one another through the
+// stages (lab/world/virtual_stream.h, stream_learner.h).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 namespace starling::lab {
 
 struct SimulatedDevices {
-  std::vector<double> speeds;     // of each device, where 1 is that of a peer that is not divided
+  std::vector<double> speeds;     // of each device, where 1 is an undivided peer's
   std::vector<std::size_t> cuts;  // the first layer of each stage but the first
   std::vector<int> replicas{};    // devices of each stage, in the order of their speeds; empty: one
   bool cuts_may_move = false;     // if the stages do not fit into the memory
@@ -65,8 +65,8 @@ training::StagedOptions staged_options(const SimulatedDevices& devices);
 // The length of a step on a virtual machine without faults, of a peer with one device.
 Duration virtual_step(const training::Experiment& own);
 
-// The pipeline of a peer with the experiment `own` (training::of_peer()), whose stages are those of a real
-// peer; nullopt if its devices do not divide the network. The Error names the setting.
+// The pipeline of a peer with the experiment `own` (training::of_peer()), whose stages equal a real peer's;
+// nullopt if its devices do not divide the network. The Error names the setting.
 Result<std::optional<PipelinedPeer>> pipeline_of(const training::Experiment& own,
                                                  const models::Plan& network);
 

@@ -23,7 +23,7 @@ struct SimulateOptions {
   // Called between steps: true writes a checkpoint into the folder (lab/simulate/simulation_file.h), as does
   // an interruption. Without it, none is written. A run that ends by itself removes its checkpoint.
   std::function<bool()> checkpoint_due;
-  // Resumes from the folder's checkpoint; the results equal those of a run that was never stopped.
+  // Resumes from the folder's checkpoint; the results equal an uninterrupted run's.
   bool resume = false;
   // `picture_due`: called between steps; true asks for a call of `picture` with the present state.
   std::function<bool()> picture_due;

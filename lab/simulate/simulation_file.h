@@ -1,6 +1,6 @@
 // A checkpoint of a simulation. It contains values only: what happened in virtual time follows from the
-// experiment and is repeated, without computing gradients, up to the same happening; then the values of the
-// file replace those of the world. The resumed run equals one that was never stopped, to the last digit.
+// experiment and is repeated, without computing gradients, up to the same event; then the values of the file
+// replace the world's. The resumed run equals one that was never stopped, to the last digit.
 //
 // This is not possible if decisions depended on values (a replica that diverged, a poisoned chunk that was
 // rejected): then the trace differs, and the run starts over, with the same result.

@@ -1,9 +1,8 @@
 // The learner of a simulated peer whose devices are the stages of a pipeline without a flush (PipeDream).
 // Both passes of a batch in a stage use the parameters that the arena has when the forward pass begins there,
-// or those of an earlier pass between the same two updates. So the gradient of a batch is that of the whole
-// network for a vector in which each stage has its own version of its parameters, and each stage's part of it
-// is added to the arena when that stage updates. A tensor that two stages use is read by both as the first
-// one read it.
+// or an earlier pass's between the same two updates. So the gradient of a batch is the whole network's for a
+// vector in which each stage has its own version of its parameters, and each stage's part of it is added to
+// the arena when that stage updates. A tensor that two stages use is read by both as the first one read it.
 #pragma once
 
 #include <cstddef>

@@ -32,7 +32,7 @@ class TrainingLearner final : public RestorableLearner {
  public:
   // While `rehearsing` is set, steps begin and end without computing; load() follows when it is cleared.
   // `rate`, `ahead` and `rehearsing` outlive the learner. With `devices` each has the same number of workers,
-  // those of the first one first.
+  // numbered device by device.
   TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, const LearningRate& rate,
                   StepsAhead& ahead, const bool& rehearsing, std::optional<LearningDevices> devices = {})
       : rate_(rate),

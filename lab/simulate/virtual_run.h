@@ -92,9 +92,9 @@ class VirtualRun {
 
   // Evaluates the last replicas (of the peers in `summary` that finished, in their order; or one that all
   // share), completes the summary, and writes the files. The summary already has per_peer, exchanges,
-  // bytes_sent, samples, seconds, spectral_gap and interrupted. `trace`: the hash of what happened; that of
-  // the replicas is added. `model`: the run's, if it is not the replicas' mean; else empty. An Error if there
-  // is no replica, or a file cannot be written.
+  // bytes_sent, samples, seconds, spectral_gap and interrupted. `trace`: the hash of what happened; the
+  // replicas' hash is added. `model`: the run's, if it is not the replicas' mean; else empty. An Error if
+  // there is no replica, or a file cannot be written.
   Result<training::Summary> finish(training::Summary summary, const training::Replicas& replicas,
                                    const std::vector<float>& model, std::uint64_t trace);
 

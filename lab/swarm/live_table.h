@@ -14,9 +14,8 @@
 
 namespace starling::lab {
 
-// The states of a peer that the launcher started: those that a peer reports (training/experiment/control.h),
-// and those that only the launcher can observe. The names are those of the reports, of the live table and of
-// summary.json.
+// The states of a peer that the launcher started: states that a peer reports (training/experiment/control.h),
+// and states that only the launcher can observe. Reports, the live table and summary.json use these names.
 enum class PeerState : std::uint8_t {
   starting,  // its process runs and has not reported yet
   joining,

@@ -12,8 +12,8 @@
 
 namespace starling::lab {
 
-// Whether `starling peer` accepts this setting: not those of a whole run (its name, its number of peers, its
-// target, its evaluations), nor the network card of a simulated machine.
+// Whether `starling peer` accepts this setting: not the settings of a whole run (its name, its number of
+// peers, its target, its evaluations), nor the network card of a simulated machine.
 bool is_peer_setting(const training::Setting& setting);
 
 struct PeerPlace {

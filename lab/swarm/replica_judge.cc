@@ -54,7 +54,7 @@ double thread_seconds() {
 }
 
 // Reads the model of a snapshot and returns the disagreement of its replicas; nullopt if servers have it. An
-// Error if a file cannot be read: the mean of the others would be that of another swarm.
+// Error if a file cannot be read: the mean of the others would belong to another swarm.
 Result<std::optional<double>> read_snapshot(const MeanEvaluator::Snapshot& snapshot, const models::Plan& plan,
                                             std::vector<float>& model) {
   if (snapshot.served) {

@@ -56,7 +56,7 @@ class Timelines {
     line.paused_at.reset();
   }
 
-  // The lines of timeline.jsonl; those of members that ended early are filled up to the latest end.
+  // The lines of timeline.jsonl; members that ended early are filled up to the latest end.
   std::string lines(const std::vector<Member>& members) {
     double end = 0;
     for (const Line& line : lines_) end = std::max(end, line.drawn);

@@ -16,8 +16,8 @@
 
 namespace starling::lab {
 
-// Shared bytes, aligned to 64 bytes like those of the daemon's data plane. The memory itself is not aligned:
-// malloc() takes several times as long for aligned memory.
+// Shared bytes, aligned to 64 bytes as in the daemon's data plane. The memory itself is not aligned: malloc()
+// takes several times as long for aligned memory.
 class Block {
  public:
   // Does not keep the bytes alive.

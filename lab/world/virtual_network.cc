@@ -334,7 +334,7 @@ std::optional<Duration> VirtualNetwork::dial_time(std::uint32_t from, std::uint3
   return clear - now + 4 * options_.latency;
 }
 
-// Breaks the circuits over this relay, or only those of one end.
+// Breaks the circuits over this relay, or only one end's.
 void VirtualNetwork::end_circuits(std::uint32_t relay, std::optional<std::uint32_t> end,
                                   Duration both_learn) {
   for (Connection* c : circuits_.over(relay))

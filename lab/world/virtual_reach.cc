@@ -37,14 +37,14 @@ VirtualMachine* VirtualReach::instance(PeerId id) const {
   return machine->id() == id ? machine : nullptr;
 }
 
-// The first of the addresses that is that of another machine, or else one that has moved since.
+// The first address that belongs to another machine, or else one that has moved since.
 VirtualReach::Reached VirtualReach::dialed(const Endpoint& to) const {
   // Usually the peer is still there; ids are found faster than texts.
   if (VirtualMachine* const named = instance(to.id); named && named->address().host == to.address.host)
     return Reached{named};
   Reached moved{nullptr, Opening::lost_dial};
   const auto look = [&](const Address& address) {
-    // No machine has an address that a liar invents; this machine's own is that of a former instance.
+    // No machine has an address that a liar invents; this machine's own address belongs to a former instance.
     const auto found = world_.by_host.find(address.host);
     if (found == world_.by_host.end() || found->second == machine_.index()) return Reached{};
     VirtualMachine* const machine = world_.machines[found->second];

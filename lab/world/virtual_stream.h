@@ -27,7 +27,7 @@ class VirtualStream {
 
   // Whether the first stage, or the replica that gets the next batch, is idle and has to begin it next.
   bool awaits_batch() const;
-  // Begins a batch. `number`: of those of the machine. REQUIRES: awaits_batch().
+  // Begins a batch. `number`: among the machine's. REQUIRES: awaits_batch().
   void feed(std::uint64_t number);
   // No batch follows those under way, so they come out; then another stream may begin.
   void end();

@@ -1,9 +1,9 @@
 // One process of a run without gossip (lab/simulate/all_reduce.cc explains it) on this machine's processors
 // or GPUs: no daemon, no core, no links. With all-reduce it computes the gradient of its own batch, sums it
-// with those of all others (node/all_reduce/collective.h), and takes the common step; with diloco it makes a
-// round of steps alone, and then the common outer step. A launcher starts all processes, gets their reports
-// as from a daemon (training/experiment/control.h), and may ask for the end. Rounds are common, so the end is
-// agreed on: a process that is asked to end cuts its round short and passes that on.
+// with all other processes' gradients (node/all_reduce/collective.h), and takes the common step; with diloco
+// it makes a round of steps alone, and then the common outer step. A launcher starts all processes, gets
+// their reports as from a daemon (training/experiment/control.h), and may ask for the end. Rounds are common,
+// so the end is agreed on: a process that is asked to end cuts its round short and passes that on.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Announces a service on the local network and finds those of others, by mDNS and DNS-SD (RFC 6762, 6763).
-// The Avahi daemon does both; this is its client. It has a thread of its own, because the calls of the client
-// library wait for the daemon. If the daemon goes away, everything is announced again once it is back.
+// Announces a service on the local network and finds other peers' services, by mDNS and DNS-SD (RFC 6762,
+// 6763). The Avahi daemon does both; this is its client. It has a thread of its own, because the calls of the
+// client library wait for the daemon. If the daemon goes away, everything is announced again once it is back.
 #pragma once
 
 #include <cstdint>

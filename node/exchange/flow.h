@@ -1,5 +1,5 @@
 // Flow control of exchanges with one partner: the size of chunks and the number of unanswered ones, learned
-// from the partner's replies. The clock is an argument. The method is that of BBR (Cardwell et al., ACM Queue
+// from the partner's replies. The clock is an argument. The method is BBR's (Cardwell et al., ACM Queue
 // 2016): the link's rate is the largest recent rate of replies, its delay the shortest time of a reply, and
 // slightly more than their product in flight keeps the link full and its queues short.
 #pragma once

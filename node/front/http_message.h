@@ -36,8 +36,8 @@ struct HttpHead {
 // header that decides how a request is treated must not be repeated.
 Result<HttpHead> parse_http_head(std::string_view text);
 
-// Whether the client is not one of HTTP but a peer that wants to join here: its first bytes are those of a
-// frame or of a TLS handshake.
+// Whether the client speaks Starling's protocol instead of HTTP, because it wants to join here: its first
+// bytes begin a frame or a TLS handshake.
 bool is_from_a_peer(std::string_view input);
 
 // Whether `text` and `word` are equal, if upper and lower case are.

@@ -35,9 +35,9 @@ struct CachedSwarm {
   friend bool operator==(const CachedSwarm&, const CachedSwarm&) = default;
 };
 
-// The members to remember, those most likely to be alive later first: live ones, failed ones, and those of
-// `before` that are not in the table. Without members that left or have no address, duplicates, and the
-// peer itself.
+// The members to remember, the most likely to be alive later first: live ones, failed ones, and members of
+// `before` that are not in the table. Without members that left or have no address, duplicates, and the peer
+// itself.
 std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
                                        const std::vector<CachedPeer>& before);
 
@@ -56,9 +56,9 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text);
 // Applies a run's shared settings.
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest);
 
-// What a manifest says of the run beside its settings: its tensors (models/layout_text.h), the samples of an
-// epoch, and of a text the tokenizer's text form (datasets/text/tokenizer.h). Empty and 0 in those of earlier
-// versions, and where the tensors or the tokenizer are too long for a manifest.
+// What a manifest contains beside the run's settings: its tensors (models/layout_text.h), the samples of an
+// epoch, and of a text the tokenizer's text form (datasets/text/tokenizer.h). Empty and 0 in manifests of
+// earlier versions, and where the tensors or the tokenizer are too long.
 struct RunFacts {
   std::string tensors;
   std::uint64_t epoch_samples = 0;

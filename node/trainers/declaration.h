@@ -34,7 +34,7 @@ struct Declaration {
   std::uint64_t epoch = 0;  // samples; 0: unknown
   std::uint32_t batch = 1;  // samples
   std::vector<DeclaredTensor> tensors{};
-  std::vector<std::pair<std::string, std::string>> tied{};  // another name, and that of a tensor
+  std::vector<std::pair<std::string, std::string>> tied{};  // another name, and a tensor's name
 
   // Trained tensors first, else in the order of the declaration.
   models::Layout layout() const;

@@ -73,7 +73,7 @@ void OutsideTrainer::start() {
     await_another();
 }
 
-// The trainer has written its parameters and waits. It takes those of the arena, which are its own if it
+// The trainer has written its parameters and waits. It takes the arena's parameters, which are its own if it
 // began the run.
 void OutsideTrainer::begin() {
   grace_timer_.cancel();

@@ -106,7 +106,7 @@ class StepBudget {
   // `last`: the number of the last step; UINT64_MAX: no limit.
   StepBudget(Gate& gate, std::uint64_t last) : gate_(gate), last_(last) {}
 
-  // Before the first step: those of earlier lives count.
+  // Before the first step: steps of earlier lives count.
   void begin_at(std::uint64_t steps) { taken_ = steps; }
   // The number of the last step for now; UINT64_MAX: no limit. Steps that are taken stay so.
   void allow(std::uint64_t steps) {

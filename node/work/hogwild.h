@@ -112,7 +112,7 @@ struct TrainerOptions {
 class HogwildTrainer final : public Trainer {
  public:
   // A worker's thread calls `stepped` after every step; it must be quick. With a `group`, whose peer's arena
-  // is `arena`, every device has the same number of workers; those of the first device come first.
+  // is `arena`, every device has the same number of workers, numbered device by device.
   HogwildTrainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
                  TrainerOptions options, std::function<void()> stepped,
                  training::DeviceGroup* group = nullptr);
@@ -142,8 +142,8 @@ class HogwildTrainer final : public Trainer {
 
   // Every worker copies its own part between two steps, on its own thread; the last one reads the arena and
   // calls `done` there. So a worker's samples, optimizer and count are consistent, and the parameters include
-  // every counted step; with several workers perhaps a few more. With several devices the parameters are
-  // those of the next average.
+  // every counted step; with several workers perhaps a few more. With several devices the parameters are the
+  // next average of the devices.
   bool capture(Done done) override;
   // Waits for its threads.
   training::PeerState remains() override;

@@ -15,7 +15,7 @@
 // - Base-(k+1): n = p q, where p is the largest divisor without a prime factor above b. A simple base within
 //   each of p groups of q, then a hyper-hypercube across them, if this takes fewer rounds than a simple base.
 //
-// The weights are those of the round's mixing matrix, which is symmetric and doubly stochastic.
+// The weights come from the round's mixing matrix, which is symmetric and doubly stochastic.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -8,9 +8,9 @@
 //
 // Every q must be applied exactly once, in order, on both ends. So each cell of a link has a tag, a hash of
 // all the exchanges that made its copies; an offer carries the tags' hash as its sequence. If the two ends do
-// not agree (a reply was lost, a copy was dropped), the responder says so, and the next offer has the
+// not agree (a reply was lost, a copy was dropped), the responder reports it, and the next offer has the
 // sequence 0: it restarts from copies of zero, densely. If offers of the two ends cross on the same cells,
-// only that of the lower id is applied.
+// only the lower id's is applied.
 //
 // Exchanges on other links overlap as in pairwise.h: while a cell's public value a is lent, others get
 // 2x - a, at half the weight.
@@ -28,7 +28,7 @@ namespace starling::training {
 struct ChocoLink {
   std::uint64_t partner = 0;
   std::uint64_t used = 0;           // when, in exchanges
-  std::vector<std::uint64_t> tags;  // by cell; 0: no copies yet, or not those of the other end
+  std::vector<std::uint64_t> tags;  // by cell; 0: no copies yet, or not the other end's
   Floats mine, theirs;
 };
 struct LentOnLink : Loan {

@@ -3,8 +3,8 @@
 // q = x / step, rounded by chance; what travels is the step and q modulo 256, a byte each. The receiver has
 // values y, and of all numbers with that byte it takes the one next to y / step: q itself if x and y are less
 // than 127 steps apart. So the step need not be a 127th of the largest value, as in encode(), but only of the
-// largest difference, which is what a mix uses. No state is kept for it on either side.
-// The step is stored as a negative number; a positive one is that of a block whose values travel whole.
+// largest difference, which is what a mix uses. No state is kept for it on either side. The step is stored as
+// a negative number; a positive one belongs to a block whose values travel whole.
 //
 // A block whose values are farther apart gets others that are at most 128 steps off, not arbitrary ones; the
 // difference then looks as large as can be, and the next step is larger.

@@ -1,8 +1,8 @@
-// Pairwise averaging of a few coordinates. In every cell the initiator picks those that have changed most
-// since they were last mixed; the responder answers with its own values of the same places; both mix only
-// these. Other changes stay in the difference and are picked later (error feedback). Loans and weights are
-// those of pairwise.h: others get 2x - a of a place that is lent, and the weight is 1/4 if any cell of the
-// chunk is.
+// Pairwise averaging of a few coordinates. In every cell the initiator picks the coordinates that have
+// changed most since they were last mixed; the responder answers with its own values of the same places; both
+// mix only these. Other changes stay in the difference and are picked later (error feedback). Loans and
+// weights are as in pairwise.h: others get 2x - a of a place that is lent, and the weight is 1/4 if any cell
+// of the chunk is.
 #pragma once
 
 #include <cstdint>

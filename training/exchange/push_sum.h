@@ -5,8 +5,8 @@
 //   z_j += u_i / (u_i + u_j) (z_i - z_j),  u_j += u_i
 //
 // The sums of u and of u z, over peers and chunks on their way, are conserved. A weight that is never
-// acknowledged is lost, and counted; that of a rejected exchange returns, as if this peer had sent it to
-// itself. The gradient is taken at z and not divided by u.
+// acknowledged is lost, and counted; the weight of a rejected exchange returns, as if this peer had sent it
+// to itself. The gradient is taken at z and not divided by u.
 #pragma once
 
 #include <vector>

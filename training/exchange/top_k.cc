@@ -21,7 +21,7 @@ namespace {
 
 using kernels::magnitude_bits;
 
-// How many magnitudes are at least that of these bits.
+// How many magnitudes are at least as large as these bits.
 STARLING_FOR_PROCESSORS std::uint32_t count_reaching(const float* values, std::size_t n, std::int32_t bits) {
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < n; ++i) {

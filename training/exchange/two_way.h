@@ -26,7 +26,7 @@ class TwoWay : public RuleMixer<> {
                              MutableBytes out) const {
     encode(payload_, values, seed, out);
   }
-  // Decodes those of `cells` from a parcel that covers `sent`.
+  // Decodes the values of `cells` from a parcel that covers `sent`.
   virtual void decode_values(Bytes in, Cells sent, Cells cells, std::span<float> out) const {
     decode(payload_, in, grid_.floats(sent), grid_.offset(cells.first) - grid_.offset(sent.first), out);
   }

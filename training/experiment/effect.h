@@ -7,7 +7,7 @@
 
 namespace starling::training {
 
-// Whether this setting can change the results. True for keys that are no settings, such as those of a fault.
+// Whether this setting can change the results. True for keys that are not settings, such as a fault's.
 bool has_effect(const Experiment& experiment, std::string_view key);
 
 }  // namespace starling::training

@@ -80,7 +80,7 @@ struct PipelineSettings {
   std::vector<int> stage_replicas;  // of each stage, together as many as devices; empty: one
   bool vertical_sync = false;       // pipedream
   // Of simulated peers.
-  std::vector<double> speeds;             // of the devices, where 1 is that of a peer with one; empty: 1
+  std::vector<double> speeds;             // of the devices, where 1 is a single device's; empty: 1
   std::optional<double> bandwidth{};      // bits per second between stages; unset: transfers take no time
   std::optional<Duration> latency{};      // of a transfer
   std::optional<std::uint64_t> memory{};  // bytes of each device; unset: no bound
@@ -155,8 +155,8 @@ struct GossipSettings {
 struct NetworkSettings {
   std::optional<Duration> latency;
   std::optional<double> bandwidth;  // bits per second
-  // The network card of a simulated peer, each way, in bits per second, or kUnlimited. Unset: that of one
-  // link.
+  // The network card of a simulated peer, each way, in bits per second, or kUnlimited. Unset: one link's
+  // bandwidth.
   std::optional<double> port;
   friend bool operator==(const NetworkSettings&, const NetworkSettings&) = default;
 };

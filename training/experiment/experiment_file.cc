@@ -161,7 +161,7 @@ Result<Fault> read_fault(const toml::table& table, const std::string& path) {
   return fault;
 }
 
-// Replaces `tables` by those of an array of tables: [[fault]] or [[peer]].
+// Replaces `tables` by the elements of an array of tables: [[fault]] or [[peer]].
 template <class Table>
 Status read_tables(std::vector<Table>& tables, const std::string& key, const toml::node& node,
                    const std::string& path, Result<Table> (*read)(const toml::table&, const std::string&)) {

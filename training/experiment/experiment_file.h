@@ -1,5 +1,5 @@
-// The experiment file: TOML to Experiment and back. Its sections are those of the settings' keys; [[fault]]
-// and [[peer]] are lists of tables (docs/EXPERIMENTS.md).
+// The experiment file: TOML to Experiment and back. Its sections are the first parts of the settings' keys;
+// [[fault]] and [[peer]] are lists of tables (docs/EXPERIMENTS.md).
 #pragma once
 
 #include <cstddef>

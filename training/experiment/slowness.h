@@ -44,7 +44,7 @@ class Slowness {
   bool per_peer_ = false;
 };
 
-// The random numbers of a peer's slowness, by its place among those of the peer.
+// The random numbers of a peer's slowness, by its place among the peer's slownesses.
 Random chance_of_slowness(std::uint64_t seed, std::uint32_t peer, std::size_t place);
 
 }  // namespace starling::training

@@ -201,8 +201,8 @@ class PipelinePlanner {
     return best_values(request_.levels.size() - 1, 0, 0, nullptr).back();
   }
 
-  // Appends the stages of a range that levels below `levels` divide. `replicas` has those of the levels
-  // above.
+  // Appends the stages of a range that levels below `levels` divide. `replicas` has the replicas on the
+  // levels above.
   void divide(std::size_t levels, CutRange range, std::vector<int> replicas, PipelinePlan& plan) {
     if (levels == 0) {
       PipelineStage stage;

@@ -63,7 +63,7 @@ struct PipelineStage {
   double activations = 0;      // bytes of a mini-batch
   double parameters = 0;       // bytes
   int waiting = 0;    // mini-batches that wait for their backward pass while the stage computes another one
-  double memory = 0;  // bytes of activations and parameters, with those of the mini-batch that it computes
+  double memory = 0;  // bytes of parameters and activations, including the current mini-batch's
 };
 
 struct PipelinePlan {

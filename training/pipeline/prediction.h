@@ -14,7 +14,7 @@ namespace starling::training {
 // Of a whole mini-batch: all micro-batches of an update.
 struct PipelinePrediction {
   PipelinePlan plan;         // its times are for one micro-batch
-  PipelineShape shape;       // as the plan says; `batches` is that of the trace
+  PipelineShape shape;       // as in the plan; `batches` is the trace's
   PipelineTrace trace;       // from the beginning of a run
   double planned = 0;        // seconds, as the planner counts them: the slowest stage or transfer
   double scheduled = 0;      // seconds, by the schedule
@@ -25,7 +25,7 @@ struct PipelinePrediction {
 
 // Plans, and runs the schedule of the request in virtual time. If the replicas of a stage cannot share its
 // micro-batches equally, there are as many more as that needs (shape.micro_batches). With a flush, bubble and
-// time are those of one mini-batch, else those between mini-batches that are far from the beginning.
+// time are of one mini-batch, else of the interval between mini-batches far from the beginning.
 //
 // Each direction of each pair of replicas is a link of its own, whereas the planner lets all transfers of a
 // device share its bandwidth, so the schedule may take less time than planned. The replicas of a stage

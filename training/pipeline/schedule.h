@@ -2,10 +2,11 @@
 //
 // The layers of a network are divided into consecutive stages, and a batch into micro-batches. Stage s gets
 // the activations of micro-batch i from stage s - 1 and their gradient from stage s + 1. A stage may have
-// several replicas, which share its micro-batches: i is that of replica i mod r. A Schedule only decides an
-// order, which is known before anything runs; the machine (machine.h) follows it.
+// several replicas, which share its micro-batches: replica i mod r computes micro-batch i. A Schedule only
+// decides an order, which is known before anything runs; the machine (machine.h) follows it.
 //
-// Numbers of micro-batches count from the beginning of the run: batch b has those from b M to b M + M - 1.
+// Numbers of micro-batches count from the beginning of the run: batch b has the numbers from b M to b M + M -
+// 1.
 #pragma once
 
 #include <array>
@@ -66,7 +67,7 @@ struct PipelineShape {
   std::uint64_t batches = 1;
 
   std::size_t stages() const { return replicas.size(); }
-  // The replicas of all stages are numbered: those of the first stage, then those of the second one, ...
+  // The replicas of all stages are numbered: the first stage's, then the second one's, ...
   std::size_t all_replicas() const { return number_of(replicas.size(), 0); }
   std::size_t number_of(std::size_t stage, std::uint32_t replica) const {
     return std::accumulate(replicas.begin(), replicas.begin() + static_cast<std::ptrdiff_t>(stage),

@@ -118,7 +118,7 @@ bool differ_in_vocabulary(const models::Tensor& ours, const std::vector<std::int
          theirs[1] == ours.shape[1];
 }
 
-// An Error unless the tensors are those of the layout.
+// An Error unless the tensors are the layout's.
 Status check_sources(const std::string& path, const models::Layout& layout, const TensorSources& sources) {
   for (const auto& tensor : layout.tensors()) {
     const auto found = sources.find(tensor.name);

@@ -33,8 +33,8 @@ inline constexpr const char* kFullCheckpoint = "checkpoint";
 // Whether a tensor of this name, in a file with this metadata, is a parameter of the model.
 bool is_parameter(const Facts& metadata, const std::string& tensor);
 
-// The file must have exactly the tensors of `layout`, with their names, shapes and dtype F32, or those of a
-// GPT under the names of nanoGPT or GPT-2 (gpt_names.h); the Error names the tensor. Rejects what
+// The file must have exactly the tensors of `layout`, with their names, shapes and dtype F32, or a GPT's
+// tensors under the names of nanoGPT or GPT-2 (gpt_names.h); the Error names the tensor. Rejects what
 // SafetensorsFile::open() rejects.
 Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout);
 // Only the metadata, to learn which model a file holds.

@@ -37,8 +37,8 @@ struct WorkerState {
   std::optional<RandomState> images;  // the generator that crops and flips them
   std::uint64_t draws = 0;            // of the network's own chance (dropout): batches so far
 
-  // SGD: its velocity. AdamW: its means of gradients, and in `square` those of their squares. For the trained
-  // parameters, with the arena's gaps.
+  // SGD: its velocity. AdamW: its means of gradients, and in `square` the means of their squares. For the
+  // trained parameters, with the arena's gaps.
   std::vector<float> velocity, square;
   std::uint64_t steps = 0;  // since those began at zero
 

@@ -15,7 +15,7 @@ namespace starling::training {
 struct Augmentation {
   std::uint32_t crop = 0;  // pixels of padding on each side; 0: no crop
   bool flip = false;
-  // A window of a text begins at a place that is drawn between those of two contiguous ones.
+  // A window of a text begins at a place that is drawn between the beginnings of two contiguous windows.
   bool shift = false;
   bool any() const { return crop > 0 || flip || shift; }
 };

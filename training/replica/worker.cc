@@ -150,8 +150,8 @@ std::optional<double> Worker::feed(models::Arena& arena, double rate_factor) {
 
 std::optional<double> Worker::land() { return landed(stream_->land()); }
 
-// The optimizer counts the updates of a stream at its end, when all stages have made as many; those of the
-// first one if stages have unlike numbers of replicas.
+// The optimizer counts the updates of a stream at its end, when all stages have made as many; the first
+// stage's if stages have unlike numbers of replicas.
 std::optional<double> Worker::landed(std::optional<double> loss) {
   if (stream_->in_flight() == 0) optimizer_.count_updates(std::exchange(stream_updates_, 0));
   return loss;
@@ -161,7 +161,7 @@ void Worker::need_gradient() {
   if (gradient_.size() == 0) gradient_ = kernels::Buffer(arena_floats_, memory_);
 }
 
-// The gaps between the tensors of a gradient must stay zero; those of parameters may hold other values.
+// The gaps between the tensors of a gradient must stay zero; the gaps of parameters may hold other values.
 void Worker::clear(kernels::Buffer& vector) { std::fill_n(vector.data(), vector.size(), 0.0F); }
 
 kernels::Buffer Worker::give_back() {

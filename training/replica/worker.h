@@ -101,7 +101,7 @@ class Worker {
   void augment(Augmentation augmentation, Random random) { augmenter_.emplace(data_, augmentation, random); }
 
   // Draws the next batch and computes its mean loss and gradient on `parameters` (arena_size() floats, in the
-  // back end's memory). A device computes asynchronously, so the returned loss is that of the latest finished
+  // back end's memory). A device computes asynchronously, so the returned loss belongs to the latest finished
   // batch, one or two steps ago.
   double compute(const float* parameters);
   // The same in two calls, if the arena may change during the step: take() copies the parameters to the place

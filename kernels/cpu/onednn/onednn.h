@@ -95,7 +95,7 @@ class Primitive {
   std::size_t scratch_floats() const { return scratch_floats_; }
   void set_scratch(float* scratch);
 
-  // Declares an argument (DNNL_ARG_SRC...). The order of declarations is that of run()'s list.
+  // Declares an argument (DNNL_ARG_SRC...). run()'s list has the order of the declarations.
   Primitive& argument(int kind, const memory::desc& desc);
 
   // One pointer for each declared argument. Inputs are not written.
@@ -157,9 +157,8 @@ Type type_of(const memory::desc& desc);
 memory::desc in_type(const memory::desc& desc, Type type);
 memory::dims image_dims(const Shape& shape);  // [batch, channels, height, width]
 
-// The layout of a descriptor of [batch, channels, height, width]: the strides of its four dimensions, where
-// that of the channels is between blocks of `block` adjacent channels. nullopt if other dimensions are
-// blocked.
+// The layout of a descriptor of [batch, channels, height, width]: the strides of its four dimensions; the
+// channels' stride is between blocks of `block` adjacent channels. nullopt if other dimensions are blocked.
 struct ChannelBlocks {
   std::array<std::ptrdiff_t, 4> strides;
   int block;  // 1 if not blocked

@@ -145,12 +145,12 @@ class TiledAttention final : public Operation {
     loops().multiply({tile.keys, kQueries, size_, vectors.at(tile.key), vectors.row, 1, turned, kQueries,
                       products, kQueries, false});
   }
-  // y[i] (+)= sum over j of weights[j, i] vector j of the tile's keys; y is that of position 0.
+  // y[i] (+)= sum over j of weights[j, i] vector j of the tile's keys; y is position 0's.
   void mix(const Tile& tile, const float* weights, Vectors vectors, float* y, std::ptrdiff_t y_row) const {
     loops().multiply({tile.queries, size_, tile.keys, weights, 1, kQueries, vectors.at(tile.key), vectors.row,
                       y + tile.query * y_row, y_row, tile.key > 0});
   }
-  // y[j] += sum over i of weights[j, i] vector i of the tile's queries; y is that of position 0.
+  // y[j] += sum over i of weights[j, i] vector i of the tile's queries; y is position 0's.
   void spread(const Tile& tile, const float* weights, Vectors vectors, float* y, std::ptrdiff_t y_row) const {
     loops().multiply({tile.keys, size_, tile.queries, weights, kQueries, 1, vectors.at(tile.query),
                       vectors.row, y + tile.key * y_row, y_row, true});
@@ -194,7 +194,7 @@ class TiledAttention final : public Operation {
   struct Place {
     int sequence, head, query;
   };
-  // The result of kQueries queries; `y` is that of position 0.
+  // The result of kQueries queries; `y` is position 0's.
   void attend(Place at, Vectors queries, Vectors keys, Vectors values, float* y) {
     float largest[kQueries], sum[kQueries] = {}, kept[kQueries];
     std::fill_n(largest, kQueries, -std::numeric_limits<float>::infinity());
@@ -246,7 +246,7 @@ class TiledAttention final : public Operation {
   struct Gradients {
     float *q, *k, *v;
   };
-  // Gradients of kQueries queries, and what they add to those of keys and values.
+  // Gradients of kQueries queries, and what they add to the gradients of keys and values.
   void attend_backward(Place at, Vectors queries, Vectors keys, Vectors values, const float* y,
                        const float* dy, Gradients to) {
     const std::ptrdiff_t begin = first_row(at.sequence) * y_row_ + at.head * size_;

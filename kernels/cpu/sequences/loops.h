@@ -81,7 +81,7 @@ struct Loops {
   // gradients[j, i] = weights[j, i] (gradients[j, i] - means[i]) factor
   void (*softmax_gradient)(const WeightTile&, const float* means, float factor, float* gradients);
   // dropped = the weights, some of them dropped, and the same gradients, unless that is null. A query's
-  // indices begin `query_step` after those of the query before it. `dropped` may be the weights.
+  // indices begin `query_step` after the previous query's. `dropped` may be the weights.
   void (*drop_weights)(const WeightTile&, const Drop&, std::uint32_t query_step, float* dropped,
                        float* gradients);
   // kernels::GeluSpec, exact and with tanh, and kernels::SwigluSpec: n values, or n of each half.

@@ -150,7 +150,7 @@ class TilesConvolution final : public Operation {
     }
   }
 
-  // Rows of the output are processed a few at a time, so that their tiles and those of their inputs stay in
+  // Rows of the output are processed a few at a time, so that their tiles and their inputs' tiles stay in
   // cache for all channels. Each of these pieces has a list for every tap.
   void prepare_weight_gradient() {
     const int chunks = (in_.batch + kDepth - 1) / kDepth;

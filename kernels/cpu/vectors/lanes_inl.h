@@ -30,5 +30,5 @@ INLINE Whole numbers_from(int first) {
   return numbers;
 }
 
-// Its first lanes, then those of `others`.
+// Its first lanes, then the lanes of `others`.
 INLINE V first_of(V value, int count, V others) { return numbers_from(0) < count ? value : others; }

@@ -26,7 +26,7 @@ struct SliceNodes {
   std::size_t own_floats = 0;        // of the vector
 };
 
-// `lowered` is that of the plan. The nodes are those of the run's layers, counted from 0, and read input k of
+// `lowered` comes from the same plan. The nodes compute the run's layers, counted from 0, and read input k of
 // the run as slice_input_key(k). `own`: all parameters are in the part's vector. REQUIRES: the part computes
 // the run.
 SliceNodes lower_slice(const models::Plan& plan, const models::Lowered& lowered, const SlicePlan& slices,

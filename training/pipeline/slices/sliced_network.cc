@@ -391,7 +391,7 @@ struct SlicedNetwork::Impl {
     queue.wait();
   }
 
-  // The gradient of repeated layers' parameters is the sum of those of all parts.
+  // The gradient of repeated layers' parameters is the sum over all parts.
   void sum_repeated() {
     for (const RunState& it : runs) {
       if (!it.repeated) continue;

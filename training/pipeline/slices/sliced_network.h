@@ -5,8 +5,8 @@
 // parameters into the caller's gradient. Forward, the parts write their channels into one gathered value
 // before a layer that needs all of them. Backward, each part of such a layer has a partial gradient of its
 // input, and each part of the layer before sums, in the order of the parts, what belongs to its channels. So
-// the loss and all values are those of the whole network, and gradients differ only by the order of sums.
-// Every draw of dropout is that of the whole network.
+// the loss and all values equal the whole network's, and gradients differ only by the order of sums. Dropout
+// draws as in the whole network.
 //
 // Parts may compute on devices. Then gathered values and partial gradients are on the host, and a part has a
 // copy of its parameters, which it renews in every batch.
@@ -64,8 +64,8 @@ class SlicedNetwork {
   // Continues dropout's draws as after this number of batches.
   void set_draws(std::uint64_t batches);
 
-  // Calls settle(k) on the thread of each part k; that of the first is the caller's, which must also be the
-  // one that calls train(). REQUIRES: train() is not running.
+  // Calls settle(k) on the thread of each part k. Part 0 uses the caller's thread, which must also call
+  // train(). REQUIRES: train() is not running.
   void on_each_thread(const std::function<void(std::size_t)>& settle);
 
   SliceMemory memory(std::size_t part) const;

@@ -2,12 +2,12 @@
 // of a batch like models::Network, in micro-batches that pass through the stages by a schedule with a flush
 // (schedule.h). Its user does not notice the stages.
 //
-// The gradient is the mean of those of the micro-batches, summed in the order of their backward passes, and
-// then over the replicas of a stage. Without replicas it is that of the whole network for the same
+// The gradient is the mean over the micro-batches, summed in the order of their backward passes, and then
+// over the replicas of a stage. Without replicas it equals the whole network's gradient for the same
 // micro-batches, bit by bit where operations are not fused across stages. Batch normalization uses the
-// statistics of a micro-batch; running statistics change once for the batch, by those of all its samples, as
-// in GPipe (Huang et al., 2019, section 2.2) and torchgpipe. Dropout draws by the number of the micro-batch,
-// in recomputation the same.
+// statistics of a micro-batch; running statistics change once for the batch, by the statistics of all its
+// samples, as in GPipe (Huang et al., 2019, section 2.2) and torchgpipe. Dropout draws by the number of the
+// micro-batch, in recomputation the same.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,8 @@ class StagedNetwork {
   // Continues dropout's draws as after this number of batches.
   void set_draws(std::uint64_t batches);
 
-  // Calls settle(k) on the thread of each part k, by number (PipelineShape::number_of()); that of the first
-  // is the caller's, which must also be the one that calls train(). REQUIRES: train() is not running.
+  // Calls settle(k) on the thread of each part k, by number (PipelineShape::number_of()). Part 0 uses the
+  // caller's thread, which must also call train(). REQUIRES: train() is not running.
   void on_each_thread(const std::function<void(std::size_t)>& settle);
 
   StageMemory memory(std::size_t part) const;

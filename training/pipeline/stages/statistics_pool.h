@@ -26,7 +26,7 @@ class StatisticsPool {
   std::size_t mean_, variance_, channels_;  // places in the arena
   double values_;                           // of a channel in a micro-batch
   double momentum_;
-  std::vector<double> means_, squares_, variances_;  // sums of the changes, and of those of means squared
+  std::vector<double> means_, squares_, variances_;  // sums of changes; squares_: of squared means
 };
 
 }  // namespace starling::training
