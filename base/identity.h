@@ -1,6 +1,7 @@
 // Who a peer is: a key pair. Its id is derived from the public key, so nobody can take another peer's id, and
 // what a peer says about itself carries its signature, so others can pass it on but not change it. The daemon
-// uses Ed25519 (transport/identity.h); the simulator uses a keyed hash. The core knows only this interface.
+// uses Ed25519 (transport/trust/identity.h); the simulator uses a keyed hash. The core knows only this
+// interface.
 #pragma once
 
 #include <array>

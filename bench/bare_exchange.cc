@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "training/exchange/values.h"
+#include "training/mixing/values.h"
 #include "wire/frame.h"
 
 namespace starling::bench {

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "kernels/by_name/backends.h"
 #include "models/network.h"
-#include "training/replica/feed.h"
+#include "training/learning/feed.h"
 
 namespace starling::bench {
 namespace {

@@ -16,7 +16,7 @@
 #include "kernels/backend.h"
 #include "models/arena.h"
 #include "models/spec.h"
-#include "training/replica/worker.h"
+#include "training/learning/worker.h"
 
 namespace starling::bench {
 

@@ -26,7 +26,7 @@
 #include "bench/crew.h"
 #include "kernels/buffer.h"
 #include "kernels/by_name/backends.h"
-#include "training/exchange/payload.h"
+#include "training/mixing/payload.h"
 
 namespace {
 

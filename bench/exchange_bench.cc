@@ -30,13 +30,13 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "bench/bare_exchange.h"
-#include "lab/world/virtual_identity.h"
+#include "lab/world/network/virtual_identity.h"
 #include "models/arena.h"
 #include "node/exchange/exchanger.h"
-#include "training/exchange/make.h"
-#include "transport/link_table.h"
-#include "transport/tcp.h"
-#include "transport/tls.h"
+#include "training/mixing/make.h"
+#include "transport/links/link_table.h"
+#include "transport/links/tcp.h"
+#include "transport/tls/tls.h"
 
 namespace {
 

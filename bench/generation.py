@@ -62,7 +62,7 @@ class Network:
 
 
 def generate(network, prompt, tokens, context):
-    """As training/replica/text_writer.h: a full window keeps its later half and is read again."""
+    """As training/learning/text_writer.h: a full window keeps its later half and is read again."""
     window, read, written, logits = list(prompt), 0, [], None
     with torch.inference_mode():
         for _ in range(tokens):

@@ -19,9 +19,9 @@
 #include <asio/io_context.hpp>
 
 #include "transport/coroutines.h"
-#include "transport/link.h"
-#include "transport/tcp.h"
-#include "transport/tls.h"
+#include "transport/links/link.h"
+#include "transport/links/tcp.h"
+#include "transport/tls/tls.h"
 
 namespace {
 

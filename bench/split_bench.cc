@@ -25,10 +25,10 @@
 #include "kernels/buffer.h"
 #include "kernels/by_name/backends.h"
 #include "models/network.h"
-#include "training/pipeline/partition.h"
-#include "training/pipeline/profiling/measured_profile.h"
-#include "training/pipeline/slices/sliced_network.h"
-#include "training/pipeline/stages/staged_network.h"
+#include "training/learning/slices/sliced_network.h"
+#include "training/learning/stages/staged_network.h"
+#include "training/planner/partition.h"
+#include "training/planner/profiling/measured_profile.h"
 
 namespace {
 

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "base/text.h"
-#include "datasets/byte_source.h"
-#include "datasets/cifar.h"
-#include "datasets/csv.h"
 #include "datasets/glyphs.h"
-#include "datasets/idx.h"
-#include "datasets/npy.h"
 #include "datasets/published.h"
-#include "datasets/text_files.h"
-#include "datasets/token_files.h"
+#include "datasets/readers/byte_source.h"
+#include "datasets/readers/cifar.h"
+#include "datasets/readers/csv.h"
+#include "datasets/readers/idx.h"
+#include "datasets/readers/npy.h"
+#include "datasets/readers/text_files.h"
+#include "datasets/readers/token_files.h"
 
 namespace starling::datasets {
 namespace {

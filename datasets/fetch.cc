@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "datasets/download.h"
+#include "datasets/readers/tar.h"
 #include "datasets/sha256.h"
-#include "datasets/tar.h"
 
 namespace starling::datasets {
 namespace {

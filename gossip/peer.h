@@ -34,8 +34,8 @@
 
 #include "gossip/allowance.h"
 #include "gossip/copying.h"
-#include "gossip/encounters.h"
 #include "gossip/joining.h"
+#include "gossip/meeting/encounters.h"
 #include "gossip/rewiring.h"
 #include "gossip/run_state.h"
 

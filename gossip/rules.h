@@ -9,11 +9,11 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "rules/pace.h"
-#include "rules/policy.h"
-#include "rules/rule.h"
 #include "topologies/topology.h"
 #include "wire/messages.h"
+#include "wire/rules/pace.h"
+#include "wire/rules/policy.h"
+#include "wire/rules/rule.h"
 
 namespace starling::gossip {
 

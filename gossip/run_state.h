@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "gossip/actions.h"
 #include "gossip/events.h"
-#include "gossip/membership.h"
+#include "gossip/members/membership.h"
 
 namespace starling::gossip {
 

@@ -1,5 +1,5 @@
 // Computes the mean of vectors on several devices and writes it to each of them, for the replicas of one peer
-// on several devices (training/replica/device_group.h).
+// on several devices (training/learning/device_group.h).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Packs an exchange's floats into fewer bytes, value by value. The host (training/exchange/payload.h, which
+// Packs an exchange's floats into fewer bytes, value by value. The host (training/mixing/payload.h, which
 // defines the payloads) and devices use the same arithmetic, so they produce the same bytes. No sum here
 // contains a product, because processors may round such a sum once or twice.
 #pragma once

@@ -11,7 +11,7 @@ using training::Experiment;
 using training::Fault;
 
 constexpr std::uint64_t kRecurrences =
-    37;  // the purpose of these random numbers (training/experiment/slowness.cc has another)
+    37;  // the purpose of these random numbers (training/runs/experiment/slowness.cc has another)
 // An upper limit, so that times fit into nanoseconds; no run is as long.
 constexpr double kLatest = 4e9;  // seconds
 

@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "base/time.h"
-#include "training/experiment/experiment.h"
+#include "training/runs/experiment/experiment.h"
 
 namespace starling::lab {
 

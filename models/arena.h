@@ -8,7 +8,7 @@
 // loads and stores are undefined in C++, but compilers do not vectorize relaxed atomic_refs. So the plain
 // loops are only in arena.cc, in functions that are not inlined, and only that file is exempt from
 // ThreadSanitizer. The cost of a race is a lost update of an element: an add between another thread's read
-// and write is overwritten. The tests of training/exchange measure how often; atomic_add loses none.
+// and write is overwritten. The tests of training/mixing measure how often; atomic_add loses none.
 #pragma once
 
 #include <atomic>

@@ -25,8 +25,8 @@
 #include "node/peer/shutdown.h"
 #include "node/peer/teller.h"
 #include "topologies/graph_file.h"
-#include "training/experiment/check.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/runs/experiment/check.h"
 
 namespace starling::node {
 namespace {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "transport/coroutines.h"
-#include "transport/handshake.h"
-#include "transport/identity.h"
-#include "transport/link_table.h"
-#include "transport/tcp.h"
+#include "transport/links/link_table.h"
+#include "transport/links/tcp.h"
+#include "transport/trust/handshake.h"
+#include "transport/trust/identity.h"
 
 namespace starling::node {
 namespace {

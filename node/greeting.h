@@ -8,8 +8,8 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "transport/link.h"
-#include "transport/tls.h"
+#include "transport/links/link.h"
+#include "transport/tls/tls.h"
 
 namespace starling::node {
 

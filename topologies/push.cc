@@ -1,5 +1,5 @@
-// Asynchronous push-sum gossip, as topologies/analysis.h describes it: the push clocks, and the factor by
-// which an event reduces the disagreement.
+// Asynchronous push-sum gossip, as topologies/spectra/analysis.h describes it: the push clocks, and the
+// factor by which an event reduces the disagreement.
 #include <Eigen/Core>
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "topologies/analysis.h"
-#include "topologies/eigenvalues.h"
+#include "topologies/spectra/analysis.h"
+#include "topologies/spectra/eigenvalues.h"
 
 namespace starling::topologies {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "transport/link.h"
+#include "transport/links/link.h"
 
 namespace starling::transport {
 

@@ -1,8 +1,8 @@
 // A connection carries a sequence of frames in each direction. A frame is a fixed header of 24 bytes and a
 // body: a control message (a FlatBuffer; wire/codec.h), a chunk (a fixed head of 40 bytes and its encoded
-// values), or bytes of a connection inside this one (transport/circuit.h). Input is not trusted: a header is
-// checked before anything is allocated or read for its body, and each rejection has a message and a reason
-// that can be counted. docs/PROTOCOL.md shows the bytes.
+// values), or bytes of a connection inside this one (transport/dial/circuit.h). Input is not trusted: a
+// header is checked before anything is allocated or read for its body, and each rejection has a message and a
+// reason that can be counted. docs/PROTOCOL.md shows the bytes.
 #pragma once
 
 #include <array>

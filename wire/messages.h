@@ -15,7 +15,7 @@
 #include "base/ids.h"
 #include "base/recent_figures.h"
 #include "base/time.h"
-#include "rules/payload.h"
+#include "wire/rules/payload.h"
 
 namespace starling::wire {
 
@@ -34,8 +34,8 @@ enum class Phase : std::uint8_t {
   finished,  // only answers; its parameters are final
 };
 
-// What a member says about itself, with its signature (gossip/statements.h), and what the sender of the
-// message adds: liveness (only `left` is signed), samples, steps and the accuser.
+// What a member says about itself, with its signature (gossip/members/statements.h), and what the sender of
+// the message adds: liveness (only `left` is signed), samples, steps and the accuser.
 struct Member {
   PeerId id;
   std::string name;
@@ -152,7 +152,7 @@ struct Refusal {
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 
-// The dialer's answer to the accepter's Hello: its signature over both Hellos (transport/handshake.h).
+// The dialer's answer to the accepter's Hello: its signature over both Hellos (transport/trust/handshake.h).
 struct Proof {
   Signature signature;
   friend bool operator==(const Proof&, const Proof&) = default;
@@ -196,7 +196,7 @@ struct Gossip {  // changes of members and of their progress
 };
 
 // A summary of the sender's view: bucket k has a hash of all members whose ids fall into it
-// (gossip/members.h). Answered by a View of the buckets that differ at the receiver.
+// (gossip/members/members.h). Answered by a View of the buckets that differ at the receiver.
 struct Digest {
   std::vector<std::uint64_t> buckets{};  // kDigestBuckets
   Revision topology{};  // that the sender follows; a receiver that has a greater one answers with it
@@ -315,7 +315,7 @@ enum class ChunkKind : std::uint8_t {
   state,  // a part of a joiner's first copy, as float32
 };
 
-// The scale of an int8 payload (rules/payload.h) covers this many floats.
+// The scale of an int8 payload (wire/rules/payload.h) covers this many floats.
 inline constexpr std::uint32_t kInt8BlockFloats = 256;
 
 struct ChunkHead {

@@ -1,7 +1,7 @@
 // The list of commands, and the commands that print this list: completion, man and tables.
 #include "cli/commands/commands.h"
 #include "cli/shell/help.h"
-#include "training/records/json.h"
+#include "training/runs/records/json.h"
 
 namespace starling::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "training/records/json.h"
+#include "training/runs/records/json.h"
 
 namespace starling::cli {
 namespace {

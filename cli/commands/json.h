@@ -12,8 +12,8 @@
 #include "datasets/info.h"
 #include "lab/plot/consensus_sheet.h"
 #include "models/spec.h"
-#include "topologies/analysis.h"
-#include "training/replica/memory.h"
+#include "topologies/spectra/analysis.h"
+#include "training/learning/memory.h"
 
 namespace starling::cli {
 

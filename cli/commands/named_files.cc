@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "topologies/graph_file.h"
-#include "training/records/files.h"
+#include "training/runs/records/files.h"
 
 namespace starling::cli {
 namespace {

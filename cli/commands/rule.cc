@@ -1,4 +1,4 @@
-// starling rule list, show: the rules of exchange, from the table in rules/rule.h.
+// starling rule list, show: the rules of exchange, from the table in wire/rules/rule.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/json.h"
 #include "cli/shell/help.h"
-#include "rules/rule.h"
-#include "training/experiment/setting_kinds.h"
-#include "training/experiment/settings.h"
-#include "training/records/json.h"
+#include "training/runs/experiment/settings/setting_kinds.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/json.h"
+#include "wire/rules/rule.h"
 
 namespace starling::cli {
 namespace {

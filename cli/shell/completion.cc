@@ -10,7 +10,7 @@
 #include "datasets/catalogue.h"
 #include "models/spec.h"
 #include "topologies/topology.h"
-#include "training/experiment/settings.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::cli {
 namespace {

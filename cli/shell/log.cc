@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "training/records/json.h"
+#include "training/runs/records/json.h"
 
 namespace starling::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/shell/log.h"
-#include "training/records/record.h"
+#include "training/runs/records/record.h"
 
 namespace starling::cli {
 

@@ -1,7 +1,7 @@
 #include "kernels/cuda/passes.h"
 
 #include "base/bfloat16.h"
-#include "kernels/cuda/tiles.h"
+#include "kernels/cuda/layers/tiles.h"
 
 namespace starling::kernels::cuda {
 namespace {

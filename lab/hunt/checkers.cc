@@ -7,8 +7,8 @@
 
 #include "base/hash.h"
 #include "lab/hunt/mix_sums.h"
-#include "training/exchange/payload.h"
-#include "training/exchange/values.h"
+#include "training/mixing/payload.h"
+#include "training/mixing/values.h"
 
 namespace starling::lab {
 

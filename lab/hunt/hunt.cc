@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "lab/world/world.h"
-#include "training/records/json.h"
+#include "training/runs/records/json.h"
 
 namespace starling::lab {
 namespace {

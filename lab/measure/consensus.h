@@ -1,6 +1,7 @@
 // Measures consensus without training: how fast the random vectors of peers converge to their mean, in
 // lock-step rounds x <- W x, and by the core's own asynchronous pairwise exchanges in a virtual world. It
-// checks the predictions of topologies/analysis.h, so it uses none of them: a peer knows only its own links.
+// checks the predictions of topologies/spectra/analysis.h, so it uses none of them: a peer knows only its own
+// links.
 //
 // The disagreement is V = sum |x_i - mean|^2 over the peers, relative to the initial V.
 #pragma once
@@ -12,7 +13,7 @@
 
 #include "base/result.h"
 #include "gossip/events.h"
-#include "topologies/mixing.h"
+#include "topologies/spectra/mixing.h"
 #include "topologies/topology.h"
 
 namespace starling::lab {
@@ -61,7 +62,7 @@ std::optional<double> deviation_percent(std::optional<double> measured, std::opt
 // The V, relative to the start, at which the measurement of pairwise gossip ends.
 double pairwise_floor(std::uint32_t peers);
 
-// Exchanges by the gossip core with Poisson clocks of equal rates, the arithmetic of training/exchange, and
+// Exchanges by the gossip core with Poisson clocks of equal rates, the arithmetic of training/mixing, and
 // latency a thousandth of the interval. REQUIRES: peers >= 2.
 Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t peers,
                           const PairwiseOptions& options);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "topologies/layout.h"
+#include "topologies/drawings/layout.h"
 
 namespace starling::lab {
 

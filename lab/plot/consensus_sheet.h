@@ -7,7 +7,7 @@
 
 #include "lab/measure/consensus.h"
 #include "lab/plot/draw.h"
-#include "topologies/analysis.h"
+#include "topologies/spectra/analysis.h"
 
 namespace starling::lab {
 

@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "lab/plot/draw.h"
-#include "topologies/drawing.h"
-#include "topologies/layout.h"
-#include "topologies/shapes.h"
+#include "topologies/drawings/drawing.h"
+#include "topologies/drawings/layout.h"
+#include "topologies/drawings/shapes.h"
 
 namespace starling::lab {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "training/pipeline/timing.h"
+#include "training/planner/timing.h"
 
 namespace starling::lab {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "training/records/json.h"
+#include "training/runs/records/json.h"
 
 namespace starling::lab {
 

@@ -10,11 +10,11 @@
 #include "base/text.h"
 #include "lab/report/lines.h"
 #include "topologies/graph_file.h"
-#include "training/experiment/effect.h"
-#include "training/experiment/experiment_file.h"
-#include "training/experiment/settings.h"
-#include "training/records/files.h"
-#include "training/records/json.h"
+#include "training/runs/experiment/experiment_file.h"
+#include "training/runs/experiment/settings/effect.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/files.h"
+#include "training/runs/records/json.h"
 
 namespace starling::lab {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "base/result.h"
 #include "lab/report/statistics.h"
-#include "training/records/looks.h"
-#include "training/records/timeline.h"
+#include "training/runs/records/looks.h"
+#include "training/runs/records/timeline.h"
 
 namespace starling::lab {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "lab/report/report.h"
-#include "training/experiment/kinds.h"
+#include "training/runs/experiment/kinds.h"
 
 namespace starling::lab {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "lab/report/report.h"
-#include "training/experiment/kinds.h"
+#include "training/runs/experiment/kinds.h"
 
 namespace starling::lab {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "lab/report/report.h"
 #include "lab/report/web_files.h"
-#include "rules/payload.h"
 #include "topologies/xml.h"
-#include "training/records/files.h"
-#include "training/records/json.h"
+#include "training/runs/records/files.h"
+#include "training/runs/records/json.h"
+#include "wire/rules/payload.h"
 
 namespace starling::lab {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "lab/report/lines.h"
 #include "lab/report/report.h"
-#include "training/records/files.h"
-#include "training/records/json.h"
+#include "training/runs/records/files.h"
+#include "training/runs/records/json.h"
 
 namespace starling::lab {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "lab/report/lines.h"
 #include "lab/report/report.h"
-#include "training/records/files.h"
+#include "training/runs/records/files.h"
 
 namespace starling::lab {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "lab/report/report.h"
-#include "training/experiment/kinds.h"
+#include "training/runs/experiment/kinds.h"
 
 namespace starling::lab {
 namespace {

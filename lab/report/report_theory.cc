@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "lab/report/report.h"
-#include "topologies/analysis.h"
-#include "topologies/drawing.h"
-#include "topologies/layout.h"
+#include "topologies/drawings/drawing.h"
+#include "topologies/drawings/layout.h"
+#include "topologies/spectra/analysis.h"
 #include "topologies/topology.h"
-#include "training/experiment/consensus_model.h"
-#include "training/experiment/experiment.h"
-#include "training/experiment/settings.h"
+#include "training/runs/experiment/consensus_model.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::lab {
 namespace {

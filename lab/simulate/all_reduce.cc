@@ -1,13 +1,13 @@
 // The baselines without gossip in virtual time: bulk-synchronous data-parallel training, in rounds. With
 // all-reduce a round is a step: each peer computes the gradient of its own batch on the same parameters, all
 // get the mean of all gradients, and all take the same optimizer step. With diloco each peer makes H steps
-// alone, and an outer step of all peers ends the round (training/exchange/diloco.h). The sum of P floats of b
-// bytes goes around a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+// alone, and an outer step of all peers ends the round (training/mixing/rules/diloco.h). The sum of P floats
+// of b bytes goes around a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 // workstations", JPDC 2009). For n peers a round lasts
 //   max over peers of the sum over its steps of (pace x slowness)  +  2 (n - 1) turns,
 //   a turn: max over the ring's links i -> i+1 of (b ceil(P / n) bytes / bandwidth + latency),
 // where the bandwidth is at most a machine's network card's (network.port), and lost frames arrive later
-// (base/loss.h). A paused peer stops all, at the beginning and the end of a step and of each turn.
+// (wire/loss.h). A paused peer stops all, at the beginning and the end of a step and of each turn.
 //
 // Batches, partition, random slowness, learning rates, evaluations and results are as under the other rules.
 // Evaluations and the end follow whole rounds. Where steps or epochs end the run, its last round is as long
@@ -27,9 +27,9 @@
 #include "lab/simulate/ring.h"
 #include "lab/simulate/run_watch.h"
 #include "lab/simulate/virtual_run.h"
-#include "training/experiment/experiment.h"
-#include "training/experiment/settings.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::lab {
 namespace {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "base/text.h"
-#include "training/pipeline/partition.h"
-#include "training/pipeline/profiling/operations.h"
-#include "training/pipeline/slices/slice_plan.h"
-#include "training/replica/split.h"
+#include "training/learning/slices/slice_plan.h"
+#include "training/learning/split.h"
+#include "training/planner/partition.h"
+#include "training/planner/profiling/operations.h"
 
 namespace starling::lab {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "lab/simulate/pipelined_peer.h"
 #include "models/spec.h"
-#include "training/experiment/experiment.h"
+#include "training/runs/experiment/experiment.h"
 
 namespace starling::lab {
 
@@ -29,7 +29,7 @@ struct ReplicaTimes {
 ReplicaTimes replica_times(const models::Plan& network, const SimulatedDevices& devices, double step,
                            std::uint32_t average_every);
 
-// Each device computes a part of each layer (training/pipeline/slices/slice_plan.h), and waits for the others
+// Each device computes a part of each layer (training/learning/slices/slice_plan.h), and waits for the others
 // before a layer that needs what they computed. In seconds, of a batch. A device has a link of the bandwidth,
 // in each direction, to the others.
 struct SliceTimes {

@@ -10,9 +10,9 @@
 #include "lab/thread_pool.h"
 #include "models/arena.h"
 #include "models/spec.h"
-#include "training/exchange/diloco.h"
-#include "training/records/record.h"
-#include "training/replica/worker.h"
+#include "training/learning/worker.h"
+#include "training/mixing/rules/diloco.h"
+#include "training/runs/records/record.h"
 
 namespace starling::lab {
 
@@ -57,7 +57,7 @@ class Ensemble {
 // All-reduce: one replica that all train. A round is a step.
 std::unique_ptr<Ensemble> make_sharing_ensemble(Ensemble::Workers workers, std::span<const float> first,
                                                 ThreadPool& pool);
-// DiLoCo: a replica for each peer, and an outer step of all of them (training/exchange/diloco.h).
+// DiLoCo: a replica for each peer, and an outer step of all of them (training/mixing/rules/diloco.h).
 std::unique_ptr<Ensemble> make_outer_ensemble(Ensemble::Workers workers, std::span<const float> first,
                                               std::size_t trained, const training::MixOptions& options,
                                               ThreadPool& pool);

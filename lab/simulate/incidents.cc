@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "lab/recurrence.h"
-#include "training/experiment/settings.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::lab {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lab/world/world_options.h"
-#include "training/experiment/experiment.h"
+#include "training/runs/experiment/experiment.h"
 
 namespace starling::lab {
 

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "lab/world/learner.h"
 #include "models/arena.h"
-#include "training/records/peer_state.h"
+#include "training/runs/records/peer_state.h"
 
 namespace starling::lab {
 

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <utility>
 
-#include "training/pipeline/partition.h"
-#include "training/pipeline/profiling/operations.h"
-#include "training/records/json.h"
-#include "training/replica/split.h"
+#include "training/learning/split.h"
+#include "training/planner/partition.h"
+#include "training/planner/profiling/operations.h"
+#include "training/runs/records/json.h"
 
 namespace starling::lab {
 namespace {

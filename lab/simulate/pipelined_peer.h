@@ -13,9 +13,9 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "models/spec.h"
-#include "training/experiment/experiment.h"
-#include "training/pipeline/stages/staged_options.h"
-#include "training/pipeline/timing.h"
+#include "training/learning/stages/staged_options.h"
+#include "training/planner/timing.h"
+#include "training/runs/experiment/experiment.h"
 
 namespace starling::lab {
 

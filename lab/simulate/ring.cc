@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "base/loss.h"
 #include "lab/simulate/run_watch.h"
-#include "lab/world/virtual_network.h"
-#include "training/experiment/settings.h"
+#include "lab/world/network/virtual_network.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "wire/loss.h"
 
 namespace starling::lab {
 namespace {

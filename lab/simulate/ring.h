@@ -13,8 +13,8 @@
 #include "base/time.h"
 #include "lab/simulate/incidents.h"
 #include "lab/world/mishaps.h"
-#include "training/experiment/experiment.h"
-#include "training/records/timeline.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/records/timeline.h"
 
 namespace starling::lab {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lab/world/world.h"
-#include "training/records/staleness.h"
-#include "training/records/timeline.h"
+#include "training/runs/records/staleness.h"
+#include "training/runs/records/timeline.h"
 
 namespace starling::lab {
 

@@ -7,8 +7,8 @@
 
 #include "base/result.h"
 #include "lab/simulate/picture.h"
-#include "training/experiment/experiment.h"
-#include "training/records/record.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/records/record.h"
 
 namespace starling::lab {
 

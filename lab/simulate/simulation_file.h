@@ -16,8 +16,8 @@
 #include "base/result.h"
 #include "lab/simulate/learner_state.h"
 #include "lab/world/world.h"
-#include "training/records/peer_state.h"
-#include "training/records/safetensors.h"
+#include "training/runs/records/peer_state.h"
+#include "training/runs/records/safetensors.h"
 
 namespace starling::lab {
 

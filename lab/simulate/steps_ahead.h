@@ -20,7 +20,7 @@
 #include "kernels/buffer.h"
 #include "lab/thread_pool.h"
 #include "models/arena.h"
-#include "training/replica/worker.h"
+#include "training/learning/worker.h"
 
 namespace starling::lab {
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "training/experiment/schedule.h"
+#include "training/runs/experiment/schedule.h"
 
 namespace starling::lab {
 namespace {

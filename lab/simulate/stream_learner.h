@@ -21,8 +21,8 @@
 #include "lab/simulate/virtual_run.h"
 #include "lab/thread_pool.h"
 #include "models/spec.h"
-#include "training/replica/optimizer_state.h"
-#include "training/replica/worker.h"
+#include "training/learning/optimizer_state.h"
+#include "training/learning/worker.h"
 
 namespace starling::lab {
 

@@ -17,11 +17,11 @@
 
 #include "lab/simulate/simulate.h"
 #include "lab/thread_pool.h"
-#include "training/experiment/experiment_file.h"
-#include "training/experiment/kinds.h"
-#include "training/records/files.h"
-#include "training/records/json.h"
-#include "training/records/looks.h"
+#include "training/runs/experiment/experiment_file.h"
+#include "training/runs/experiment/kinds.h"
+#include "training/runs/records/files.h"
+#include "training/runs/records/json.h"
+#include "training/runs/records/looks.h"
 
 namespace starling::lab {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "training/experiment/sweep.h"
+#include "training/runs/experiment/sweep.h"
 
 namespace starling::lab {
 

@@ -12,10 +12,10 @@
 #include "lab/simulate/divided_peer.h"
 #include "lab/simulate/simulate.h"
 #include "lab/simulate/sweep.h"
-#include "training/experiment/quantities.h"
-#include "training/experiment/settings.h"
-#include "training/records/json.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/runs/experiment/settings/quantities.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/json.h"
 
 namespace starling::lab {
 namespace {

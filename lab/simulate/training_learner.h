@@ -15,9 +15,9 @@
 #include "lab/simulate/learner_state.h"
 #include "lab/simulate/steps_ahead.h"
 #include "lab/simulate/virtual_run.h"
-#include "training/experiment/schedule.h"
-#include "training/replica/device_group.h"
-#include "training/replica/worker.h"
+#include "training/learning/device_group.h"
+#include "training/learning/worker.h"
+#include "training/runs/experiment/schedule.h"
 
 namespace starling::lab {
 

@@ -8,11 +8,11 @@
 #include "base/hash.h"
 #include "base/ids.h"
 #include "topologies/graph_file.h"
-#include "training/experiment/experiment_file.h"
-#include "training/experiment/quantities.h"
-#include "training/experiment/settings.h"
-#include "training/records/checkpoint.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/runs/experiment/experiment_file.h"
+#include "training/runs/experiment/settings/quantities.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/checkpoint.h"
 
 namespace starling::lab {
 namespace {

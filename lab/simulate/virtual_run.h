@@ -21,11 +21,11 @@
 #include "lab/simulate/simulate.h"
 #include "lab/thread_pool.h"
 #include "models/spec.h"
-#include "training/experiment/experiment.h"
-#include "training/experiment/schedule.h"
-#include "training/records/record.h"
-#include "training/replica/evaluator.h"
-#include "training/replica/worker.h"
+#include "training/learning/evaluator.h"
+#include "training/learning/worker.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/experiment/schedule.h"
+#include "training/runs/records/record.h"
 
 namespace starling::lab {
 

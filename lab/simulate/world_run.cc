@@ -24,13 +24,13 @@
 #include "lab/simulate/training_learner.h"
 #include "lab/simulate/virtual_run.h"
 #include "lab/world/world.h"
-#include "topologies/analysis.h"
-#include "training/exchange/make.h"
-#include "training/experiment/experiment.h"
-#include "training/experiment/experiment_file.h"
-#include "training/experiment/settings.h"
-#include "training/pipeline/stages/streamed_network.h"
-#include "training/replica/recipe.h"
+#include "topologies/spectra/analysis.h"
+#include "training/learning/recipe.h"
+#include "training/learning/stages/streamed_network.h"
+#include "training/mixing/make.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/experiment/experiment_file.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::lab {
 namespace {

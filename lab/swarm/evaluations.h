@@ -17,7 +17,7 @@
 
 #include "lab/swarm/replica_judge.h"
 #include "lab/swarm/swarm_run.h"
-#include "training/records/files.h"
+#include "training/runs/records/files.h"
 
 namespace starling::lab {
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "lab/recurrence.h"
-#include "training/experiment/settings.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::lab {
 namespace {

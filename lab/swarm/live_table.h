@@ -10,12 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "training/records/peer_figures.h"
+#include "training/runs/records/peer_figures.h"
 
 namespace starling::lab {
 
-// The states of a peer that the launcher started: states that a peer reports (training/experiment/control.h),
-// and states that only the launcher can observe. Reports, the live table and summary.json use these names.
+// The states of a peer that the launcher started: states that a peer reports
+// (training/runs/experiment/control.h), and states that only the launcher can observe. Reports, the live
+// table and summary.json use these names.
 enum class PeerState : std::uint8_t {
   starting,  // its process runs and has not reported yet
   joining,

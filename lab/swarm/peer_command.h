@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/time.h"
-#include "training/experiment/experiment.h"
-#include "training/experiment/settings.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::lab {
 

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "training/experiment/experiment.h"
+#include "training/runs/experiment/experiment.h"
 
 namespace starling::lab {
 

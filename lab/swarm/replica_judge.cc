@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "kernels/by_name/backends.h"
-#include "training/exchange/make.h"
-#include "training/records/checkpoint.h"
-#include "training/records/files.h"
-#include "training/records/record.h"
+#include "training/mixing/make.h"
+#include "training/runs/records/checkpoint.h"
+#include "training/runs/records/files.h"
+#include "training/runs/records/record.h"
 
 namespace starling::lab {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "datasets/dataset.h"
 #include "models/spec.h"
-#include "training/replica/evaluator.h"
+#include "training/learning/evaluator.h"
 
 namespace starling::lab {
 

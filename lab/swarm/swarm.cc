@@ -14,12 +14,12 @@
 #include "lab/swarm/replica_judge.h"
 #include "lab/swarm/swarm_run.h"
 #include "lab/swarm/timelines.h"
-#include "topologies/analysis.h"
 #include "topologies/graph_file.h"
+#include "topologies/spectra/analysis.h"
 #include "topologies/topology.h"
-#include "training/experiment/experiment_file.h"
-#include "training/records/checkpoint.h"
-#include "training/records/files.h"
+#include "training/runs/experiment/experiment_file.h"
+#include "training/runs/records/checkpoint.h"
+#include "training/runs/records/files.h"
 
 namespace starling::lab {
 namespace {

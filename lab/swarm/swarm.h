@@ -5,8 +5,8 @@
 #include "datasets/dataset.h"
 #include "lab/swarm/swarm_options.h"
 #include "models/spec.h"
-#include "training/experiment/experiment.h"
-#include "training/records/record.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/records/record.h"
 
 namespace starling::lab {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/ids.h"
-#include "training/records/record.h"
+#include "training/runs/records/record.h"
 
 namespace starling::lab {
 

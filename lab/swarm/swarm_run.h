@@ -20,9 +20,9 @@
 #include "lab/swarm/live_table.h"
 #include "lab/swarm/swarm_options.h"
 #include "models/spec.h"
-#include "training/experiment/control.h"
-#include "training/experiment/experiment.h"
-#include "training/records/record.h"
+#include "training/runs/experiment/control.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/records/record.h"
 
 namespace starling::lab {
 

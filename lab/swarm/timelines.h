@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lab/swarm/swarm_run.h"
-#include "training/records/timeline.h"
+#include "training/runs/records/timeline.h"
 
 namespace starling::lab {
 

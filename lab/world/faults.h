@@ -12,8 +12,8 @@
 
 #include "base/random.h"
 #include "base/time.h"
-#include "training/experiment/fault.h"
-#include "training/experiment/slowness.h"
+#include "training/runs/experiment/fault.h"
+#include "training/runs/experiment/slowness.h"
 
 namespace starling::lab {
 

@@ -9,8 +9,8 @@
 
 #include "base/time.h"
 #include "models/arena.h"
-#include "training/exchange/make.h"
-#include "training/pipeline/machine.h"
+#include "training/mixing/make.h"
+#include "training/planner/machine.h"
 
 namespace starling::lab {
 

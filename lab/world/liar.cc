@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "lab/world/virtual_identity.h"
+#include "lab/world/network/virtual_identity.h"
 
 namespace starling::lab {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/identity.h"
 #include "base/random.h"
 #include "gossip/actions.h"
-#include "gossip/membership.h"
+#include "gossip/members/membership.h"
 #include "lab/world/faults.h"
 
 namespace starling::lab {

@@ -8,7 +8,7 @@
 #include "base/time.h"
 #include "gossip/actions.h"
 #include "gossip/events.h"
-#include "gossip/members.h"
+#include "gossip/members/members.h"
 
 namespace starling::lab {
 

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "lab/world/virtual_peer.h"
-#include "training/exchange/payload.h"
-#include "training/exchange/values.h"
+#include "training/mixing/payload.h"
+#include "training/mixing/values.h"
 #include "wire/frame.h"
 
 namespace starling::lab {

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "training/exchange/payload.h"
+#include "training/mixing/payload.h"
 #include "wire/frame.h"
 
 namespace starling::lab {

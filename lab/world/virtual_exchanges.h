@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "gossip/actions.h"
-#include "gossip/answer_budget.h"
+#include "gossip/meeting/answer_budget.h"
 #include "lab/world/learner.h"
+#include "lab/world/network/virtual_reach.h"
 #include "lab/world/virtual_machine.h"
-#include "lab/world/virtual_reach.h"
-#include "training/exchange/sides.h"
+#include "training/mixing/sides.h"
 
 namespace starling::lab {
 

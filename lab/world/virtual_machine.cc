@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-#include "training/exchange/payload.h"
+#include "training/mixing/payload.h"
 
 namespace starling::lab {
 namespace {

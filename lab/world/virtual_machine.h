@@ -16,8 +16,8 @@
 #include "gossip/events.h"
 #include "lab/world/event_queue.h"
 #include "lab/world/mishaps.h"
-#include "lab/world/packet.h"
-#include "lab/world/virtual_network.h"
+#include "lab/world/network/packet.h"
+#include "lab/world/network/virtual_network.h"
 #include "lab/world/world_options.h"
 
 namespace starling::lab {

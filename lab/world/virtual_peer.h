@@ -12,10 +12,10 @@
 
 #include "gossip/peer.h"
 #include "lab/world/learner.h"
+#include "lab/world/network/virtual_identity.h"
+#include "lab/world/network/virtual_reach.h"
 #include "lab/world/virtual_exchanges.h"
-#include "lab/world/virtual_identity.h"
 #include "lab/world/virtual_machine.h"
-#include "lab/world/virtual_reach.h"
 #include "lab/world/virtual_stream.h"
 
 namespace starling::lab {

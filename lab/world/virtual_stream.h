@@ -1,6 +1,6 @@
 // The batches of a virtual peer whose devices are the stages of a pipeline without a flush, as
 // training::StreamedNetwork in the daemon: they follow one another, and each stage updates its parameters
-// when its backward pass ends. The machines of the stages (training/pipeline/machine.h) run in the time of
+// when its backward pass ends. The machines of the stages (training/planner/machine.h) run in the time of
 // the world; the learner computes.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 #include "lab/world/learner.h"
 #include "lab/world/virtual_machine.h"
-#include "training/pipeline/machine.h"
-#include "training/pipeline/timing.h"
+#include "training/planner/machine.h"
+#include "training/planner/timing.h"
 
 namespace starling::lab {
 

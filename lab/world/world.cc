@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "lab/world/virtual_peer.h"
-#include "training/exchange/payload.h"
+#include "training/mixing/payload.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
 

@@ -1,6 +1,6 @@
 // The virtual driver of the core: machines with a VirtualPeer each, virtual links, one event queue, and a
 // schedule of incidents (faults.h). Protocol decisions (gossip) and the arithmetic and bookkeeping of
-// exchanges (training/exchange) are the daemon's; sockets, clocks, disks and threads are simulated.
+// exchanges (training/mixing) are the daemon's; sockets, clocks, disks and threads are simulated.
 // docs/ARCHITECTURE.md compares the two drivers.
 #pragma once
 

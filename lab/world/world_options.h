@@ -14,16 +14,16 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "gossip/answer_budget.h"
+#include "gossip/meeting/answer_budget.h"
 #include "gossip/peer.h"
 #include "lab/world/faults.h"
 #include "lab/world/learner.h"
+#include "lab/world/network/virtual_network.h"
 #include "lab/world/sabotage.h"
-#include "lab/world/virtual_network.h"
 #include "models/arena.h"
-#include "training/exchange/mixer.h"
-#include "training/pipeline/schedule.h"
-#include "training/pipeline/timing.h"
+#include "training/mixing/mixer.h"
+#include "training/planner/schedule.h"
+#include "training/planner/timing.h"
 
 namespace starling::lab {
 

@@ -25,10 +25,10 @@
 #include "node/work/processors.h"
 #include "node/work/replica.h"
 #include "node/work/slowdown.h"
-#include "training/experiment/control.h"
-#include "training/experiment/schedule.h"
-#include "training/experiment/settings.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/runs/experiment/control.h"
+#include "training/runs/experiment/schedule.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::node {
 namespace {

@@ -2,8 +2,8 @@
 // or GPUs: no daemon, no core, no links. With all-reduce it computes the gradient of its own batch, sums it
 // with all other processes' gradients (node/all_reduce/collective.h), and takes the common step; with diloco
 // it makes a round of steps alone, and then the common outer step. A launcher starts all processes, gets
-// their reports as from a daemon (training/experiment/control.h), and may ask for the end. Rounds are common,
-// so the end is agreed on: a process that is asked to end cuts its round short and passes that on.
+// their reports as from a daemon (training/runs/experiment/control.h), and may ask for the end. Rounds are
+// common, so the end is agreed on: a process that is asked to end cuts its round short and passes that on.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "base/time.h"
 #include "node/launch/process_options.h"
-#include "training/experiment/experiment.h"
+#include "training/runs/experiment/experiment.h"
 
 namespace starling::node {
 

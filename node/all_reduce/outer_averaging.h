@@ -1,5 +1,5 @@
-// The outer steps of a diloco run between processes: one peer's side of training/exchange/diloco.h, over a
-// collective.
+// The outer steps of a diloco run between processes: one peer's side of training/mixing/rules/diloco.h, over
+// a collective.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 #include "models/arena.h"
 #include "node/all_reduce/collective.h"
-#include "training/exchange/diloco.h"
-#include "training/exchange/values.h"
+#include "training/mixing/rules/diloco.h"
+#include "training/mixing/values.h"
 
 namespace starling::node {
 

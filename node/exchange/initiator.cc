@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "base/check.h"
-#include "training/exchange/sides.h"
+#include "training/mixing/sides.h"
 
 namespace starling::node {
 

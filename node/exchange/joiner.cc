@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "training/exchange/values.h"
+#include "training/mixing/values.h"
 #include "transport/coroutines.h"
 
 namespace starling::node {

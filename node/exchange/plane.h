@@ -11,12 +11,12 @@
 
 #include "base/aligned.h"
 #include "base/time.h"
-#include "gossip/answer_budget.h"
 #include "gossip/events.h"
+#include "gossip/meeting/answer_budget.h"
 #include "models/arena.h"
-#include "training/exchange/mixer.h"
-#include "training/records/staleness.h"
-#include "transport/link_table.h"
+#include "training/mixing/mixer.h"
+#include "training/runs/records/staleness.h"
+#include "transport/links/link_table.h"
 
 namespace starling::node {
 

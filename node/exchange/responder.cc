@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "training/exchange/sides.h"
-#include "training/exchange/values.h"
+#include "training/mixing/sides.h"
+#include "training/mixing/values.h"
 #include "transport/coroutines.h"
 
 namespace starling::node {

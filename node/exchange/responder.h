@@ -13,7 +13,7 @@
 #include <asio/awaitable.hpp>
 
 #include "gossip/actions.h"
-#include "gossip/answer_budget.h"
+#include "gossip/meeting/answer_budget.h"
 #include "node/exchange/plane.h"
 #include "wire/messages.h"
 

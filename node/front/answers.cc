@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "node/front/status_json.h"
-#include "training/records/json_fields.h"
+#include "training/runs/records/json_fields.h"
 
 namespace starling::node {
 namespace {

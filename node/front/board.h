@@ -13,7 +13,7 @@
 #include "node/front/status.h"
 #include "node/work/background.h"
 #include "node/work/self_judge.h"
-#include "training/records/tensorboard.h"
+#include "training/runs/records/tensorboard.h"
 
 namespace starling::node {
 

@@ -19,7 +19,7 @@
 
 #include "base/text.h"
 #include "transport/coroutines.h"
-#include "transport/tcp_socket.h"
+#include "transport/links/tcp_socket.h"
 
 namespace starling::node {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "training/records/json.h"
+#include "training/runs/records/json.h"
 
 namespace starling::node {
 namespace {

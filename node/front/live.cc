@@ -8,10 +8,10 @@
 #include <set>
 
 #include "node/front/status_json.h"
-#include "topologies/analysis.h"
 #include "topologies/graph_file.h"
+#include "topologies/spectra/analysis.h"
 #include "topologies/topology.h"
-#include "training/records/json_fields.h"
+#include "training/runs/records/json_fields.h"
 
 namespace starling::node {
 namespace {

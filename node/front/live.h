@@ -9,8 +9,8 @@
 
 #include "node/front/event_log.h"
 #include "node/front/status.h"
-#include "training/experiment/consensus_model.h"
-#include "training/records/peer_figures.h"
+#include "training/runs/experiment/consensus_model.h"
+#include "training/runs/records/peer_figures.h"
 
 namespace starling::node {
 

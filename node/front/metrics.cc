@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "node/front/answers.h"
-#include "training/exchange/mixer.h"
-#include "transport/link.h"
+#include "training/mixing/mixer.h"
+#include "transport/links/link.h"
 
 namespace starling::node {
 namespace {

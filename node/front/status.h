@@ -10,10 +10,10 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "gossip/membership.h"
-#include "training/exchange/mixer.h"
-#include "training/records/peer_figures.h"
-#include "training/records/record.h"
+#include "gossip/members/membership.h"
+#include "training/mixing/mixer.h"
+#include "training/runs/records/peer_figures.h"
+#include "training/runs/records/record.h"
 #include "wire/messages.h"
 
 namespace starling::node {

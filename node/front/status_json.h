@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "node/front/status.h"
-#include "training/records/json.h"
+#include "training/runs/records/json.h"
 
 namespace starling::node {
 

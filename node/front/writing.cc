@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "training/records/json.h"
+#include "training/runs/records/json.h"
 
 namespace starling::node {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "models/generator.h"
-#include "training/replica/text_writer.h"
+#include "training/learning/text_writer.h"
 
 namespace starling::node {
 

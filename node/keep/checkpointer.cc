@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "base/text.h"
-#include "training/experiment/check.h"
-#include "training/experiment/settings.h"
-#include "training/records/checkpoint.h"
-#include "training/records/files.h"
+#include "training/runs/experiment/check.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/checkpoint.h"
+#include "training/runs/records/files.h"
 
 namespace starling::node {
 namespace {

@@ -1,5 +1,6 @@
-// Checkpoints of a running peer: files NAME.STEPS.safetensors in a folder (training/records/peer_state.h,
-// docs/CHECKPOINTS.md), written atomically; the latest few are kept. Also finds the one to resume from.
+// Checkpoints of a running peer: files NAME.STEPS.safetensors in a folder
+// (training/runs/records/peer_state.h, docs/CHECKPOINTS.md), written atomically; the latest few are kept.
+// Also finds the one to resume from.
 //
 // Several peers may share a folder, each under its own name, which is locked (NAME.lock). A peer writes only
 // if the folder has no checkpoint of its name with more steps, so the file with the most steps is always the
@@ -19,8 +20,8 @@
 #include "models/layout.h"
 #include "models/spec_text.h"
 #include "node/keep/peer_cache.h"
-#include "training/experiment/experiment.h"
-#include "training/records/peer_state.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/records/peer_state.h"
 
 namespace starling::node {
 

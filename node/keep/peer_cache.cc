@@ -16,8 +16,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/text.h"
-#include "training/experiment/settings.h"
-#include "training/records/files.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/files.h"
 #include "wire/codec.h"
 
 namespace starling::node {

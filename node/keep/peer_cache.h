@@ -14,8 +14,8 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "gossip/membership.h"
-#include "training/experiment/experiment.h"
+#include "gossip/members/membership.h"
+#include "training/runs/experiment/experiment.h"
 #include "wire/messages.h"
 
 namespace starling::node {

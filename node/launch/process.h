@@ -18,7 +18,7 @@
 #include "node/launch/process_options.h"
 #include "node/work/background.h"
 #include "node/work/replica.h"
-#include "training/experiment/control.h"
+#include "training/runs/experiment/control.h"
 
 namespace starling::node {
 

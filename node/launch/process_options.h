@@ -12,7 +12,8 @@ struct ProcessOptions {
   // Peers that begin the run together, itself included; 0: not known (gossip::MembershipOptions).
   std::uint32_t expected = 0;
   std::uint32_t snapshots = 0;  // replicas to save per epoch of the swarm's progress, at equal distances
-  // The launcher's socket (training/experiment/control.h); its end of file means: leave. -1: no launcher.
+  // The launcher's socket (training/runs/experiment/control.h); its end of file means: leave. -1: no
+  // launcher.
   int control_fd = -1;
 };
 

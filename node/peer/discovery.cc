@@ -9,7 +9,7 @@
 
 #include "node/discovery/announcement.h"
 #include "transport/coroutines.h"
-#include "transport/discovery_tag.h"
+#include "transport/trust/discovery_tag.h"
 
 namespace starling::node {
 namespace {

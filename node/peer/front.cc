@@ -5,7 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <asio/post.hpp>
 
-#include "gossip/partner.h"
+#include "gossip/meeting/partner.h"
 #include "node/front/answers.h"
 #include "node/front/situation.h"
 #include "node/front/web_files.h"

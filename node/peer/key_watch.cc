@@ -5,7 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "transport/tls.h"
+#include "transport/tls/tls.h"
 
 namespace starling::node {
 

@@ -7,7 +7,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "node/peer/lives.h"
-#include "transport/swarm_key.h"
+#include "transport/trust/swarm_key.h"
 
 namespace starling::node {
 

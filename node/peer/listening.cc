@@ -8,8 +8,8 @@
 #include <spdlog/spdlog.h>
 
 #include "node/front/http_rules.h"
-#include "training/experiment/control.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/runs/experiment/control.h"
 
 namespace starling::node {
 namespace {

@@ -18,9 +18,9 @@
 #include "node/peer/lives.h"
 #include "node/peer/remembered.h"
 #include "node/trainers/attachment.h"
-#include "transport/identity.h"
-#include "transport/link_table.h"
-#include "transport/tcp.h"
+#include "transport/links/link_table.h"
+#include "transport/links/tcp.h"
+#include "transport/trust/identity.h"
 
 namespace starling::node {
 

@@ -33,8 +33,8 @@
 #include "node/work/background.h"
 #include "node/work/replica.h"
 #include "node/work/trainer.h"
-#include "training/exchange/mixer.h"
-#include "training/experiment/schedule.h"
+#include "training/mixing/mixer.h"
+#include "training/runs/experiment/schedule.h"
 
 namespace starling::node {
 

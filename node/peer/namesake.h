@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "gossip/membership.h"
+#include "gossip/members/membership.h"
 
 namespace starling::node {
 

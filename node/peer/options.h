@@ -1,5 +1,5 @@
-// What a peer's user decides: `starling peer`'s flags and settings as values. node/peer/settings.h has the names
-// of those that are not the experiment's.
+// What a peer's user decides: `starling peer`'s flags and settings as values. node/peer/settings.h has the
+// names of those that are not the experiment's.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 #include "base/time.h"
 #include "node/keep/checkpointer.h"
 #include "node/launch/process_options.h"
-#include "training/experiment/experiment.h"
-#include "transport/allow_list.h"
+#include "training/runs/experiment/experiment.h"
+#include "transport/trust/allow_list.h"
 
 namespace starling::transport {
-class TlsContext;  // transport/tls.h
+class TlsContext;  // transport/tls/tls.h
 }
 
 namespace starling::node {

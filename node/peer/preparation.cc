@@ -11,8 +11,8 @@
 #include "models/layout_text.h"
 #include "node/keep/peer_cache.h"
 #include "node/work/hogwild.h"
-#include "training/exchange/make.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/mixing/make.h"
 
 namespace starling::node {
 namespace {

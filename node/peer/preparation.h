@@ -11,7 +11,7 @@
 #include "gossip/rules.h"
 #include "node/peer/listening.h"
 #include "node/peer/lives.h"
-#include "training/experiment/schedule.h"
+#include "training/runs/experiment/schedule.h"
 #include "wire/messages.h"
 
 namespace starling::node {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "training/experiment/experiment.h"
+#include "training/runs/experiment/experiment.h"
 
 namespace starling::node {
 

@@ -13,7 +13,7 @@
 #include "node/keep/checkpointer.h"
 #include "node/keep/peer_cache.h"
 #include "node/peer/options.h"
-#include "training/experiment/experiment.h"
+#include "training/runs/experiment/experiment.h"
 
 namespace starling::node {
 

@@ -10,10 +10,10 @@
 #include "base/text.h"
 #include "node/front/http_rules.h"
 #include "node/front/token_file.h"
-#include "training/experiment/quantities.h"
-#include "training/experiment/setting_kinds.h"
-#include "training/experiment/settings.h"
-#include "training/records/files.h"
+#include "training/runs/experiment/settings/quantities.h"
+#include "training/runs/experiment/settings/setting_kinds.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/files.h"
 #include "wire/messages.h"
 
 namespace starling::node {

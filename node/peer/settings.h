@@ -1,6 +1,6 @@
 // The table of what the user of one peer can set besides the experiment: the own flags of `starling peer`,
 // with their keys in the [daemon] table of a file and their variables. The experiment's settings
-// (training/experiment/settings.h) have the same kind of table.
+// (training/runs/experiment/settings/settings.h) have the same kind of table.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "node/peer/options.h"
-#include "training/experiment/setting.h"
+#include "training/runs/experiment/settings/setting.h"
 
 namespace starling::node {
 

@@ -10,7 +10,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/text.h"
-#include "training/replica/evaluator.h"
+#include "training/learning/evaluator.h"
 #include "transport/coroutines.h"
 
 namespace starling::node {

@@ -2,10 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
-#include "gossip/partner.h"
+#include "gossip/meeting/partner.h"
 #include "topologies/graph_file.h"
-#include "training/exchange/mixer.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/mixing/mixer.h"
 
 namespace starling::node {
 namespace {

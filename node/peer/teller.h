@@ -19,12 +19,12 @@
 #include "node/peer/lives.h"
 #include "node/peer/progress.h"
 #include "node/work/self_judge.h"
-#include "training/experiment/control.h"
+#include "training/runs/experiment/control.h"
 
 namespace starling::node {
 
 // How a peer divides its time since training began among computing, exchanging and waiting, for the
-// launcher's time lines (training/records/timeline.h). The daemon's thread reports every change.
+// launcher's time lines (training/runs/records/timeline.h). The daemon's thread reports every change.
 class ActivityClock {
  public:
   struct Sums {

@@ -9,9 +9,9 @@
 #include "kernels/by_name/backends.h"
 #include "node/front/writing.h"
 #include "node/work/processors.h"
-#include "training/records/checkpoint.h"
-#include "training/records/json.h"
-#include "training/replica/evaluator.h"
+#include "training/learning/evaluator.h"
+#include "training/runs/records/checkpoint.h"
+#include "training/runs/records/json.h"
 
 namespace starling::node {
 namespace {

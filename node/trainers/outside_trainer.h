@@ -20,8 +20,8 @@
 #include "node/trainers/mailboxes.h"
 #include "node/work/background.h"
 #include "node/work/trainer.h"
-#include "rules/pace.h"
-#include "training/experiment/schedule.h"
+#include "training/runs/experiment/schedule.h"
+#include "wire/rules/pace.h"
 
 namespace starling::node {
 

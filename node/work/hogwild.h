@@ -1,6 +1,6 @@
 // The Hogwild workers of a peer: a thread each, on one arena, without a lock between them or against the
 // exchange. If the peer has several devices, each device has its own workers and its own replica, and one
-// more thread averages the replicas (training/replica/device_group.h). The daemon's thread reads the counts,
+// more thread averages the replicas (training/learning/device_group.h). The daemon's thread reads the counts,
 // which are atomics. node/work/processors.h decides where the workers run and at what priority.
 #pragma once
 
@@ -20,10 +20,10 @@
 #include "node/work/processors.h"
 #include "node/work/slowdown.h"
 #include "node/work/trainer.h"
-#include "training/experiment/schedule.h"
-#include "training/records/peer_state.h"
-#include "training/replica/device_group.h"
-#include "training/replica/worker.h"
+#include "training/learning/device_group.h"
+#include "training/learning/worker.h"
+#include "training/runs/experiment/schedule.h"
+#include "training/runs/records/peer_state.h"
 
 namespace starling::node {
 

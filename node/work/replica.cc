@@ -11,10 +11,10 @@
 #include "base/text.h"
 #include "kernels/by_name/backends.h"
 #include "node/work/free_memory.h"
-#include "training/records/checkpoint.h"
-#include "training/replica/memory.h"
-#include "training/replica/recipe.h"
-#include "training/replica/split.h"
+#include "training/learning/memory.h"
+#include "training/learning/recipe.h"
+#include "training/learning/split.h"
+#include "training/runs/records/checkpoint.h"
 
 namespace starling::node {
 namespace {

@@ -16,9 +16,9 @@
 #include "kernels/backend.h"
 #include "models/arena.h"
 #include "models/spec.h"
-#include "training/experiment/experiment.h"
-#include "training/replica/device_group.h"
-#include "training/replica/worker.h"
+#include "training/learning/device_group.h"
+#include "training/learning/worker.h"
+#include "training/runs/experiment/experiment.h"
 
 namespace starling::node {
 

@@ -13,7 +13,7 @@
 #include "kernels/backend.h"
 #include "node/work/background.h"
 #include "node/work/replica.h"
-#include "training/replica/evaluator.h"
+#include "training/learning/evaluator.h"
 
 namespace starling::node {
 

@@ -9,8 +9,8 @@
 
 #include "base/random.h"
 #include "base/time.h"
-#include "training/experiment/experiment.h"
-#include "training/experiment/slowness.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/experiment/slowness.h"
 
 namespace starling::node {
 

@@ -11,7 +11,7 @@
 
 #include "base/time.h"
 #include "node/work/gate.h"
-#include "training/records/peer_state.h"
+#include "training/runs/records/peer_state.h"
 
 namespace starling::node {
 
@@ -59,7 +59,7 @@ class Trainer {
   virtual void mixed() {}
 
   // The swarm's part of the factor on the learning rate of steps that land from now on; 1 at first. The
-  // trainer multiplies it by the peer's own part (training/experiment/schedule.h).
+  // trainer multiplies it by the peer's own part (training/runs/experiment/schedule.h).
   virtual void set_swarm_factor(double factor) = 0;
   // The factor of the next step.
   virtual double rate_factor() const = 0;

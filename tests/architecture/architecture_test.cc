@@ -75,26 +75,26 @@ TEST_CASE("an #include that the table does not allow is reported") {
   REQUIRE(arrow("wire/frame.cc", "gossip/peer.h") == 1);
   REQUIRE(arrow("topologies/ring.h", "wire/messages.h") == 1);
   REQUIRE(arrow("gossip/peer.cc", "wire/codec.h") == 1);
-  REQUIRE(arrow("gossip/peer.cc", "training/exchange/mixer.h") == 1);
+  REQUIRE(arrow("gossip/peer.cc", "training/mixing/mixer.h") == 1);
   REQUIRE(arrow("kernels/cpu/linear.cc", "models/arena.h") == 1);
   REQUIRE(arrow("kernels/queue.cc", "kernels/cpu/backend.h") == 1);
   REQUIRE(arrow("kernels/cpu/lanes/format.cc", "kernels/cpu/formats/conversion.h") == 1);
   REQUIRE(arrow("kernels/cpu/tiles/tiles.cc", "kernels/cpu/operations.h") == 1);
   REQUIRE(arrow("models/network.cc", "kernels/by_name/backends.h") == 1);
   REQUIRE(arrow("models/arena.cc", "datasets/dataset.h") == 1);
-  REQUIRE(arrow("datasets/idx.cc", "kernels/backend.h") == 1);
-  REQUIRE(arrow("training/replica/worker.cc", "gossip/peer.h") == 1);
-  REQUIRE(arrow("training/experiment/experiment.cc", "training/replica/augment.h") == 1);
-  REQUIRE(arrow("training/records/record.cc", "training/experiment/experiment.h") == 1);
-  REQUIRE(arrow("training/exchange/make.cc", "training/experiment/experiment.h") == 1);
-  REQUIRE(arrow("training/exchange/make.cc", "wire/codec.h") == 1);
-  REQUIRE(arrow("transport/tcp.cc", "gossip/peer.h") == 1);
+  REQUIRE(arrow("datasets/readers/idx.cc", "kernels/backend.h") == 1);
+  REQUIRE(arrow("training/learning/worker.cc", "gossip/peer.h") == 1);
+  REQUIRE(arrow("training/runs/experiment/experiment.cc", "training/learning/augment.h") == 1);
+  REQUIRE(arrow("training/runs/records/record.cc", "training/runs/experiment/experiment.h") == 1);
+  REQUIRE(arrow("training/mixing/make.cc", "training/runs/experiment/experiment.h") == 1);
+  REQUIRE(arrow("training/mixing/make.cc", "wire/codec.h") == 1);
+  REQUIRE(arrow("transport/links/tcp.cc", "gossip/peer.h") == 1);
   REQUIRE(arrow("kernels/cpu/onednn/onednn.cc", "kernels/backend.h") == 1);
   REQUIRE(arrow("node/daemon.cc", "lab/world/world.h") == 1);
   REQUIRE(arrow("node/front/http.cc", "node/daemon.h") == 1);
-  REQUIRE(arrow("node/work/hogwild.cc", "transport/link.h") == 1);
+  REQUIRE(arrow("node/work/hogwild.cc", "transport/links/link.h") == 1);
   REQUIRE(arrow("node/discovery/avahi.cc", "node/peer/lives.h") == 1);
-  REQUIRE(arrow("lab/world/world.cc", "transport/tcp.h") == 1);
+  REQUIRE(arrow("lab/world/world.cc", "transport/links/tcp.h") == 1);
   REQUIRE(arrow("lab/swarm/swarm.cc", "node/daemon.h") == 1);
   REQUIRE(arrow("lab/report/report.cc", "lab/world/world.h") == 1);
   // The simulator does not use code for real processes, nor the reverse.
@@ -102,7 +102,7 @@ TEST_CASE("an #include that the table does not allow is reported") {
     CAPTURE(virtual_room);
     REQUIRE(arrow(virtual_room + "/a.cc", "lab/swarm/child_process.h") == 1);
     REQUIRE(arrow(virtual_room + "/a.cc", "node/exchange/flow.h") == 1);
-    REQUIRE(arrow(virtual_room + "/a.cc", "transport/link.h") == 1);
+    REQUIRE(arrow(virtual_room + "/a.cc", "transport/links/link.h") == 1);
     REQUIRE(arrow("lab/swarm/a.cc", virtual_room + "/b.h") == 1);
     REQUIRE(arrow("node/a.cc", virtual_room + "/b.h") == 1);
   }
@@ -120,7 +120,7 @@ TEST_CASE("an #include that the table does not allow is reported") {
   REQUIRE(arrow("kernels/cpu/linear.cc", "kernels/cpu/onednn/onednn.h") == 0);
   REQUIRE(arrow("lab/world/world.cc", "wire/codec.h") == 0);
   REQUIRE(arrow("lab/simulate/simulate.cc", "lab/world/world.h") == 0);
-  REQUIRE(arrow("node/daemon.cc", "transport/tcp.h") == 0);
+  REQUIRE(arrow("node/daemon.cc", "transport/links/tcp.h") == 0);
   REQUIRE(arrow("node/daemon.cc", "node/work/trainer.h") == 0);
   REQUIRE(arrow("cli/main.cc", "node/daemon.h") == 0);
   REQUIRE(arrow("tests/lab/world_test.cc", "lab/world/world.h") == 0);
@@ -226,24 +226,24 @@ TEST_CASE("a library outside its place is reported") {
   const std::vector<Case> cases = {
       {"#include <flatbuffers/flatbuffers.h>", "wire/codec.cc", "wire/frame.cc"},
       {"#include \"wire/protocol_generated.h\"", "wire/codec.cc", "wire/codec.h"},
-      {"flatbuffers::Verifier v(a, b);", "wire/codec.cc", "transport/link.cc"},
+      {"flatbuffers::Verifier v(a, b);", "wire/codec.cc", "transport/links/link.cc"},
       {"#include <oneapi/dnnl/dnnl.hpp>", "kernels/cpu/onednn/onednn.cc", "kernels/by_name/backends.cc"},
       {"#include <dnnl.hpp>", "kernels/cpu/onednn/onednn.h", "kernels/reference/linear.h"},
       {"dnnl::engine e;", "kernels/cpu/onednn/onednn.cc", "kernels/cpu/linear.cc"},
-      {"#include <toml++/toml.h>", "training/experiment/toml.h", "cli/main.cc"},
-      {"toml::table t;", "training/experiment/sweep.cc", "training/records/record.cc"},
+      {"#include <toml++/toml.h>", "training/runs/experiment/settings/toml.h", "cli/main.cc"},
+      {"toml::table t;", "training/runs/experiment/sweep.cc", "training/runs/records/record.cc"},
       {"#include <cuda_runtime.h>", "kernels/cuda/runtime.h", "kernels/by_name/backends.cc"},
       {"toml::array a;", "models/spec_text.cc", "models/spec_text.h"},
-      {"#include <asio/write.hpp>", "transport/tcp.cc", "lab/swarm/swarm.cc"},
-      {"asio::io_context io;", "node/daemon.cc", "cli/commands/peer.cc"},
+      {"#include <asio/write.hpp>", "transport/links/tcp.cc", "lab/swarm/swarm.cc"},
+      {"asio::io_context io;", "node/daemon.cc", "cli/commands/run/peer.cc"},
       {"#include <pugixml.hpp>", "topologies/graph_file.cc", "topologies/families/file.cc"},
       {"pugi::xml_document d;", "topologies/graph_file.cc", "cli/commands/topology_name.cc"},
-      {"#include <openssl/ssl.h>", "transport/tls.cc", "transport/tls.h"},
-      {"SSL_free(ssl);", "transport/tls.cc", "node/daemon.cc"},
+      {"#include <openssl/ssl.h>", "transport/tls/tls.cc", "transport/tls/tls.h"},
+      {"SSL_free(ssl);", "transport/tls/tls.cc", "node/daemon.cc"},
       {"#include <avahi-client/client.h>", "node/discovery/avahi.cc", "node/peer/discovery.cc"},
       {"avahi_client_free(client);", "node/discovery/avahi.cc", "node/discovery/avahi.h"},
       {"#include <CLI/App.hpp>", "cli/shell/arguments.cc", "cli/shell/help.cc"},
-      {"CLI::App app;", "cli/shell/arguments.cc", "cli/commands/peer.cc"},
+      {"CLI::App app;", "cli/shell/arguments.cc", "cli/commands/run/peer.cc"},
   };
   for (const auto& c : cases) {
     CAPTURE(c.line);

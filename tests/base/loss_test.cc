@@ -1,4 +1,4 @@
-#include "base/loss.h"
+#include "wire/loss.h"
 
 #include <cmath>
 #include <map>

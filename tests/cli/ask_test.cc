@@ -8,14 +8,14 @@
 #include <functional>
 
 #include "base/ids.h"
-#include "gossip/statements.h"
+#include "gossip/members/statements.h"
 #include "node/front/answers.h"
 #include "node/front/http_client.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 #include "tests/transport/world.h"
-#include "transport/identity.h"
-#include "transport/link_table.h"
+#include "transport/links/link_table.h"
+#include "transport/trust/identity.h"
 
 namespace starling::cli_tests {
 namespace {

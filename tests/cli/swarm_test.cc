@@ -11,8 +11,8 @@
 #include "tests/cli/json.h"
 #include "tests/cli/program.h"
 #include "tests/seeds.h"
-#include "training/experiment/experiment.h"
-#include "training/experiment/experiment_file.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/experiment/experiment_file.h"
 
 namespace starling::cli_tests {
 namespace {

@@ -1,4 +1,4 @@
-#include "datasets/cifar.h"
+#include "datasets/readers/cifar.h"
 
 #include <cmath>
 #include <iostream>

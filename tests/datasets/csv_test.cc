@@ -1,4 +1,4 @@
-#include "datasets/csv.h"
+#include "datasets/readers/csv.h"
 
 #include <algorithm>
 #include <cmath>

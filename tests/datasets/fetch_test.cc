@@ -7,8 +7,8 @@
 
 #include "datasets/catalogue.h"
 #include "datasets/download.h"
+#include "datasets/readers/tar.h"
 #include "datasets/sha256.h"
-#include "datasets/tar.h"
 #include "tests/datasets/files.h"
 #include "tests/datasets/mirror.h"
 

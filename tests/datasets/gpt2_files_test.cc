@@ -1,7 +1,7 @@
 #include "datasets/text/gpt2_files.h"
 
+#include "datasets/readers/tokenizer_files.h"
 #include "datasets/text/parse.h"
-#include "datasets/tokenizer_files.h"
 #include "tests/datasets/text_helpers.h"
 
 namespace starling::datasets {

@@ -1,4 +1,4 @@
-#include "datasets/idx.h"
+#include "datasets/readers/idx.h"
 
 #include <cmath>
 

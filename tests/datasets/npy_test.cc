@@ -1,4 +1,4 @@
-#include "datasets/npy.h"
+#include "datasets/readers/npy.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "datasets/text_files.h"
+#include "datasets/readers/text_files.h"
 
 #include <algorithm>
 #include <filesystem>

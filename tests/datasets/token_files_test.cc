@@ -1,4 +1,4 @@
-#include "datasets/token_files.h"
+#include "datasets/readers/token_files.h"
 
 #include <filesystem>
 

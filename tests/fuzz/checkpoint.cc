@@ -10,8 +10,8 @@
 #include "base/check.h"
 #include "tests/fuzz/checkpoint_layout.h"
 #include "tests/fuzz/repair.h"
-#include "training/records/checkpoint.h"
-#include "training/records/peer_state.h"
+#include "training/runs/records/checkpoint.h"
+#include "training/runs/records/peer_state.h"
 
 using namespace starling;
 

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "tests/fuzz/repair.h"
-#include "training/exchange/make.h"
-#include "training/exchange/values.h"
+#include "training/mixing/make.h"
+#include "training/mixing/values.h"
 #include "wire/frame.h"
 
 using namespace starling;

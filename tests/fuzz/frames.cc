@@ -2,7 +2,7 @@
 // twice.
 #include "tests/fuzz/pipe.h"
 #include "tests/fuzz/repair.h"
-#include "transport/link.h"
+#include "transport/links/link.h"
 
 using namespace starling;
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "gossip/statements.h"
+#include "gossip/members/statements.h"
 #include "tests/fuzz/input.h"
 #include "wire/messages.h"
 

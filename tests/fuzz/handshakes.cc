@@ -2,7 +2,7 @@
 // closed link.
 #include "tests/fuzz/pipe.h"
 #include "tests/fuzz/repair.h"
-#include "transport/handshake.h"
+#include "transport/trust/handshake.h"
 
 using namespace starling;
 

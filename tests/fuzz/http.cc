@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "node/front/answers.h"
 #include "node/front/http_rules.h"
-#include "training/records/json.h"
+#include "training/runs/records/json.h"
 
 using namespace starling;
 using namespace starling::node;

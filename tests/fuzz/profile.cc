@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "training/pipeline/cuts.h"
-#include "training/pipeline/partition.h"
-#include "training/pipeline/profile.h"
+#include "training/planner/cuts.h"
+#include "training/planner/partition.h"
+#include "training/planner/profile.h"
 
 using namespace starling;
 

@@ -12,7 +12,7 @@
 #include "node/front/answers.h"
 #include "tests/fuzz/checkpoint_layout.h"
 #include "tests/wire/random_message.h"
-#include "training/records/peer_state.h"
+#include "training/runs/records/peer_state.h"
 
 namespace starling::fuzz {
 namespace {

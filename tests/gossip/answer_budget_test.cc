@@ -1,6 +1,6 @@
 // Which answers and copies end to make room. Random histories are compared with a definition that keeps all
 // that happened and decides by sorting.
-#include "gossip/answer_budget.h"
+#include "gossip/meeting/answer_budget.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,5 +1,5 @@
 // Which claims about samples are possible.
-#include "gossip/credit.h"
+#include "gossip/members/credit.h"
 
 #include <map>
 

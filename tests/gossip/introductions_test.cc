@@ -1,5 +1,5 @@
 // Members that this peer knows only from what others say.
-#include "gossip/introductions.h"
+#include "gossip/members/introductions.h"
 
 #include "tests/catch.h"
 #include "tests/gossip/table.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "gossip/members.h"
+#include "gossip/members/members.h"
 #include "tests/catch.h"
 #include "tests/gossip/story.h"
 

@@ -1,4 +1,4 @@
-#include "gossip/pacing.h"
+#include "gossip/meeting/pacing.h"
 
 #include <cmath>
 

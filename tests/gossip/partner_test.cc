@@ -1,4 +1,4 @@
-#include "gossip/partner.h"
+#include "gossip/meeting/partner.h"
 
 #include <map>
 

@@ -1,9 +1,9 @@
 // The components of Peer and Membership, each tested separately.
 #include "gossip/copying.h"
 #include "gossip/ending.h"
-#include "gossip/exchanges.h"
-#include "gossip/prober.h"
-#include "gossip/rounds.h"
+#include "gossip/meeting/exchanges.h"
+#include "gossip/meeting/rounds.h"
+#include "gossip/members/prober.h"
 #include "tests/catch.h"
 #include "tests/gossip/story.h"
 

@@ -1,7 +1,7 @@
 // Components that limit exchanges: patience, acceptance and shares.
 
-#include "gossip/pacing.h"
-#include "gossip/partner.h"
+#include "gossip/meeting/pacing.h"
+#include "gossip/meeting/partner.h"
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
 #include "tests/gossip/table.h"

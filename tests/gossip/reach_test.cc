@@ -1,5 +1,5 @@
 // Peers that cannot be dialed: how a peer finds out, whom it makes its homes, and how others reach it.
-#include "gossip/reach.h"
+#include "gossip/members/reach.h"
 
 #include <set>
 

@@ -2,7 +2,7 @@
 
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
-#include "topologies/mixing.h"
+#include "topologies/spectra/mixing.h"
 
 namespace starling::gossip {
 

@@ -1,4 +1,4 @@
-#include "gossip/rumors.h"
+#include "gossip/members/rumors.h"
 
 #include "tests/catch.h"
 #include "tests/gossip/story.h"

@@ -1,7 +1,7 @@
 // Rules with parameter servers, from the side of one peer.
 
-#include "gossip/roster.h"
-#include "gossip/rounds.h"
+#include "gossip/meeting/roster.h"
+#include "gossip/meeting/rounds.h"
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
 

@@ -1,5 +1,5 @@
 // What members sign: the bytes of the statements, and which fields they cover.
-#include "gossip/statements.h"
+#include "gossip/members/statements.h"
 
 #include <functional>
 #include <map>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "gossip/actions.h"
-#include "gossip/membership.h"
-#include "lab/world/virtual_identity.h"
+#include "gossip/members/membership.h"
+#include "lab/world/network/virtual_identity.h"
 
 namespace starling::gossip {
 

@@ -1,5 +1,5 @@
-#include "gossip/membership.h"
-#include "gossip/prober.h"
+#include "gossip/members/membership.h"
+#include "gossip/members/prober.h"
 #include "tests/catch.h"
 #include "tests/gossip/story.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "gossip/membership.h"
+#include "gossip/members/membership.h"
 #include "tests/gossip/story.h"
 
 namespace starling::gossip {

@@ -1,4 +1,4 @@
-"""Connections of a hostile client: the handshake of both ends, messages and chunks (transport/handshake.h). Loopback only."""
+"""Connections of a hostile client: the handshake of both ends, messages and chunks (transport/trust/handshake.h). Loopback only."""
 
 import base64
 import contextlib

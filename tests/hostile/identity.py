@@ -1,4 +1,4 @@
-"""Identities: Ed25519 keys, ids and signed statements (transport/identity.h, gossip/statements.h)."""
+"""Identities: Ed25519 keys, ids and signed statements (transport/trust/identity.h, gossip/members/statements.h)."""
 
 import copy
 import hashlib

@@ -10,7 +10,7 @@ import time
 import client
 import messages
 
-CELL_FLOATS = 8160  # kDefaultCellFloats of training/exchange/mixer.h
+CELL_FLOATS = 8160  # kDefaultCellFloats of training/mixing/mixer.h
 
 
 class Member:

@@ -1,4 +1,4 @@
-"""TLS 1.3 with a swarm's key (transport/tls.h) over a connected socket. Python's ssl has no external pre-shared keys before
+"""TLS 1.3 with a swarm's key (transport/tls/tls.h) over a connected socket. Python's ssl has no external pre-shared keys before
 version 3.13, and no exporters, so this calls OpenSSL. Only the dialer's side."""
 
 import ctypes

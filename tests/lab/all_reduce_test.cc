@@ -17,12 +17,12 @@
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/training/temporary_folder.h"
-#include "training/experiment/check.h"
-#include "training/records/checkpoint.h"
-#include "training/records/json.h"
-#include "training/records/timeline.h"
-#include "training/replica/recipe.h"
-#include "training/replica/worker.h"
+#include "training/learning/recipe.h"
+#include "training/learning/worker.h"
+#include "training/runs/experiment/check.h"
+#include "training/runs/records/checkpoint.h"
+#include "training/runs/records/json.h"
+#include "training/runs/records/timeline.h"
 
 namespace starling::lab {
 namespace {

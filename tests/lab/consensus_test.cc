@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/catch.h"
-#include "topologies/analysis.h"
+#include "topologies/spectra/analysis.h"
 
 namespace starling::lab {
 namespace {

@@ -11,8 +11,8 @@
 #include "tests/contains.h"
 #include "tests/lab/simulated_run.h"
 #include "tests/training/staged_plans.h"
-#include "training/pipeline/slices/sliced_network.h"
-#include "training/replica/device_group.h"
+#include "training/learning/device_group.h"
+#include "training/learning/slices/sliced_network.h"
 
 namespace starling::lab {
 namespace {

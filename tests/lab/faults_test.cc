@@ -3,7 +3,7 @@
 #include <set>
 
 #include "tests/catch.h"
-#include "training/experiment/experiment.h"
+#include "training/runs/experiment/experiment.h"
 
 namespace starling::lab {
 namespace {

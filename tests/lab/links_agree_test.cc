@@ -4,12 +4,12 @@
 #include <map>
 #include <vector>
 
-#include "lab/world/virtual_network.h"
+#include "lab/world/network/virtual_network.h"
 #include "tests/catch.h"
 #include "tests/lab/world_story.h"
 #include "tests/node/test_peer.h"
 #include "tests/seeds.h"
-#include "transport/shaped.h"
+#include "transport/links/shaped.h"
 
 namespace starling::lab {
 namespace {

@@ -1,4 +1,4 @@
-#include "lab/world/packet.h"
+#include "lab/world/network/packet.h"
 
 #include "base/random.h"
 #include "tests/catch.h"

@@ -14,9 +14,9 @@
 #include "tests/lab/even_network.h"
 #include "tests/lab/report_folders.h"
 #include "tests/training/temporary_folder.h"
-#include "training/experiment/check.h"
-#include "training/experiment/settings.h"
-#include "training/records/json.h"
+#include "training/runs/experiment/check.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/json.h"
 
 namespace starling::lab {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/catch.h"
-#include "training/records/record.h"
+#include "training/runs/records/record.h"
 
 namespace starling::lab {
 

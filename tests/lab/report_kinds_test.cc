@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/lab/report_folders.h"
-#include "training/records/files.h"
+#include "training/runs/records/files.h"
 
 namespace starling::lab {
 namespace {

@@ -14,8 +14,8 @@
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/lab/report_folders.h"
-#include "training/records/json.h"
-#include "training/records/record.h"
+#include "training/runs/records/json.h"
+#include "training/runs/records/record.h"
 
 namespace starling::lab {
 namespace {

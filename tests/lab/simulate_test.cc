@@ -12,11 +12,11 @@
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/training/temporary_folder.h"
-#include "training/experiment/experiment_file.h"
-#include "training/experiment/schedule.h"
-#include "training/experiment/sweep.h"
-#include "training/records/files.h"
-#include "training/records/json.h"
+#include "training/runs/experiment/experiment_file.h"
+#include "training/runs/experiment/schedule.h"
+#include "training/runs/experiment/sweep.h"
+#include "training/runs/records/files.h"
+#include "training/runs/records/json.h"
 
 namespace starling::lab {
 namespace {

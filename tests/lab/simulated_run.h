@@ -10,9 +10,9 @@
 #include "lab/simulate/simulate.h"
 #include "tests/catch.h"
 #include "tests/training/temporary_folder.h"
-#include "training/experiment/check.h"
-#include "training/records/checkpoint.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/runs/experiment/check.h"
+#include "training/runs/records/checkpoint.h"
 
 namespace starling::lab {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "lab/world/virtual_network.h"
+#include "lab/world/network/virtual_network.h"
 
 namespace starling::lab {
 

@@ -7,9 +7,9 @@
 #include "tests/catch.h"
 #include "tests/lab/even_network.h"
 #include "tests/lab/simulated_run.h"
-#include "training/experiment/settings.h"
-#include "training/replica/recipe.h"
-#include "training/replica/split.h"
+#include "training/learning/recipe.h"
+#include "training/learning/split.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::lab {
 namespace {

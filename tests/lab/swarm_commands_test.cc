@@ -5,9 +5,9 @@
 #include "lab/swarm/peer_command.h"
 #include "lab/swarm/process_faults.h"
 #include "tests/catch.h"
-#include "training/experiment/check.h"
-#include "training/experiment/experiment.h"
-#include "training/experiment/settings.h"
+#include "training/runs/experiment/check.h"
+#include "training/runs/experiment/experiment.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::lab {
 namespace {

@@ -1,8 +1,8 @@
-// Messages between peers and the launcher (training/experiment/control.h).
+// Messages between peers and the launcher (training/runs/experiment/control.h).
 #include <limits>
 
 #include "tests/catch.h"
-#include "training/experiment/control.h"
+#include "training/runs/experiment/control.h"
 
 namespace starling::training {
 namespace {

@@ -4,7 +4,7 @@
 #include "lab/swarm/replica_judge.h"
 #include "tests/catch.h"
 #include "tests/lab/swarm_folder.h"
-#include "training/records/checkpoint.h"
+#include "training/runs/records/checkpoint.h"
 
 namespace starling::lab {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "tests/catch.h"
 #include "tests/lab/swarm_folder.h"
-#include "training/records/looks.h"
+#include "training/runs/records/looks.h"
 
 namespace starling::lab {
 namespace {

@@ -1,4 +1,4 @@
-#include "lab/world/virtual_identity.h"
+#include "lab/world/network/virtual_identity.h"
 
 #include <string_view>
 

@@ -1,5 +1,5 @@
 // Connections of the virtual world behave like TCP over the links under each fault.
-#include "lab/world/virtual_network.h"
+#include "lab/world/network/virtual_network.h"
 
 #include <algorithm>
 #include <map>

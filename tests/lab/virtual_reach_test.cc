@@ -1,6 +1,6 @@
 // Machines that others cannot dial, that move, or that cannot look up names: what the virtual network does,
 // and what peers make of it.
-#include "lab/world/virtual_reach.h"
+#include "lab/world/network/virtual_reach.h"
 
 #include <map>
 #include <utility>

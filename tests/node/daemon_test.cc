@@ -18,7 +18,7 @@
 #include "tests/catch.h"
 #include "tests/training/temporary_folder.h"
 #include "tests/transport/world.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define STARLING_SANITIZED_MEMORY 1  // their allocators end the process

@@ -19,7 +19,7 @@
 #include "tests/node/cable.h"
 #include "tests/node/test_peer.h"
 #include "tests/seeds.h"
-#include "training/exchange/push_sum.h"
+#include "training/mixing/rules/push_sum.h"
 
 namespace starling::node {
 namespace {

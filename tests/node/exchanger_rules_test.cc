@@ -4,7 +4,7 @@
 
 #include "tests/models/allocations.h"
 #include "tests/node/test_peer.h"
-#include "training/exchange/push_sum.h"
+#include "training/mixing/rules/push_sum.h"
 
 namespace starling::node {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "gossip/membership.h"
+#include "gossip/members/membership.h"
 #include "tests/gossip/story.h"
 
 namespace starling::node {

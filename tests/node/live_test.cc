@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "gossip/partner.h"
+#include "gossip/meeting/partner.h"
 #include "node/front/answers.h"
 #include "node/front/event_log.h"
 #include "node/front/live.h"

@@ -19,8 +19,8 @@
 #include "node/exchange/exchanger.h"
 #include "tests/catch.h"
 #include "tests/transport/world.h"
-#include "training/exchange/make.h"
-#include "transport/link_table.h"
+#include "training/mixing/make.h"
+#include "transport/links/link_table.h"
 
 namespace starling::node::testing {
 

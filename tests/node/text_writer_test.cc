@@ -1,4 +1,4 @@
-#include "training/replica/text_writer.h"
+#include "training/learning/text_writer.h"
 
 #include "datasets/text/bytes.h"
 #include "datasets/text/characters.h"

@@ -6,11 +6,11 @@
 
 #include "datasets/catalogue.h"
 #include "models/layer_types.h"
-#include "rules/rule.h"
 #include "tests/catch.h"
 #include "tests/rules/sources.h"
 #include "topologies/topology.h"
-#include "training/experiment/settings.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "wire/rules/rule.h"
 
 namespace starling {
 namespace {
@@ -94,16 +94,16 @@ TEST_CASE("a rule's name occurs only in its row and in the factory") {
     const std::string name(kRules[k].name);
     INFO(name);
     if (name == "none") continue;  // a common word
-    std::set<std::string> expected = {"rules/rule.h"};
-    if (name == "push-sum") expected.insert("topologies/mixing.cc");  // the matrix of the same name
+    std::set<std::string> expected = {"wire/rules/rule.h"};
+    if (name == "push-sum") expected.insert("topologies/spectra/mixing.cc");  // the matrix of the same name
     CHECK(files_with("\"" + name + "\"") == expected);
     // "pairwise" and "none" are defaults.
     std::string enumerator = name;
     std::replace(enumerator.begin(), enumerator.end(), '-', '_');
     if (static_cast<Rule>(k) == Rule::pairwise) continue;
     auto files = files_with_word("Rule::" + enumerator);
-    files.erase("rules/rule.h");
-    CHECK(files == std::set<std::string>{"training/exchange/make.cc"});
+    files.erase("wire/rules/rule.h");
+    CHECK(files == std::set<std::string>{"training/mixing/make.cc"});
   }
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("a type of layer occurs in the four files that define it, and in the z
                                          // computes one token at a time
                                          "models/generator.h", "models/generator.cc",
                                          // divides a layer among parts; without a rule part 0 computes it
-                                         "training/pipeline/slices/slice_plan.cc"};
+                                         "training/learning/slices/slice_plan.cc"};
   for (const char* type : {"Convolution", "AveragePool", "MaxPool", "GlobalAveragePool", "Relu", "Gelu",
                            "BatchNorm", "GroupNorm", "LayerNorm"}) {
     INFO(type);
@@ -172,7 +172,8 @@ TEST_CASE("a data format is read by its own files and listed in one table") {
   }
   for (const std::string format : {"idx", "cifar", "npy", "csv"}) {
     INFO(format);
-    const std::set<std::string> expected = {"datasets/" + format + ".h", "datasets/" + format + ".cc",
+    const std::set<std::string> expected = {"datasets/readers/" + format + ".h",
+                                            "datasets/readers/" + format + ".cc",
                                             "datasets/catalogue.cc"};
     CHECK(files_with_word("read_" + format + "_folder") == expected);
     CHECK(files_with_word("is_" + format + "_folder") == expected);

@@ -1,11 +1,11 @@
 // The tables of rules, payloads and policies: every row is complete and agrees with docs/RULES.md.
-#include "rules/rule.h"
+#include "wire/rules/rule.h"
 
 #include <set>
 
-#include "rules/policy.h"
 #include "tests/catch.h"
 #include "tests/rules/sources.h"
+#include "wire/rules/policy.h"
 
 namespace starling {
 namespace {

@@ -1,4 +1,4 @@
-#include "training/experiment/check.h"
+#include "training/runs/experiment/check.h"
 
 #include <map>
 

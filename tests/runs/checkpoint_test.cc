@@ -1,4 +1,4 @@
-#include "training/records/checkpoint.h"
+#include "training/runs/records/checkpoint.h"
 
 #include <cstring>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "training/experiment/consensus_model.h"
+#include "training/runs/experiment/consensus_model.h"
 
 #include "tests/catch.h"
 

@@ -1,9 +1,9 @@
-#include "training/experiment/experiment_file.h"
+#include "training/runs/experiment/experiment_file.h"
 
 #include <map>
 
 #include "tests/training/experiments.h"
-#include "training/experiment/sweep.h"
+#include "training/runs/experiment/sweep.h"
 
 namespace starling::training {
 

@@ -1,4 +1,4 @@
-#include "training/experiment/fault.h"
+#include "training/runs/experiment/fault.h"
 
 #include <limits>
 

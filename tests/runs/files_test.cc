@@ -1,5 +1,5 @@
 // Which targets a file may replace, and what happens to a file that a check rejects.
-#include "training/records/files.h"
+#include "training/runs/records/files.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "training/records/gpt_names.h"
+#include "training/runs/records/gpt_names.h"
 
 #include <cstring>
 
@@ -7,7 +7,7 @@
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/training/temporary_folder.h"
-#include "training/records/checkpoint.h"
+#include "training/runs/records/checkpoint.h"
 
 namespace starling::training {
 namespace {

@@ -1,11 +1,11 @@
-#include "training/experiment/kinds.h"
+#include "training/runs/experiment/kinds.h"
 
 #include <cmath>
 
 #include "tests/catch.h"
-#include "training/experiment/effect.h"
-#include "training/experiment/settings.h"
-#include "training/records/looks.h"
+#include "training/runs/experiment/settings/effect.h"
+#include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/looks.h"
 
 namespace starling::training {
 

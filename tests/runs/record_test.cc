@@ -1,4 +1,4 @@
-#include "training/records/record.h"
+#include "training/runs/records/record.h"
 
 #include <sys/resource.h>
 #include <cmath>

@@ -1,11 +1,11 @@
-#include "training/experiment/schedule.h"
+#include "training/runs/experiment/schedule.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "tests/catch.h"
 #include "tests/training/near.h"
-#include "training/experiment/check.h"
+#include "training/runs/experiment/check.h"
 
 namespace starling::training {
 namespace {

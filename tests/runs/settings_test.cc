@@ -1,4 +1,4 @@
-#include "training/experiment/settings.h"
+#include "training/runs/experiment/settings/settings.h"
 
 #include <cmath>
 #include <map>

@@ -1,4 +1,4 @@
-#include "training/experiment/slowness.h"
+#include "training/runs/experiment/slowness.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,12 @@
-#include "training/experiment/sweep.h"
+#include "training/runs/experiment/sweep.h"
 
 #include <set>
 
 #include "tests/catch.h"
 #include "tests/training/temporary_folder.h"
-#include "training/experiment/check.h"
-#include "training/experiment/experiment_file.h"
-#include "training/experiment/settings.h"
+#include "training/runs/experiment/check.h"
+#include "training/runs/experiment/experiment_file.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::training {
 namespace {

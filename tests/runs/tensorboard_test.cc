@@ -1,5 +1,5 @@
 // TensorBoard's event files, read by a program that uses only the published formats.
-#include "training/records/tensorboard.h"
+#include "training/runs/records/tensorboard.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -26,8 +26,7 @@ TEST_CASE("an event file has what TensorBoard reads: version, times, steps, name
   REQUIRE((*board)->add(1700000002, 5'000'000'000, {}).ok());
   const std::string out = folder.file("read.txt");
   const std::string command = std::string("python3 ") + STARLING_SOURCE_DIR +
-                              "/tests/runs/read_tensorboard.py '" + (*board)->path() + "' > '" + out +
-                              "'";
+                              "/tests/runs/read_tensorboard.py '" + (*board)->path() + "' > '" + out + "'";
   REQUIRE(std::system(command.c_str()) == 0);
   std::ifstream read(out);
   const std::string text{std::istreambuf_iterator<char>(read), {}};

@@ -1,4 +1,4 @@
-#include "training/records/timeline.h"
+#include "training/runs/records/timeline.h"
 
 #include <cmath>
 #include <sstream>
@@ -6,8 +6,8 @@
 
 #include "tests/catch.h"
 #include "tests/training/near.h"
-#include "training/records/json.h"
-#include "training/records/staleness.h"
+#include "training/runs/records/json.h"
+#include "training/runs/records/staleness.h"
 
 namespace starling::training {
 

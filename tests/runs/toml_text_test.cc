@@ -1,11 +1,11 @@
-#include "training/experiment/toml_text.h"
+#include "training/runs/experiment/settings/toml_text.h"
 
 #include <string>
 #include <vector>
 
 #include "tests/catch.h"
 #include "tests/training/temporary_folder.h"
-#include "training/experiment/experiment_file.h"
+#include "training/runs/experiment/experiment_file.h"
 
 namespace starling::training {
 namespace {

@@ -1,4 +1,4 @@
-#include "topologies/analysis.h"
+#include "topologies/spectra/analysis.h"
 
 #include <Eigen/Eigenvalues>
 
@@ -15,8 +15,8 @@
 #include "tests/catch.h"
 #include "tests/seeds.h"
 #include "tests/topologies/near.h"
-#include "topologies/lanczos.h"
-#include "topologies/mixing.h"
+#include "topologies/spectra/lanczos.h"
+#include "topologies/spectra/mixing.h"
 #include "topologies/topology.h"
 
 namespace starling::topologies {

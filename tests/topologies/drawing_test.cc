@@ -1,4 +1,4 @@
-#include "topologies/drawing.h"
+#include "topologies/drawings/drawing.h"
 
 #include <algorithm>
 #include <cstdlib>

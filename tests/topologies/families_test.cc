@@ -5,7 +5,7 @@
 
 #include "tests/contains.h"
 #include "tests/topologies/family.h"
-#include "topologies/analysis.h"
+#include "topologies/spectra/analysis.h"
 
 namespace starling::topologies {
 namespace {

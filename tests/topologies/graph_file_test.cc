@@ -3,9 +3,9 @@
 
 #include "tests/contains.h"
 #include "tests/topologies/family.h"
-#include "topologies/drawing.h"
+#include "topologies/drawings/drawing.h"
 #include "topologies/graph.h"
-#include "topologies/mixing.h"
+#include "topologies/spectra/mixing.h"
 
 namespace starling::topologies {
 namespace {

@@ -1,4 +1,4 @@
-#include "topologies/layout.h"
+#include "topologies/drawings/layout.h"
 
 #include <algorithm>
 #include <cmath>

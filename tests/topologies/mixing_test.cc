@@ -1,4 +1,4 @@
-#include "topologies/mixing.h"
+#include "topologies/spectra/mixing.h"
 
 #include <cmath>
 #include <string>

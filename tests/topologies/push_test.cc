@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "tests/catch.h"
 #include "tests/topologies/near.h"
-#include "topologies/analysis.h"
+#include "topologies/spectra/analysis.h"
 #include "topologies/topology.h"
 
 namespace starling::topologies {

@@ -6,8 +6,8 @@
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/topologies/family.h"
-#include "topologies/analysis.h"
-#include "topologies/mixing.h"
+#include "topologies/spectra/analysis.h"
+#include "topologies/spectra/mixing.h"
 #include "topologies/topology.h"
 
 namespace starling::topologies {

@@ -1,4 +1,4 @@
-#include "training/replica/augment.h"
+#include "training/learning/augment.h"
 #include "kernels/by_name/backends.h"
 
 #include <map>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tests/catch.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
 
 namespace starling::training {
 namespace {

@@ -1,4 +1,4 @@
-#include "training/exchange/choco.h"
+#include "training/mixing/rules/choco.h"
 
 #include <cmath>
 #include <numeric>

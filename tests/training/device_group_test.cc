@@ -1,6 +1,6 @@
 // The replicas of a peer on several devices: averages keep all changes by workers and partners, on back ends
 // of the host and on GPUs (emulated ones if there are none).
-#include "training/replica/device_group.h"
+#include "training/learning/device_group.h"
 #include "kernels/by_name/backends.h"
 #include "tests/training/vectors.h"
 

@@ -1,5 +1,5 @@
 // DiLoCo's outer step, compared with an exact mean and Nesterov's momentum in double.
-#include "training/exchange/diloco.h"
+#include "training/mixing/rules/diloco.h"
 
 #include <cmath>
 

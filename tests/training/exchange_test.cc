@@ -1,4 +1,4 @@
-// Both sides of an exchange (training/exchange/sides.h) in conversations with a real mixer.
+// Both sides of an exchange (training/mixing/sides.h) in conversations with a real mixer.
 #include <limits>
 #include <string>
 #include <vector>
@@ -6,8 +6,8 @@
 #include "tests/catch.h"
 #include "tests/training/mixers.h"
 #include "tests/training/near.h"
-#include "training/exchange/payload.h"
-#include "training/exchange/sides.h"
+#include "training/mixing/payload.h"
+#include "training/mixing/sides.h"
 
 namespace starling::training {
 namespace {

@@ -11,11 +11,11 @@
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/training/temporary_folder.h"
-#include "training/experiment/check.h"
-#include "training/experiment/experiment_file.h"
-#include "training/experiment/quantities.h"
-#include "training/experiment/schedule.h"
-#include "training/experiment/settings.h"
+#include "training/runs/experiment/check.h"
+#include "training/runs/experiment/experiment_file.h"
+#include "training/runs/experiment/schedule.h"
+#include "training/runs/experiment/settings/quantities.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::training {
 

@@ -9,8 +9,8 @@
 #include "tests/seeds.h"
 #include "tests/training/mixers.h"
 #include "tests/training/near.h"
-#include "training/exchange/payload.h"
-#include "training/exchange/values.h"
+#include "training/mixing/payload.h"
+#include "training/mixing/values.h"
 
 namespace starling::training {
 namespace {

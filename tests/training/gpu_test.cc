@@ -14,8 +14,8 @@
 #include "tests/seeds.h"
 #include "tests/training/near.h"
 #include "tests/training/vectors.h"
-#include "training/replica/evaluator.h"
-#include "training/replica/worker.h"
+#include "training/learning/evaluator.h"
+#include "training/learning/worker.h"
 
 namespace starling::training {
 namespace {

@@ -1,11 +1,11 @@
 // Profiles that are measured on this machine. No time is compared with an expected one.
-#include "training/pipeline/profiling/measured_profile.h"
+#include "training/planner/profiling/measured_profile.h"
 
 #include <cmath>
 
 #include "tests/catch.h"
 #include "tests/models/plans.h"
-#include "training/pipeline/partition.h"
+#include "training/planner/partition.h"
 
 namespace starling::training {
 namespace {

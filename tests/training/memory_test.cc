@@ -1,9 +1,9 @@
 // Estimates of the memory that training needs, compared with what the network reports.
-#include "training/replica/memory.h"
+#include "training/learning/memory.h"
 
 #include "kernels/cpu/onednn/version.h"
 #include "tests/catch.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
 
 namespace starling::training {
 namespace {

@@ -1,10 +1,10 @@
-#include "training/exchange/mixer.h"
+#include "training/mixing/mixer.h"
 
 #include <utility>
 
 #include "tests/catch.h"
-#include "training/exchange/make.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/mixing/make.h"
 
 namespace starling::training {
 

@@ -12,8 +12,8 @@
 #include "base/random.h"
 #include "models/arena.h"
 #include "tests/catch.h"
-#include "training/exchange/make.h"
-#include "training/exchange/payload.h"
+#include "training/mixing/make.h"
+#include "training/mixing/payload.h"
 
 namespace starling::training {
 

@@ -1,10 +1,10 @@
-// What noloco sends with int8: values for a partner that is near (training/exchange/near.h).
+// What noloco sends with int8: values for a partner that is near (training/mixing/near.h).
 #include <cmath>
 #include <numeric>
 
 #include "tests/training/mixers.h"
 #include "tests/training/near.h"
-#include "training/exchange/near.h"
+#include "training/mixing/near.h"
 
 namespace starling::training {
 namespace {

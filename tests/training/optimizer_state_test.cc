@@ -1,6 +1,6 @@
 // What an optimizer's state adds to the arena's passes: which tensors decay, and clipping by the global norm.
 // The last test compares whole steps of AdamW with PyTorch's.
-#include "training/replica/optimizer_state.h"
+#include "training/learning/optimizer_state.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +13,8 @@
 #include "tests/kernels/gpu.h"
 #include "tests/training/near.h"
 #include "tests/training/vectors.h"
-#include "training/experiment/schedule.h"
-#include "training/replica/worker.h"
+#include "training/learning/worker.h"
+#include "training/runs/experiment/schedule.h"
 
 namespace starling::training {
 namespace {

@@ -1,4 +1,4 @@
-#include "training/exchange/pairwise.h"
+#include "training/mixing/rules/pairwise.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "training/exchange/pairwise.h"
+#include "training/mixing/rules/pairwise.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "tests/training/mixers.h"
 #include "tests/training/near.h"
-#include "training/exchange/payload.h"
+#include "training/mixing/payload.h"
 
 namespace starling::training {
 namespace {

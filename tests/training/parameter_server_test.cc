@@ -1,12 +1,12 @@
 // Pushes and pulls against the formula in double (docs/RULES.md).
 
-#include "training/exchange/parameter_server.h"
+#include "training/mixing/rules/parameter_server.h"
 
 #include <limits>
 
 #include "tests/training/mixers.h"
 #include "tests/training/near.h"
-#include "training/exchange/payload.h"
+#include "training/mixing/payload.h"
 
 namespace starling::training {
 namespace {

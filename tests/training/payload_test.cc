@@ -1,4 +1,4 @@
-#include "training/exchange/payload.h"
+#include "training/mixing/payload.h"
 
 #include <algorithm>
 #include <bit>

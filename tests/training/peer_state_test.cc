@@ -1,5 +1,5 @@
 // A peer's training state, saved in a file and resumed bit by bit.
-#include "training/records/peer_state.h"
+#include "training/runs/records/peer_state.h"
 #include "kernels/by_name/backends.h"
 
 #include <cstdlib>
@@ -12,10 +12,10 @@
 #include "tests/kernels/gpu.h"
 #include "tests/seeds.h"
 #include "tests/training/temporary_folder.h"
-#include "training/experiment/schedule.h"
-#include "training/records/checkpoint.h"
-#include "training/records/safetensors.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
+#include "training/runs/experiment/schedule.h"
+#include "training/runs/records/checkpoint.h"
+#include "training/runs/records/safetensors.h"
 
 namespace starling::training {
 namespace {

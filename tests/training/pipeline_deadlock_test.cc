@@ -10,7 +10,7 @@
 
 #include "tests/catch.h"
 #include "tests/seeds.h"
-#include "training/pipeline/machine.h"
+#include "training/planner/machine.h"
 
 namespace starling::training {
 namespace {

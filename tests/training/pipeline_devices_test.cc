@@ -10,10 +10,10 @@
 #include "tests/kernels/gpu.h"
 #include "tests/models/plans.h"
 #include "tests/training/staged_plans.h"
-#include "training/pipeline/slices/sliced_network.h"
-#include "training/pipeline/stages/stage_memory.h"
-#include "training/pipeline/stages/staged_network.h"
-#include "training/pipeline/stages/streamed_network.h"
+#include "training/learning/slices/sliced_network.h"
+#include "training/learning/stages/stage_memory.h"
+#include "training/learning/stages/staged_network.h"
+#include "training/learning/stages/streamed_network.h"
 
 namespace starling::training {
 namespace {

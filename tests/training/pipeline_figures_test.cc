@@ -11,9 +11,9 @@
 #include "tests/catch.h"
 #include "tests/training/pipelines.h"
 #include "tests/training/resnet101.h"
-#include "training/pipeline/prediction.h"
-#include "training/pipeline/profiling/operations.h"
-#include "training/pipeline/timing.h"
+#include "training/planner/prediction.h"
+#include "training/planner/profiling/operations.h"
+#include "training/planner/timing.h"
 
 namespace starling::training {
 namespace {

@@ -1,4 +1,4 @@
-#include "training/pipeline/partition.h"
+#include "training/planner/partition.h"
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 // Plans for schedules: synchronization for each update, what a device keeps, and the time by the schedule.
-#include "training/pipeline/prediction.h"
+#include "training/planner/prediction.h"
 
 #include <cmath>
 

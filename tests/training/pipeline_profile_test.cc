@@ -1,4 +1,4 @@
-#include "training/pipeline/profile.h"
+#include "training/planner/profile.h"
 
 #include <limits>
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "tests/catch.h"
 #include "tests/training/pipelines.h"
-#include "training/pipeline/cuts.h"
+#include "training/planner/cuts.h"
 
 namespace starling::training {
 namespace {

@@ -1,12 +1,12 @@
 // Schedules of pipelines: their order, what they keep, their times, and that no order of events stops them.
-#include "training/pipeline/schedule.h"
+#include "training/planner/schedule.h"
 
 #include <cmath>
 #include <set>
 
 #include "base/random.h"
 #include "tests/catch.h"
-#include "training/pipeline/timing.h"
+#include "training/planner/timing.h"
 
 namespace starling::training {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tests/catch.h"
-#include "training/pipeline/partition.h"
+#include "training/planner/partition.h"
 
 namespace starling::training {
 

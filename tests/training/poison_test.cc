@@ -5,8 +5,8 @@
 #include <string>
 
 #include "tests/training/mixers.h"
-#include "training/exchange/payload.h"
-#include "training/exchange/values.h"
+#include "training/mixing/payload.h"
+#include "training/mixing/values.h"
 
 namespace starling::training {
 namespace {

@@ -8,9 +8,9 @@
 #include "tests/seeds.h"
 #include "tests/training/mixers.h"
 #include "tests/training/near.h"
-#include "training/exchange/pairwise.h"
-#include "training/exchange/payload.h"
-#include "training/exchange/push_sum.h"
+#include "training/mixing/payload.h"
+#include "training/mixing/rules/pairwise.h"
+#include "training/mixing/rules/push_sum.h"
 
 namespace starling::training {
 namespace {

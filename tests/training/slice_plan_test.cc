@@ -1,5 +1,5 @@
 // How layers are divided among parts, and which values are gathered.
-#include "training/pipeline/slices/slice_plan.h"
+#include "training/learning/slices/slice_plan.h"
 
 #include <array>
 #include <atomic>
@@ -10,9 +10,9 @@
 
 #include "models/spec.h"
 #include "tests/catch.h"
-#include "training/pipeline/slices/slice_barrier.h"
-#include "training/pipeline/slices/slice_copy.h"
-#include "training/pipeline/stages/stage_threads.h"
+#include "training/learning/slices/slice_barrier.h"
+#include "training/learning/slices/slice_copy.h"
+#include "training/learning/stages/stage_threads.h"
 
 namespace starling::training {
 namespace {

@@ -1,6 +1,6 @@
 // A network whose layers are divided among parts on threads: its loss, gradient and running statistics are
 // those of the whole network for the same batch, but for the order of sums.
-#include "training/pipeline/slices/sliced_network.h"
+#include "training/learning/slices/sliced_network.h"
 
 #include <algorithm>
 #include <cmath>

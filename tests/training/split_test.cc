@@ -1,5 +1,5 @@
 // How the devices of a peer divide its network, and workers that compute in stages.
-#include "training/replica/split.h"
+#include "training/learning/split.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "kernels/by_name/backends.h"
 #include "models/arena.h"
 #include "tests/catch.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
 
 namespace starling::training {
 namespace {

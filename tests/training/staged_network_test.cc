@@ -1,6 +1,6 @@
 // A network in stages on threads: its loss, gradient and running statistics are those of the whole network
 // for the same micro-batches.
-#include "training/pipeline/stages/staged_network.h"
+#include "training/learning/stages/staged_network.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +11,10 @@
 #include "tests/catch.h"
 #include "tests/models/plans.h"
 #include "tests/training/staged_plans.h"
-#include "training/pipeline/stages/stage_links.h"
-#include "training/pipeline/stages/stage_memory.h"
-#include "training/pipeline/stages/stage_threads.h"
-#include "training/pipeline/stages/streamed_network.h"
+#include "training/learning/stages/stage_links.h"
+#include "training/learning/stages/stage_memory.h"
+#include "training/learning/stages/stage_threads.h"
+#include "training/learning/stages/streamed_network.h"
 
 namespace starling::training {
 namespace {

@@ -1,6 +1,6 @@
 // A network in stages without a flush: each stage computes with parameters that are as many updates old as
 // the schedule says, in both passes of a batch.
-#include "training/pipeline/stages/streamed_network.h"
+#include "training/learning/stages/streamed_network.h"
 
 #include <array>
 #include <numeric>

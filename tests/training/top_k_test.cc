@@ -1,4 +1,4 @@
-#include "training/exchange/top_k.h"
+#include "training/mixing/rules/top_k.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "rules/rule.h"
 #include "tests/catch.h"
 #include "tests/training/mixers.h"
-#include "training/exchange/two_way.h"
+#include "training/mixing/two_way.h"
+#include "wire/rules/rule.h"
 
 namespace starling::training {
 namespace {

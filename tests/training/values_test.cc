@@ -1,4 +1,4 @@
-#include "training/exchange/values.h"
+#include "training/mixing/values.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
-#include "training/replica/worker.h"
+#include "training/learning/worker.h"
 #include "kernels/by_name/backends.h"
 #include "tests/training/vectors.h"
-#include "training/replica/evaluator.h"
+#include "training/learning/evaluator.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Connections that wait in the handshake: how many may, and which are closed to make room.
-#include "transport/admission.h"
+#include "transport/trust/admission.h"
 
 #include <memory>
 #include <string>
@@ -11,7 +11,7 @@
 #include <asio/write.hpp>
 
 #include "tests/transport/table_peer.h"
-#include "transport/handshake.h"
+#include "transport/trust/handshake.h"
 
 namespace starling::transport {
 namespace {

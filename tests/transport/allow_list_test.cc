@@ -1,5 +1,5 @@
 // The file of --allow.
-#include "transport/allow_list.h"
+#include "transport/trust/allow_list.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
 // Links inside an outer link.
-#include "transport/circuit.h"
+#include "transport/dial/circuit.h"
 
 #include <vector>
 
 #include "tests/transport/reach_peer.h"
-#include "transport/tls.h"
+#include "transport/tls/tls.h"
 
 namespace starling::transport {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "tests/transport/world.h"
-#include "transport/link.h"
+#include "transport/links/link.h"
 
 namespace starling::transport {
 namespace {

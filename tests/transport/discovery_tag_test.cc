@@ -1,4 +1,4 @@
-#include "transport/discovery_tag.h"
+#include "transport/trust/discovery_tag.h"
 
 #include "tests/catch.h"
 

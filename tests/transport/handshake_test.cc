@@ -1,4 +1,4 @@
-#include "transport/handshake.h"
+#include "transport/trust/handshake.h"
 
 #include <string>
 

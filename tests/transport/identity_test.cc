@@ -1,5 +1,5 @@
 // Keys of peers: signatures, ids, and the file.
-#include "transport/identity.h"
+#include "transport/trust/identity.h"
 
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,12 +1,12 @@
 // Connections that do not come from members of the swarm, and invalid data.
 #include "tests/contains.h"
-#include "transport/link_table.h"
+#include "transport/links/link_table.h"
 
 #include <vector>
 
 #include "base/random.h"
 #include "tests/transport/table_peer.h"
-#include "transport/handshake.h"
+#include "transport/trust/handshake.h"
 
 namespace starling::transport {
 namespace {

@@ -1,12 +1,12 @@
 // Limits: idle links, their number, dials, and remotes that do not read.
-#include "transport/link_table.h"
+#include "transport/links/link_table.h"
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "tests/transport/table_peer.h"
-#include "transport/handshake.h"
+#include "transport/trust/handshake.h"
 
 namespace starling::transport {
 namespace {

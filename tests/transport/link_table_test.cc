@@ -1,5 +1,5 @@
 // Delivery: links, queues, bulk connections, restarts and shutdown.
-#include "transport/link_table.h"
+#include "transport/links/link_table.h"
 #include "tests/contains.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/transport/table_peer.h"
-#include "transport/handshake.h"
+#include "transport/trust/handshake.h"
 
 namespace starling::transport {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "tests/contains.h"
 #include "tests/transport/table_peer.h"
-#include "transport/handshake.h"
-#include "transport/identity.h"
+#include "transport/trust/handshake.h"
+#include "transport/trust/identity.h"
 
 namespace starling::transport {
 namespace {

@@ -13,7 +13,7 @@
 #include "tests/contains.h"
 #include "tests/transport/table_peer.h"
 #include "tests/transport/world.h"
-#include "transport/link_table.h"
+#include "transport/links/link_table.h"
 
 namespace starling::transport::testing {
 

@@ -1,5 +1,5 @@
 // A member that relays: circuits of three link tables, its limits, its bandwidth, and its end.
-#include "transport/relay.h"
+#include "transport/dial/relay.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/transport/reach_peer.h"
-#include "transport/relay_pace.h"
+#include "transport/dial/relay_pace.h"
 
 namespace starling::transport {
 namespace {

@@ -1,5 +1,5 @@
 // Names: which are looked up, by how many threads, and what is remembered.
-#include "transport/resolver.h"
+#include "transport/dial/resolver.h"
 
 #include <algorithm>
 #include <condition_variable>

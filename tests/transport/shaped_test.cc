@@ -1,5 +1,5 @@
 // Shaped links: exact arithmetic, and ratios over both transports that hold on any machine.
-#include "transport/shaped.h"
+#include "transport/links/shaped.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 
 #include "tests/catch.h"
 #include "tests/transport/world.h"
-#include "transport/link_table.h"
+#include "transport/links/link_table.h"
 
 namespace starling::transport {
 namespace {

@@ -1,4 +1,4 @@
-#include "transport/swarm_key.h"
+#include "transport/trust/swarm_key.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

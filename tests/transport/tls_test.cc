@@ -1,6 +1,6 @@
 // The swarm's key: which peers are accepted, which are rejected and why, and that rejected handshakes leak
 // nothing.
-#include "transport/tls.h"
+#include "transport/tls/tls.h"
 #include "tests/contains.h"
 
 #include <dirent.h>
@@ -12,8 +12,8 @@
 
 #include "base/random.h"
 #include "tests/transport/world.h"
-#include "transport/gcm.h"
-#include "transport/link_table.h"
+#include "transport/links/link_table.h"
+#include "transport/tls/gcm.h"
 
 namespace starling::transport {
 namespace {

@@ -17,15 +17,15 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
-#include "lab/world/virtual_identity.h"
+#include "lab/world/network/virtual_identity.h"
 #include "tests/catch.h"
 #include "tests/transport/memory.h"
 #include "tests/waiting.h"
 #include "transport/coroutines.h"
-#include "transport/handshake.h"
-#include "transport/tcp.h"
-#include "transport/tls.h"
+#include "transport/links/tcp.h"
+#include "transport/tls/tls.h"
 #include "transport/transport.h"
+#include "transport/trust/handshake.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
 

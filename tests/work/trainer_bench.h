@@ -15,7 +15,7 @@
 #include "node/work/hogwild.h"
 #include "tests/catch.h"
 #include "tests/waiting.h"
-#include "training/replica/recipe.h"
+#include "training/learning/recipe.h"
 
 namespace starling::node::testing {
 

@@ -1,0 +1,165 @@
+#include "datasets/readers/byte_source.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace starling::datasets {
+namespace {
+
+constexpr std::uint64_t kDeflateRatioMax = 1032;  // deflate's greatest expansion (zlib's technical notes)
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+}  // namespace
+
+std::optional<std::string> find_file(const std::string& folder, const std::string& name) {
+  std::error_code ignored;
+  for (const char* ending : {"", ".gz"}) {
+    const std::string path = (std::filesystem::path(folder) / (name + ending)).string();
+    if (std::filesystem::exists(path, ignored)) return path;
+  }
+  return std::nullopt;
+}
+
+Result<std::vector<std::string>> find_files(const std::string& folder, std::span<const char* const> names) {
+  std::vector<std::string> paths;
+  for (const std::string name : names) {
+    if (auto path = find_file(folder, name)) {
+      paths.push_back(std::move(*path));
+      continue;
+    }
+    std::string all;
+    for (const char* each : names) all += (all.empty() ? "" : ", ") + std::string(each);
+    return Error{"'" + folder + "' has no file " + name + " (or " + name + ".gz); such a folder contains " +
+                 all};
+  }
+  return paths;
+}
+
+bool has_one_of(const std::string& folder, std::span<const char* const> names) {
+  return std::ranges::any_of(names, [&](const char* name) { return find_file(folder, name).has_value(); });
+}
+
+struct ByteSource::State {
+  std::string path;
+  std::unique_ptr<std::FILE, CloseFile> file;
+  std::uint64_t file_bytes = 0;
+  bool gzip = false;
+  bool ended = false;  // the gzip stream is complete
+  z_stream stream{};
+  std::array<std::uint8_t, 1 << 16> input{};
+
+  ~State() {
+    if (gzip) inflateEnd(&stream);
+  }
+
+  Result<std::size_t> read_file(std::span<std::uint8_t> out) {
+    const std::size_t n = std::fread(out.data(), 1, out.size(), file.get());
+    if (n < out.size() && std::ferror(file.get()))
+      return Error{"'" + path + "' cannot be read: " + std::strerror(errno)};
+    return n;
+  }
+
+  Result<std::size_t> read_gzip(std::span<std::uint8_t> out) {
+    std::size_t done = 0;
+    while (done < out.size() && !ended) {
+      if (stream.avail_in == 0) {
+        const auto got = read_file(input);
+        if (!got) return got;
+        if (*got == 0) return Error{"'" + path + "' is a truncated gzip file: fetch it again"};
+        stream.next_in = input.data();
+        stream.avail_in = static_cast<uInt>(*got);
+      }
+      const std::size_t room = std::min<std::size_t>(out.size() - done, 1u << 30);
+      stream.next_out = out.data() + done;
+      stream.avail_out = static_cast<uInt>(room);
+      const int status = inflate(&stream, Z_NO_FLUSH);
+      done += room - stream.avail_out;
+      if (status == Z_STREAM_END) {
+        ended = true;
+        std::uint8_t more;
+        const auto behind = stream.avail_in > 0 ? Result<std::size_t>(std::size_t{1}) : read_file({&more, 1});
+        if (!behind) return behind;
+        if (*behind > 0)
+          return Error{
+              "'" + path +
+              "' has bytes after the end of its gzip stream; a file must be exactly one gzip stream"};
+      } else if (status != Z_OK && status != Z_BUF_ERROR) {
+        return Error{"'" + path + "' is a corrupt gzip file (" + (stream.msg ? stream.msg : "bad data") +
+                     "): fetch it again"};
+      }
+    }
+    return done;
+  }
+};
+
+ByteSource::ByteSource(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ByteSource::ByteSource(ByteSource&&) noexcept = default;
+ByteSource::~ByteSource() = default;
+
+Result<ByteSource> ByteSource::open(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) return Error{"'" + path + "' was not found"};
+  if (!std::filesystem::is_regular_file(status)) return Error{"'" + path + "' is not a regular file"};
+
+  auto state = std::make_unique<State>();
+  state->path = path;
+  state->file.reset(std::fopen(path.c_str(), "rb"));
+  if (!state->file) return Error{"'" + path + "' cannot be opened: " + std::strerror(errno)};
+  state->file_bytes = std::filesystem::file_size(path, error);
+  if (error) return Error{"'" + path + "' cannot be read: " + error.message()};
+
+  std::array<std::uint8_t, 2> start{};
+  const auto got = state->read_file(start);
+  if (!got) return got.error();
+  std::rewind(state->file.get());
+  if (*got == 2 && start[0] == 0x1f && start[1] == 0x8b) {
+    constexpr int kGzipOnly = 15 + 16;
+    STARLING_CHECK(inflateInit2(&state->stream, kGzipOnly) == Z_OK);
+    state->gzip = true;
+  }
+  return ByteSource(std::move(state));
+}
+
+Result<std::size_t> ByteSource::read(std::span<std::uint8_t> out) {
+  return state_->gzip ? state_->read_gzip(out) : state_->read_file(out);
+}
+
+bool ByteSource::gzipped() const { return state_->gzip; }
+
+std::uint64_t ByteSource::most_bytes() const {
+  return state_->gzip ? state_->file_bytes * kDeflateRatioMax : state_->file_bytes;
+}
+
+Result<std::vector<std::uint8_t>> read_up_to(ByteSource& source, std::uint64_t wanted) {
+  constexpr std::uint64_t kFirst = 1 << 20;
+  // Reserves address space up to this size at once, so that growing copies nothing; the system provides
+  // memory only for pages that are written. Larger contents grow as they arrive, because a header may lie.
+  constexpr std::uint64_t kReserved = std::uint64_t{1} << 30;
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(std::min({wanted, source.most_bytes(), kReserved}));
+  while (bytes.size() < wanted) {
+    const std::size_t before = bytes.size();
+    bytes.resize(std::min<std::uint64_t>(wanted, std::max<std::uint64_t>(kFirst, 2 * before)));
+    const std::size_t asked = bytes.size() - before;
+    const auto got = source.read(std::span(bytes).subspan(before));
+    if (!got) return got.error();
+    if (*got < asked) {
+      bytes.resize(before + *got);
+      break;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace starling::datasets

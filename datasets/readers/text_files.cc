@@ -1,0 +1,265 @@
+#include "datasets/readers/text_files.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "datasets/readers/byte_source.h"
+#include "datasets/readers/tokenizer_files.h"
+#include "datasets/text/bytes.h"
+#include "datasets/text/characters.h"
+
+namespace starling::datasets {
+namespace {
+
+constexpr std::size_t kDocumentsMax = std::size_t{1} << 20;  // files of a folder
+constexpr std::size_t kWholeDocuments = 10;                  // from this number on, none is divided
+constexpr std::array<const char*, 3> kTestNames = {"test", "valid", "val"};
+
+// Reads one file, and subtracts its length from the bytes that are still accepted.
+Result<Document> read_document(const std::string& path, std::uint64_t& budget) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  auto source = ByteSource::open(path);
+  if (!source) return source.error();
+  Document document{path, 0, {}};
+  std::string& content = document.text;
+  for (std::size_t got = kPiece; got == kPiece;) {
+    const std::size_t before = content.size();
+    content.resize(before + kPiece);
+    const auto read = source->read({reinterpret_cast<std::uint8_t*>(content.data()) + before, kPiece});
+    if (!read) return read.error();
+    got = *read;
+    content.resize(before + got);
+    if (content.size() > budget)
+      return Error{"'" + path + "' makes the text longer than the " + std::to_string(kTextBytesMax) +
+                   " bytes that are accepted"};
+  }
+  budget -= content.size();
+  if (content.empty()) return Error{"'" + path + "' is empty; a text is needed"};
+  if (content.starts_with("starling tokenizer "))
+    return Error{"'" + path +
+                 "' is a tokenizer and no text; a text takes it as its option, as in 'book.txt:tokens=" +
+                 std::filesystem::path(path).filename().string() + "'"};
+  for (std::size_t at = 0; at < content.size();) {
+    const std::size_t begin = at;
+    if (!next_character(content, at))
+      return Error{
+          "'" + path + "', byte " + std::to_string(begin) +
+          " is not part of UTF-8, the encoding in which texts are read; convert the file, for example "
+          "with iconv"};
+  }
+  return document;
+}
+
+Result<std::vector<Document>> read_all(const std::vector<std::string>& paths, std::uint64_t& budget) {
+  std::vector<Document> documents;
+  for (const std::string& path : paths) {
+    auto document = read_document(path, budget);
+    if (!document) return document.error();
+    documents.push_back(std::move(*document));
+  }
+  return documents;
+}
+
+std::size_t count_characters(std::string_view text) {  // of valid UTF-8
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+// The offset of the character with this number. REQUIRES: the text is UTF-8 and has it.
+std::size_t offset_of(std::string_view text, std::size_t character) {
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < character; ++i) next_character(text, at);
+  return at;
+}
+
+// The first nine tenths, rounded down, and the rest.
+Documents divide_characters(std::vector<Document> all) {
+  std::uint64_t total = 0;
+  for (const Document& document : all) total += count_characters(document.text);
+  std::uint64_t left = total * 9 / 10;  // for training
+  Documents parts;
+  for (Document& document : all) {
+    const std::uint64_t count = count_characters(document.text);
+    if (left > 0 && left < count) {
+      const std::size_t cut = offset_of(document.text, left);
+      parts.test.push_back({document.path, cut, document.text.substr(cut)});
+      document.text.resize(cut);
+      parts.train.push_back(std::move(document));
+    } else {
+      (left > 0 ? parts.train : parts.test).push_back(std::move(document));
+    }
+    left -= std::min(left, count);
+  }
+  return parts;
+}
+
+Documents divide(std::vector<Document> all) {
+  if (all.size() < kWholeDocuments) return divide_characters(std::move(all));
+  Documents parts;
+  const std::size_t train = all.size() * 9 / 10;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    (i < train ? parts.train : parts.test).push_back(std::move(all[i]));
+  return parts;
+}
+
+// A heading of WikiText's first level: " = Valkyria Chronicles III = ".
+bool begins_article(std::string_view line) {
+  return line.size() > 6 && line.starts_with(" = ") && line.ends_with(" = ") && !line.starts_with(" = = ");
+}
+
+std::vector<Document> articles(const Document& file) {
+  std::vector<Document> found;
+  std::size_t begin = 0;
+  bool any = false;  // there is a heading in the article so far
+  const auto cut = [&](std::size_t end) {
+    found.push_back({file.path, begin, file.text.substr(begin, end - begin)});
+    begin = end;
+  };
+  for (std::size_t at = 0; at < file.text.size();) {
+    const std::size_t end = std::min(file.text.size(), file.text.find('\n', at));
+    if (begins_article(std::string_view(file.text).substr(at, end - at))) {
+      if (std::exchange(any, true)) cut(at);
+    }
+    at = end + 1;
+  }
+  cut(file.text.size());
+  return found;
+}
+
+// The files of the two parts, if the folder has them under the usual names.
+struct SplitFiles {
+  std::string train, test;
+  bool wiki = false;
+};
+
+std::optional<SplitFiles> find_split(const std::string& folder, const std::string& before,
+                                     const std::string& ending) {
+  const auto train = find_file(folder, before + "train" + ending);
+  if (!train) return std::nullopt;
+  for (const char* name : kTestNames) {
+    if (const auto test = find_file(folder, before + name + ending))
+      return SplitFiles{*train, *test, !before.empty()};
+  }
+  return std::nullopt;
+}
+
+std::optional<SplitFiles> find_wiki(const std::string& folder) {
+  const auto tokens = find_split(folder, "wiki.", ".tokens");
+  return tokens ? tokens : find_split(folder, "wiki.", ".raw");
+}
+
+std::optional<SplitFiles> find_split(const std::string& folder) {
+  if (const auto wiki = find_wiki(folder)) return wiki;
+  const auto txt = find_split(folder, "", ".txt");
+  return txt ? txt : find_split(folder, "", ".text");
+}
+
+// Sorted by name.
+std::vector<std::string> text_files_in(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code ignored;
+    const std::string path = at->path().string();
+    if (is_text_path(path) && at->path().filename().string()[0] != '.' && at->is_regular_file(ignored))
+      paths.push_back(path);
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+Result<Documents> read_split(const SplitFiles& files) {
+  std::uint64_t budget = kTextBytesMax;
+  auto train = read_all({files.train}, budget), test = read_all({files.test}, budget);
+  if (!train) return train.error();
+  if (!test) return test.error();
+  if (files.wiki) return Documents{articles(train->front()), articles(test->front())};
+  return Documents{std::move(*train), std::move(*test)};
+}
+
+Result<text::AnyTokenizer> choose_tokenizer(const Documents& documents, const std::string& path,
+                                            const std::string& tokens, const text::AnyTokenizer& given) {
+  if (given != nullptr) return given;
+  if (tokens == "bytes") return text::make_bytes();
+  if (!tokens.empty() && tokens != "characters") return load_tokenizer(tokens);
+  std::vector<std::string_view> views;
+  for (const auto* part : {&documents.train, &documents.test})
+    for (const Document& document : *part) views.emplace_back(document.text);
+  auto tokenizer = text::make_characters(views);
+  if (!tokenizer) return Error{"'" + path + "': " + tokenizer.error().message};
+  return tokenizer;
+}
+
+// Encodes the documents one by one, and frees their text.
+Result<Dataset> encode(std::vector<Document>& documents, const text::Tokenizer& tokenizer) {
+  Dataset set;
+  set.classes = static_cast<int>(tokenizer.size());
+  set.shape = {0, 1, 1};
+  for (Document& document : documents) {
+    auto tokens = tokenizer.encode(document.text);
+    if (!tokens) {
+      const std::string from =
+          document.offset > 0 ? ", counted from byte " + std::to_string(document.offset) : "";
+      return Error{"'" + document.path + "'" + from + ": " + tokens.error().message};
+    }
+    if (documents.size() > 1) set.documents.push_back(static_cast<std::uint32_t>(set.tokens.size()));
+    if (set.tokens.empty()) {
+      set.tokens = std::move(*tokens);
+    } else {
+      set.tokens.insert(set.tokens.end(), tokens->begin(), tokens->end());
+    }
+    document.text = {};
+  }
+  set.tokens.shrink_to_fit();
+  return set;
+}
+
+}  // namespace
+
+Result<Documents> read_documents(const std::string& path) {
+  std::error_code ignored;
+  std::uint64_t budget = kTextBytesMax;
+  std::vector<std::string> paths = {path};
+  if (std::filesystem::is_directory(path, ignored)) {
+    if (const auto files = find_split(path)) return read_split(*files);
+    paths = text_files_in(path);
+    if (paths.empty()) return Error{"the folder '" + path + "' has no file that ends in .txt or .text"};
+    if (paths.size() > kDocumentsMax)
+      return Error{"the folder '" + path + "' has more than the " + std::to_string(kDocumentsMax) +
+                   " files that are accepted"};
+  }
+  auto all = read_all(paths, budget);
+  if (!all) return all.error();
+  return divide(std::move(*all));
+}
+
+Result<DataPair> read_texts(const std::string& path, const std::string& tokens,
+                            const text::AnyTokenizer& given) {
+  auto documents = read_documents(path);
+  if (!documents) return documents.error();
+  auto tokenizer = choose_tokenizer(*documents, path, tokens, given);
+  if (!tokenizer) return tokenizer.error();
+  auto train = encode(documents->train, **tokenizer);
+  if (!train) return train.error();
+  auto test = encode(documents->test, **tokenizer);
+  if (!test) return test.error();
+  return join_text(data_name(tokens.empty() ? path : path + ":tokens=" + tokens), path, std::move(*train),
+                   std::move(*test), std::move(*tokenizer));
+}
+
+bool is_text_path(std::string_view path) {
+  for (const std::string_view ending : {".txt", ".txt.gz", ".text", ".text.gz"}) {
+    if (path.size() > ending.size() && path.ends_with(ending)) return !is_tokenizer_file(std::string(path));
+  }
+  return false;
+}
+
+bool is_text_folder(const std::string& folder) {
+  return find_wiki(folder).has_value() || !text_files_in(folder).empty();
+}
+
+}  // namespace starling::datasets

@@ -1,0 +1,170 @@
+#include "datasets/readers/token_files.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "datasets/readers/byte_source.h"
+#include "datasets/readers/tokenizer_files.h"
+#include "datasets/text/bytes.h"
+#include "datasets/text/token_header.h"
+
+namespace starling::datasets {
+namespace {
+
+constexpr std::uint64_t kTextTokensMax = UINT32_MAX;
+constexpr const char* kTrainBin = "train.bin";
+constexpr std::array<const char*, 3> kTestBins = {"test.bin", "valid.bin", "val.bin"};
+
+struct TokenFile {
+  std::string path;
+  std::size_t header_bytes = 0;
+  std::vector<std::uint16_t> tokens;
+};
+
+// The tokens after the first `begun` bytes of the file, which it keeps. Memory grows with the content.
+Status read_tokens(ByteSource& source, std::span<const std::uint8_t> begun, TokenFile& file) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  std::vector<std::uint8_t> bytes(begun.begin(), begun.end());
+  for (std::size_t got = kPiece; got == kPiece;) {
+    const std::size_t kept = bytes.size();
+    bytes.resize(kept + kPiece);
+    const auto read = source.read(std::span(bytes).subspan(kept));
+    if (!read) return read.error();
+    got = *read;
+    bytes.resize(kept + got);
+    const std::size_t whole = bytes.size() / 2;
+    for (std::size_t i = 0; i < whole; ++i)
+      file.tokens.push_back(static_cast<std::uint16_t>(bytes[2 * i] | bytes[2 * i + 1] << 8));
+    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(2 * whole));
+    if (file.tokens.size() > kTextTokensMax)
+      return Error{"'" + file.path + "' has more than the " + std::to_string(kTextTokensMax) +
+                   " tokens that are accepted"};
+  }
+  if (!bytes.empty())
+    return Error{"'" + file.path + "' has an odd number of bytes, " +
+                 std::to_string(file.header_bytes + 2 * file.tokens.size() + 1) +
+                 ", but each token has two; it is truncated or has another format"};
+  file.tokens.shrink_to_fit();
+  return Done{};
+}
+
+Result<TokenFile> read_file(const std::string& path) {
+  auto source = ByteSource::open(path);
+  if (!source) return source.error();
+  const auto start = read_up_to(*source, text::kTokenHeaderBytes);
+  if (!start) return start.error();
+  if (start->empty()) return Error{"'" + path + "' is empty; tokens of two bytes each are needed"};
+  const auto expected = text::read_token_header(*start);
+  if (!expected) return Error{"'" + path + "' " + expected.error().message};
+  TokenFile file{path, *expected ? start->size() : 0, {}};
+  const auto begun = std::span<const std::uint8_t>(*start).subspan(file.header_bytes);
+  if (const Status read = read_tokens(*source, begun, file); !read) return read.error();
+  if (*expected && **expected != file.tokens.size())
+    return Error{"'" + path + "' has " + std::to_string(file.tokens.size()) +
+                 " tokens after its header, which says " + std::to_string(**expected) +
+                 "; it is truncated or has another format"};
+  return file;
+}
+
+struct Vocabulary {
+  text::AnyTokenizer tokenizer;  // null: unknown
+  int size = kGpt2Vocabulary;
+};
+
+// `folder`: where the token files are.
+Result<Vocabulary> find_vocabulary(const std::string& folder, const std::string& tokens,
+                                   const text::AnyTokenizer& given) {
+  if (tokens == "characters")
+    return Error{"the tokens in '" + folder +
+                 "' are numbers already, so ':tokens=characters' has no effect; name "
+                 "the tokenizer that made them, as in ':tokens=tokenizer.txt'"};
+  if (tokens.empty() && !has_tokenizer(folder)) {
+    if (given == nullptr) return Vocabulary{};
+    return Vocabulary{given, static_cast<int>(given->size())};
+  }
+  auto tokenizer = tokens == "bytes" ? Result<text::AnyTokenizer>(text::make_bytes())
+                                     : load_tokenizer(tokens.empty() ? folder : tokens);
+  if (!tokenizer) return tokenizer.error();
+  if (given != nullptr && given->fingerprint() != (*tokenizer)->fingerprint())
+    return Error{"the tokens in '" + folder +
+                 "' are of another tokenizer than the network's; use tokens of that one, or the text itself"};
+  const auto size = static_cast<int>((*tokenizer)->size());
+  return Vocabulary{std::move(*tokenizer), size};
+}
+
+Result<Dataset> check_tokens(TokenFile& file, const Vocabulary& vocabulary) {
+  for (std::size_t i = 0; i < file.tokens.size(); ++i) {
+    if (file.tokens[i] < vocabulary.size) continue;
+    const std::string whose = vocabulary.tokenizer ? "" : ", GPT-2's";
+    return Error{"'" + file.path + "', byte " + std::to_string(file.header_bytes + 2 * i) + ": the token " +
+                 std::to_string(file.tokens[i]) + " is outside the vocabulary of " +
+                 std::to_string(vocabulary.size) + " tokens" + whose +
+                 "; name the tokenizer that made the file, as in ':tokens=tokenizer.txt'"};
+  }
+  Dataset set;
+  set.shape = {0, 1, 1};
+  set.classes = vocabulary.size;
+  set.tokens = std::move(file.tokens);
+  return set;
+}
+
+std::string name_of(const std::string& path, const std::string& tokens) {
+  return data_name(tokens.empty() ? path : path + ":tokens=" + tokens);
+}
+
+}  // namespace
+
+Result<DataPair> read_token_file(const std::string& path, const std::string& tokens,
+                                 const text::AnyTokenizer& given) {
+  auto file = read_file(path);
+  if (!file) return file.error();
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  auto vocabulary = find_vocabulary(folder, tokens, given);
+  if (!vocabulary) return vocabulary.error();
+  auto train = check_tokens(*file, *vocabulary);
+  if (!train) return train.error();
+  Dataset test;
+  test.shape = train->shape;
+  test.classes = train->classes;
+  const auto cut = train->tokens.begin() + static_cast<std::ptrdiff_t>(train->tokens.size() * 9 / 10);
+  test.tokens.assign(cut, train->tokens.end());
+  train->tokens.erase(cut, train->tokens.end());
+  return join_text(name_of(path, tokens), path, std::move(*train), std::move(test),
+                   std::move(vocabulary->tokenizer));
+}
+
+Result<DataPair> read_token_folder(const std::string& folder, const std::string& tokens,
+                                   const text::AnyTokenizer& given) {
+  std::optional<std::string> test_path;
+  for (const char* name : kTestBins)
+    if (!test_path) test_path = find_file(folder, name);
+  const auto train_path = find_file(folder, kTrainBin);
+  if (!train_path || !test_path)
+    return Error{"'" + folder + "' has no file " + (train_path ? kTestBins.back() : kTrainBin) +
+                 ", plain or .gz; a folder of tokens contains train.bin and val.bin"};
+  auto vocabulary = find_vocabulary(folder, tokens, given);
+  if (!vocabulary) return vocabulary.error();
+  std::array<Dataset, 2> parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    auto file = read_file(i == 0 ? *train_path : *test_path);
+    if (!file) return file.error();
+    auto part = check_tokens(*file, *vocabulary);
+    if (!part) return part.error();
+    parts[i] = std::move(*part);
+  }
+  return join_text(name_of(folder, tokens), folder, std::move(parts[0]), std::move(parts[1]),
+                   std::move(vocabulary->tokenizer));
+}
+
+bool is_token_path(std::string_view path) { return path.ends_with(".bin") || path.ends_with(".bin.gz"); }
+
+bool is_token_folder(const std::string& folder) {
+  return has_one_of(folder, std::array{kTrainBin}) &&
+         (has_one_of(folder, std::array{"val.bin", "valid.bin"}) || has_tokenizer(folder));
+}
+
+}  // namespace starling::datasets

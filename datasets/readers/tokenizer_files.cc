@@ -1,0 +1,64 @@
+#include "datasets/readers/tokenizer_files.h"
+
+#include <array>
+#include <filesystem>
+
+#include "datasets/readers/byte_source.h"
+#include "datasets/text/gpt2_files.h"
+#include "datasets/text/parse.h"
+
+namespace starling::datasets {
+namespace {
+
+constexpr const char* kOwnFile = "tokenizer.txt";
+constexpr std::array kGpt2Files = {"vocab.json", "merges.txt"};
+
+Result<std::string> read_bounded(const std::string& path) {
+  auto source = ByteSource::open(path);
+  if (!source) return source.error();
+  const auto bytes = read_up_to(*source, text::kTokenizerBytesMax + 1);
+  if (!bytes) return bytes.error();
+  if (bytes->size() > text::kTokenizerBytesMax)
+    return Error{"'" + path + "' has more than the " + std::to_string(text::kTokenizerBytesMax) +
+                 " bytes that are accepted of a tokenizer"};
+  return std::string(bytes->begin(), bytes->end());
+}
+
+}  // namespace
+
+Result<text::AnyTokenizer> load_tokenizer(const std::string& path) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  const auto own = folder ? find_file(path, kOwnFile) : path;
+  if (own) {
+    const auto content = read_bounded(*own);
+    if (!content) return content.error();
+    auto tokenizer = text::parse_tokenizer(*content);
+    if (!tokenizer) return Error{"'" + *own + "': " + tokenizer.error().message};
+    return tokenizer;
+  }
+  if (!has_one_of(path, kGpt2Files))
+    return Error{"the folder '" + path + "' contains no tokenizer: neither " + kOwnFile + " nor " +
+                 kGpt2Files[0] + " and " + kGpt2Files[1]};
+  const auto files = find_files(path, kGpt2Files);
+  if (!files) return files.error();
+  const auto vocabulary = read_bounded((*files)[0]);
+  if (!vocabulary) return vocabulary.error();
+  const auto merges = read_bounded((*files)[1]);
+  if (!merges) return merges.error();
+  auto tokenizer = text::parse_gpt2(*vocabulary, *merges);
+  if (!tokenizer) return Error{"in '" + path + "' " + tokenizer.error().message};
+  return tokenizer;
+}
+
+bool has_tokenizer(const std::string& folder) {
+  return has_one_of(folder, std::array{kOwnFile, kGpt2Files[0]});
+}
+
+bool is_tokenizer_file(const std::string& path) {
+  std::string name = std::filesystem::path(path).filename().string();
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  return name == kOwnFile || name == kGpt2Files[1];
+}
+
+}  // namespace starling::datasets

@@ -1,0 +1,330 @@
+#include "training/learning/recipe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "datasets/partition.h"
+#include "datasets/text/parse.h"
+#include "kernels/by_name/backends.h"
+#include "models/spec_text.h"
+#include "training/runs/experiment/check.h"
+#include "training/runs/experiment/schedule.h"
+#include "training/runs/records/checkpoint.h"
+
+namespace starling::training {
+
+namespace {
+
+enum Stream : std::uint64_t { kParameters = 11, kBatches, kImages, kNetworks };
+
+// Whether a device is the processor or a group of its cores, "cpu:0".
+bool is_processor(std::string_view device) { return device == "cpu" || device.starts_with("cpu:"); }
+
+Result<std::unique_ptr<kernels::Backend>> make_backend(const Experiment& experiment,
+                                                       const std::string& device) {
+  const std::string precision = precision_on(experiment, device);
+  return kernels::make_backend(is_processor(device) ? "cpu" : device,
+                               precision == "bf16"   ? kernels::Precision::bf16
+                               : precision == "tf32" ? kernels::Precision::tf32
+                                                     : kernels::Precision::f32);
+}
+
+// `place`: as in make_backends().
+std::vector<std::string> devices_of(const Experiment& experiment, std::uint32_t place) {
+  const TrainingSettings& training = experiment.training;
+  if (!training.devices.empty()) return training.devices;
+  return {training.device == "auto" ? kernels::best_device(place) : training.device};
+}
+
+}  // namespace
+
+namespace {
+
+models::ModelText text_of(const Experiment& experiment) {
+  return {experiment.model.name, experiment.model.layers};
+}
+
+bool is_for_text(const Experiment& experiment) { return models::context_of(text_of(experiment)) > 0; }
+
+}  // namespace
+
+std::string precision_on(const Experiment& experiment, std::string_view device) {
+  const std::string& wanted = experiment.training.precision;
+  if (wanted != "bf16" || !is_processor(device) || kernels::has_matrix_tiles()) return wanted;
+  return is_for_text(experiment) && kernels::has_bfloat16_products() ? wanted : "f32";
+}
+
+std::string warning_of_precision(const Experiment& experiment, bool simulated) {
+  const auto differs = [simulated](const Experiment& its) {
+    if (its.training.precision != "bf16") return false;
+    return precision_on(its, simulated ? "cpu" : devices_of(its, 0).front()) != its.training.precision;
+  };
+  bool any = differs(experiment);
+  for (const OwnSettings& own : experiment.own)
+    any = any || differs(of_peer(experiment, own.peers.is_all() ? 0 : own.peers.largest()));
+  if (!any) return "";
+  const std::string begin = "training.precision: this processor computes in f32 instead of bf16: it has ";
+  if (is_for_text(experiment))
+    return begin + "neither matrix tiles (AMX) nor products of bfloat16 (AVX512-BF16)";
+  return begin +
+         "no matrix tiles (AMX), and without them bfloat16 can take several times as long for networks of "
+         "images";
+}
+
+namespace {
+
+Result<models::Plan> plan_for(const models::ModelText& model, const datasets::Dataset& train) {
+  const auto& shape = train.shape;
+  models::Shape input{shape.channels, shape.height, shape.width};
+  if (train.is_text()) input = {1, 1, 1, static_cast<int>(std::max(train.context, 1U))};
+  return models::make_model(model, input, train.classes);
+}
+
+// Servers and fragments divide the arena between whole cells.
+Result<models::Plan> check_parts(const Experiment& experiment, Result<models::Plan> plan) {
+  if (!plan) return plan;
+  const CellGrid grid{plan->layout.arena_size(), kDefaultCellFloats};
+  const auto fits = [&](const std::string& key, std::uint32_t parts) -> Status {
+    if (parts <= grid.count()) return Done{};
+    return Error{"gossip." + key + ": " + std::to_string(parts) + " " + key + " share a model in cells of " +
+                 std::to_string(grid.cell_floats) + " floats, and " + experiment.model.name + " has only " +
+                 std::to_string(grid.count()) + " of them"};
+  };
+  if (has_servers(experiment)) {
+    if (Status fine = fits("servers", experiment.gossip.servers); !fine) return fine.error();
+  }
+  if (traits(experiment.gossip.rule).has_outer_steps()) {
+    if (Status fine = fits("fragments", experiment.gossip.fragments); !fine) return fine.error();
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::uint64_t warm_up_of_newcomers(const Experiment& experiment) {
+  const Warmup& warmup = experiment.schedule.warmup;
+  const bool in_steps = warmup.unit == Warmup::Unit::steps && warmup.length > 0;
+  return in_steps ? static_cast<std::uint64_t>(std::ceil(warmup.length)) : kNewcomerSteps;
+}
+
+Result<datasets::text::AnyTokenizer> tokenizer_of(const std::string& path, const Facts& metadata) {
+  const auto text = metadata.find(kTokenizerFact);
+  if (text == metadata.end()) return datasets::text::AnyTokenizer();
+  auto parsed = datasets::text::parse_tokenizer(text->second);
+  if (!parsed) return Error{path + ": its tokenizer: " + parsed.error().message};
+  return parsed;
+}
+
+Result<datasets::DataPair> load_data(const Experiment& experiment, const std::string& data_root) {
+  const auto& init = experiment.model.init;
+  if (!init) return datasets::load(experiment.data.source, data_root);
+  const auto metadata = read_metadata(*init);
+  if (!metadata) return Error{"model.init: " + metadata.error().message};
+  const auto tokenizer = tokenizer_of(*init, *metadata);
+  if (!tokenizer) return Error{"model.init: " + tokenizer.error().message};
+  return datasets::load(experiment.data.source, data_root, *tokenizer);
+}
+
+Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPair& data) {
+  const int context = models::context_of(model);
+  if (data.train.is_text() && context > 0) {
+    if (Status fits = datasets::check_context(data, static_cast<std::uint32_t>(context)); !fits)
+      return Error{"model \"" + model.name + "\": " + fits.error().message};
+    data.train.set_context(static_cast<std::uint32_t>(context));
+    data.test.set_context(static_cast<std::uint32_t>(context));
+  }
+  return plan_for(model, data.train);
+}
+
+Result<models::Plan> make_plan(const Experiment& experiment, datasets::DataPair& data) {
+  return check_parts(experiment, make_plan(text_of(experiment), data));
+}
+
+Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
+  return check_parts(experiment, plan_for(text_of(experiment), train));
+}
+
+Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,
+                                                                     std::uint32_t place) {
+  const bool several = !experiment.training.devices.empty();
+  std::vector<std::unique_ptr<kernels::Backend>> backends;
+  for (const std::string& name : devices_of(experiment, place)) {
+    auto backend = make_backend(experiment, name);
+    if (!backend) {
+      const char* key = several              ? "training.devices: "
+                        : is_processor(name) ? "training.precision: "
+                                             : "training.device: ";
+      return Error{key + backend.error().message};
+    }
+    backends.push_back(std::move(*backend));
+  }
+  return backends;
+}
+
+Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment) {
+  const std::string wanted = experiment.training.devices.empty() ? experiment.training.device
+                                                                 : joined(experiment.training.devices, ",");
+  if (wanted != "auto" && !is_processor(wanted)) {
+    return Error{
+        "training.device: the simulator computes on the processor, where a seed gives the same run every "
+        "time; " +
+        wanted + " is for peers and swarms"};
+  }
+  auto backend = make_backend(experiment, "cpu");
+  if (!backend) return Error{"training.precision: " + backend.error().message};
+  return backend;
+}
+
+Optimizer make_optimizer(const Experiment& experiment) {
+  const auto learning_rate = static_cast<float>(resolved_learning_rate(experiment)),
+             momentum = static_cast<float>(experiment.optimizer.momentum),
+             beta1 = static_cast<float>(experiment.optimizer.beta1.value_or(experiment.optimizer.momentum)),
+             weight_decay = static_cast<float>(experiment.optimizer.weight_decay);
+  if (experiment.optimizer.name == "adamw") {
+    return models::Arena::AdamWStep{.learning_rate = learning_rate,
+                                    .beta1 = beta1,
+                                    .beta2 = static_cast<float>(experiment.optimizer.beta2),
+                                    .epsilon = static_cast<float>(experiment.optimizer.epsilon),
+                                    .weight_decay = weight_decay};
+  }
+  return models::Arena::SgdStep{.learning_rate = learning_rate,
+                                .momentum = momentum,
+                                .weight_decay = weight_decay,
+                                .nesterov = experiment.optimizer.nesterov};
+}
+
+std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed) {
+  std::vector<float> parameters(plan.layout.arena_size());
+  models::initialize(plan, Random(seed).split(kParameters), parameters);
+  return parameters;
+}
+
+void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models::Arena& arena) {
+  models::initialize(plan, Random(seed).split(kParameters), arena);
+}
+
+Result<std::vector<float>> starting_parameters(const Experiment& experiment, const models::Plan& plan) {
+  if (!experiment.model.init) return first_parameters(plan, experiment.seed);
+  auto read = read_safetensors(*experiment.model.init, plan.layout);
+  if (!read) return Error{"model.init: " + read.error().message};
+  return std::move(read->arena);
+}
+
+Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan,
+                                 models::Arena& arena) {
+  if (!experiment.model.init) {
+    write_first_parameters(plan, experiment.seed, arena);
+    return Done{};
+  }
+  const auto parameters = starting_parameters(experiment, plan);
+  if (!parameters) return parameters.error();
+  arena.write(0, *parameters);
+  return Done{};
+}
+
+NetworkForm network_form(const Experiment& experiment, std::uint64_t seed,
+                         const std::vector<const kernels::Backend*>& parts) {
+  const TrainingSettings& training = experiment.training;
+  if (has_divided_layers(experiment))
+    return SlicedOptions{.parts = training.devices.size(), .seed = seed, .backends = parts};
+  if (!has_stages(experiment))
+    return models::NetworkOptions{.seed = seed, .recompute = training.recompute == Recomputation::always};
+  const std::vector<int>& replicas = experiment.pipeline.stage_replicas;
+  return StagedOptions{.cuts = experiment.pipeline.cuts,
+                       .schedule = experiment.pipeline.schedule,
+                       .micro_batches = resolved_micro_batches(experiment, training.devices.size()),
+                       .recomputation = training.recompute,
+                       .seed = seed,
+                       .stash = true,
+                       .vertical_sync = experiment.pipeline.vertical_sync,
+                       .replicas = {replicas.begin(), replicas.end()},
+                       .backends = parts};
+}
+
+Result<std::vector<std::unique_ptr<Worker>>> make_workers(
+    const Experiment& experiment, const models::Plan& plan, const kernels::Backend& backend,
+    const datasets::Dataset& train, std::uint64_t slot, std::uint32_t slots, std::uint32_t device,
+    std::shared_ptr<Engines> engines, const std::vector<const kernels::Backend*>& parts) {
+  std::vector<std::uint32_t> shard;
+  if (slots == 0) {
+    shard.resize(train.size());
+    std::iota(shard.begin(), shard.end(), 0U);
+  } else {
+    auto part = datasets::partition(train, experiment.data.partition, static_cast<int>(slots),
+                                    static_cast<int>(slot % slots), experiment.seed);
+    if (!part) return part.error();
+    shard = std::move(*part);
+  }
+  if (shard.empty()) {
+    return Error{"no training samples for slot " + std::to_string(slot) + " of " + std::to_string(slots) +
+                 ": the set holds only " + std::to_string(train.size())};
+  }
+  const auto augmentation = make_augmentation(experiment, train);
+  if (!augmentation) return augmentation.error();
+  const Optimizer optimizer = make_optimizer(experiment);
+  const Random batches = Random(experiment.seed).split(kBatches).split(slot);
+  const Random images = Random(experiment.seed).split(kImages).split(slot);
+  const Random networks = Random(experiment.seed).split(kNetworks).split(slot);
+  const auto make = [&](const std::shared_ptr<const kernels::Samples>& kept) {
+    std::vector<std::unique_ptr<Worker>> workers;
+    for (std::uint32_t k = 0; k < experiment.training.workers; ++k) {
+      const std::uint32_t w = device * experiment.training.workers + k;
+      workers.push_back(std::make_unique<Worker>(
+          plan, backend, train, BatchSampler(shard, batches.split(w)),
+          WorkerOptions{experiment.training.batch_size, optimizer,
+                        network_form(experiment, networks.split(w).bits(), parts), kept, engines,
+                        static_cast<float>(experiment.optimizer.clip_norm),
+                        warm_up_of_newcomers(experiment)}));
+      if (experiment.optimizer.quasi_global_momentum)
+        workers.back()->follow_swarm(experiment.training.workers);
+      if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));
+    }
+    return workers;
+  };
+  // Samples on the device save time, but training needs the memory more.
+  if (const std::shared_ptr<const kernels::Samples> kept = keep(train, backend)) {
+    try {
+      return make(kept);
+    } catch (const kernels::OutOfDeviceMemory&) {  // then without them
+    }
+  }
+  return make(nullptr);
+}
+
+std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const models::Plan& plan,
+                                             const kernels::Backend& backend,
+                                             const datasets::Dataset& train) {
+  const bool draws = std::any_of(plan.layers.begin(), plan.layers.end(), [](const models::LayerInfo& info) {
+    const auto* attention = std::get_if<models::Attention>(&info.layer.kind);
+    return std::holds_alternative<models::Dropout>(info.layer.kind) ||
+           (attention != nullptr && attention->dropout > 0);
+  });
+  if (draws) return nullptr;
+  return std::make_shared<Engines>(
+      plan, backend, train,
+      WorkerOptions{.batch_size = experiment.training.batch_size, .network = network_form(experiment, 0)});
+}
+
+Result<MixOptions> mix_options(const Experiment& experiment) {
+  if (Status status = check_rule(experiment); !status) return status.error();
+  const GossipSettings& gossip = experiment.gossip;
+  return MixOptions{.rule = gossip.rule,
+                    .payload = gossip.payload,
+                    .top_k = gossip.top_k,
+                    .outer_rate = gossip.outer_rate,
+                    .outer_momentum = resolved_outer_momentum(experiment),
+                    .fragments = gossip.fragments,
+                    .consensus_rate = gossip.consensus_rate.value_or(0),
+                    .clip = gossip.clip,
+                    .seed = experiment.seed};
+}
+
+std::optional<std::size_t> chunk_cells(const Experiment& experiment, std::size_t cell_floats) {
+  if (experiment.gossip.chunk == 0) return std::nullopt;
+  const std::size_t cell_bytes = sizeof(float) * cell_floats;
+  return (experiment.gossip.chunk + cell_bytes - 1) / cell_bytes;
+}
+
+}  // namespace starling::training

@@ -1,0 +1,145 @@
+// Whether a chunk from outside may touch this replica. Each of its cells is compared with own values, and the
+// chunk is judged as a whole before its first float is mixed. A chunk is rejected if it holds a value that is
+// not acceptable, or if it is farther off than any honest partner would be: once kFarOffSeen distances of
+// each of its cells are known, more than the root of the cells' sum of max(4 |own| at its largest, 16
+// medians)^2, times the leniency, which such a rejection raises.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "training/mixing/mixer.h"
+#include "training/mixing/values.h"
+
+namespace starling::training {
+
+// The rejections that several rules have, one sentence each.
+MixError not_lent(std::size_t offset);
+MixError own_diverged(std::size_t offset);
+// For values that are not all_acceptable().
+MixError unacceptable(std::size_t offset, std::span<const float> theirs);
+MixError wrong_payload(const Parcel& parcel);
+MixError other_chunk(const Parcel& sent, const Parcel& reply);
+// For a reply's weight that the rule does not have.
+MixError unknown_weight(std::size_t offset, float weight);
+
+// How far partners usually are: every cell's latest distance of each of the last few partners, and the median
+// of these, which a minority of liars does not move, however often they come. The leniency keeps a replica
+// that was cut off for long from rejecting everyone, and being rejected, forever: each rejection doubles what
+// is tolerated, each mix of a whole replica halves it again.
+class Medians {
+ public:
+  static constexpr std::size_t kPartners = 15;
+
+  explicit Medians(std::size_t cells) : cells_(cells) {}
+
+  void add(std::size_t cell, std::uint64_t partner, double distance) {
+    Cell& c = cells_[cell];
+    c.latest[place_of(partner)] = static_cast<float>(distance);
+    ++c.seen;
+    if (cell + 1 == cells_.size()) leniency_ = std::max(1.0, leniency_ / 2);
+  }
+  std::uint64_t seen(std::size_t cell) const { return cells_[cell].seen; }
+  // The median over the partners; of an even number the lower middle, of none 0.
+  double median(std::size_t cell) const {
+    auto sorted = cells_[cell].latest;
+    const auto end = std::remove(sorted.begin(), sorted.end(), kNone);
+    if (end == sorted.begin()) return 0;
+    const auto middle = sorted.begin() + (end - sorted.begin() - 1) / 2;
+    std::nth_element(sorted.begin(), middle, end);
+    return static_cast<double>(*middle);
+  }
+  // `square`: the current square of this replica's own norm in the cell. Returns the largest so far, so that
+  // a replica that has shrunk to almost zero does not reject every honest partner.
+  double largest_norm_square(std::size_t cell, double square) {
+    double& largest = cells_[cell].largest_norm_square;
+    return largest = std::max(largest, square);
+  }
+  // As Mixer::values().
+  void values(std::vector<MutableBytes>& out) {
+    out.push_back(std::as_writable_bytes(std::span(cells_)));
+    out.push_back(std::as_writable_bytes(std::span(&leniency_, 1)));
+  }
+  void clear() {
+    std::fill(cells_.begin(), cells_.end(), Cell{});
+    partners_ = {};
+    leniency_ = 1;
+  }
+
+  // The factor by which a distance may exceed the usual bound.
+  double leniency() const { return leniency_; }
+  void refused() { leniency_ = std::min(2 * leniency_, 0x1p60); }
+
+ private:
+  static constexpr float kNone = -1;
+  struct Cell {
+    Cell() { latest.fill(kNone); }
+    std::array<float, kPartners> latest;
+    std::uint64_t seen = 0;
+    double largest_norm_square = 0;
+  };
+  struct Partner {
+    std::uint64_t id = 0, last = 0;  // last: when it came, as a count of additions; 0: a free place
+  };
+
+  // The partner's place in Cell::latest. A new partner gets the place of the one that has not come for the
+  // longest, and counts with that one's distances until it has its own.
+  std::size_t place_of(std::uint64_t partner) {
+    auto found = std::find_if(partners_.begin(), partners_.end(),
+                              [partner](const Partner& p) { return p.id == partner && p.last != 0; });
+    if (found == partners_.end()) {
+      found = std::min_element(partners_.begin(), partners_.end(),
+                               [](const Partner& a, const Partner& b) { return a.last < b.last; });
+    }
+    *found = {partner, ++additions_};
+    return static_cast<std::size_t>(found - partners_.begin());
+  }
+
+  std::vector<Cell> cells_;
+  std::array<Partner, kPartners> partners_{};
+  std::uint64_t additions_ = 0;
+  double leniency_ = 1;
+};
+
+class Judge {
+ public:
+  // `wary`: also rejects chunks that are far off.
+  Judge(const CellGrid& grid, bool wary) : grid_(grid), wary_(wary), medians_(grid.count()) {}
+
+  static constexpr std::uint64_t kFarOffSeen = 8;
+
+  // Begins a chunk of these cells. add() takes one cell after the other: equally many values of theirs and of
+  // own, all or some of the cell's. REQUIRES: own are acceptable.
+  void begin(Cells cells);
+  void add(std::span<const float> theirs, std::span<const float> own);
+  // The verdict on what was added; `theirs` is the whole chunk.
+  MixResult<Mixed> verdict(std::span<const float> theirs);
+
+  // The three together, for dense chunks. REQUIRES: both have the cells' floats.
+  MixResult<Mixed> judge(Cells cells, std::span<const float> theirs, std::span<const float> own);
+
+  // The measure of the chunk's k-th cell.
+  const Measure& measure(std::size_t k) const { return measures_[k]; }
+  // The chunk, which came from this partner, has been mixed: adds its distances to the medians.
+  void remember(std::uint64_t partner);
+  // The replica was replaced.
+  void clear() { medians_.clear(); }
+
+  void values(std::vector<MutableBytes>& out) { medians_.values(out); }  // as Mixer::values()
+  const Medians& medians() const { return medians_; }                    // of |theirs - own|, by cell
+
+ private:
+  bool far_off();
+
+  CellGrid grid_;
+  bool wary_;
+  Medians medians_;
+  Cells cells_;
+  std::vector<Measure> measures_;  // of the chunk at hand, by its cells
+};
+
+}  // namespace starling::training

@@ -1,0 +1,279 @@
+#include "training/runs/records/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string_view>
+
+namespace starling::training {
+
+bool is_parameter(const Facts& metadata, const std::string& tensor) {
+  return !metadata.contains(kFullCheckpoint) ||
+         !(tensor.starts_with("optimizer.") || tensor.starts_with("sampler."));
+}
+
+namespace {
+
+std::vector<TensorToWrite> tensors_of(const models::Layout& layout, std::span<const float> arena) {
+  STARLING_CHECK(arena.size() == layout.arena_size());
+  std::vector<TensorToWrite> tensors;
+  for (const auto& tensor : layout.tensors())
+    tensors.push_back(
+        {tensor.name, "F32", tensor.shape, std::as_bytes(arena.subspan(tensor.offset, tensor.size))});
+  return tensors;
+}
+
+}  // namespace
+
+Status write_safetensors(const std::string& path, const models::Layout& layout, std::span<const float> arena,
+                         const Facts& metadata) {
+  return write_tensors(path, tensors_of(layout, arena), metadata);
+}
+
+std::string to_safetensors(const models::Layout& layout, std::span<const float> arena,
+                           const Facts& metadata) {
+  const auto tensors = tensors_of(layout, arena);
+  std::string text = tensors_head(tensors, metadata);
+  for (const TensorToWrite& tensor : tensors)
+    text.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  return text;
+}
+
+namespace {
+
+// Where a tensor's values are in a file.
+struct TensorSource {
+  const SafetensorsEntry* entry;
+  bool transposed = false;
+};
+using TensorSources = std::map<std::string, TensorSource>;
+
+std::vector<std::int64_t> reversed(std::vector<std::int64_t> shape) {
+  std::ranges::reverse(shape);
+  return shape;
+}
+
+// "transformer." or what else comes before "wte.weight"; nullopt if no tensor ends so.
+std::optional<std::string> gpt_prefix(const TensorSources& sources) {
+  constexpr std::string_view kFirst = "wte.weight";
+  for (const auto& [name, source] : sources) {
+    if (name == kFirst || name.ends_with("." + std::string(kFirst)))
+      return name.substr(0, name.size() - kFirst.size());
+  }
+  return std::nullopt;
+}
+
+// The tied output layer, which such a file repeats, must have the embedding's values.
+Status check_head(const SafetensorsFile& file, const SafetensorsEntry& head,
+                  const SafetensorsEntry& embedding) {
+  std::vector<std::byte> a(head.end - head.begin), b(embedding.end - embedding.begin);
+  if (Status read = file.read(head, a); !read) return read;
+  if (Status read = file.read(embedding, b); !read) return read;
+  if (a == b) return Done{};
+  return Error{file.path() + " holds another model: its " + head.name + " differs from " + embedding.name +
+               ", and this model's output layer is tied to the embedding"};
+}
+
+// Gives the tensors of a file of nanoGPT or GPT-2 the names of the layout.
+Status rename_gpt(const SafetensorsFile& file, const models::Layout& layout, const std::string& prefix,
+                  TensorSources& sources) {
+  std::vector<NamedShape> ours;
+  for (const auto& tensor : layout.tensors()) ours.emplace_back(tensor.name, tensor.shape);
+  const auto theirs = gpt_tensors(ours);
+  if (!theirs) return Done{};  // then the first missing tensor is named
+  const std::string outer = prefix.ends_with(kGptPrefix)
+                                ? prefix.substr(0, prefix.size() - std::string_view(kGptPrefix).size())
+                                : prefix;
+  TensorSources renamed;
+  bool turned = false;
+  for (std::size_t i = 0; i < theirs->size(); ++i) {
+    const GptTensor& tensor = (*theirs)[i];
+    const std::string name = (tensor.name == kGptHead ? outer : prefix) + tensor.name;
+    const auto found = sources.find(name);
+    if (found == sources.end())
+      return Error{file.path() + " holds another model: it has no tensor " + show_name(name)};
+    // The first linear layer is three times as long as wide.
+    const bool reversed_here = tensor.linear && found->second.entry->shape == reversed(ours[i].second);
+    if (tensor.name.ends_with("c_attn.weight")) turned = reversed_here;
+    renamed[ours[i].first] = {found->second.entry, tensor.linear && turned};
+    sources.erase(found);
+  }
+  const auto head = sources.find(outer + kGptHead);
+  if (head != sources.end()) {
+    if (Status same = check_head(file, *head->second.entry, *renamed[ours.front().first].entry); !same)
+      return same;
+    sources.erase(head);
+  }
+  std::erase_if(sources, [&](const auto& each) {
+    return each.first.starts_with(prefix) && is_gpt_buffer(each.first.substr(prefix.size()));
+  });
+  renamed.merge(sources);
+  sources = std::move(renamed);
+  return Done{};
+}
+
+// Whether the tensors are embeddings of different vocabularies.
+bool differ_in_vocabulary(const models::Tensor& ours, const std::vector<std::int64_t>& theirs) {
+  return ours.name.starts_with("embedding") && theirs.size() == 2 && theirs[0] != ours.shape[0] &&
+         theirs[1] == ours.shape[1];
+}
+
+// An Error unless the tensors are the layout's.
+Status check_sources(const std::string& path, const models::Layout& layout, const TensorSources& sources) {
+  for (const auto& tensor : layout.tensors()) {
+    const auto found = sources.find(tensor.name);
+    if (found == sources.end())
+      return Error{path + " holds another model: it has no tensor " + show_name(tensor.name)};
+    const auto& [entry, transposed] = found->second;
+    if (entry->dtype != "F32") {
+      return Error{path + ": tensor " + show_name(entry->name) + " has dtype " + entry->dtype +
+                   ", expected F32"};
+    }
+    if (differ_in_vocabulary(tensor, entry->shape))
+      return Error{path + " has a vocabulary of " + std::to_string(entry->shape[0]) +
+                   " tokens, but the data or the tokenizer has " + std::to_string(tensor.shape[0]) +
+                   "; use the tokenizer of its training data"};
+    const auto expected = transposed ? reversed(tensor.shape) : tensor.shape;
+    if (entry->shape != expected) {
+      return Error{path + " holds another model: tensor " + show_name(entry->name) + " has shape " +
+                   show_shape(entry->shape) + ", expected " + show_shape(expected)};
+    }
+  }
+  if (sources.size() == layout.tensors().size()) return Done{};
+  std::set<std::string> ours;
+  for (const auto& tensor : layout.tensors()) ours.insert(tensor.name);
+  const auto other =
+      std::ranges::find_if(sources, [&](const auto& each) { return !ours.contains(each.first); });
+  return Error{path + " holds another model: tensor " + show_name(other->second.entry->name) +
+               " does not belong to this one"};
+}
+
+// [rows, columns] to [columns, rows].
+void transpose(const std::vector<float>& from, std::size_t rows, std::size_t columns, float* to) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
+  }
+}
+
+Status read_tensor(const SafetensorsFile& file, const TensorSource& source, std::span<float> values) {
+  if (!source.transposed) return file.read(*source.entry, std::as_writable_bytes(values));
+  std::vector<float> stored(values.size());
+  if (Status read = file.read(*source.entry, std::as_writable_bytes(std::span(stored))); !read) return read;
+  const auto rows = static_cast<std::size_t>(source.entry->shape[0]);
+  transpose(stored, rows, stored.size() / rows, values.data());
+  return Done{};
+}
+
+}  // namespace
+
+Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout) {
+  auto file = SafetensorsFile::open(path);
+  if (!file) return file.error();
+  if (Status whole = file->check_data(); !whole) return whole.error();
+
+  TensorSources sources;
+  for (const SafetensorsEntry& entry : file->entries()) {
+    if (is_parameter(file->metadata(), entry.name)) sources[entry.name] = {&entry};
+  }
+  const bool own = layout.tensors().empty() || sources.contains(layout.tensors().front().name);
+  if (const auto prefix = own ? std::nullopt : gpt_prefix(sources)) {
+    if (Status renamed = rename_gpt(*file, layout, *prefix, sources); !renamed) return renamed.error();
+  }
+  if (Status fits = check_sources(path, layout, sources); !fits) return fits.error();
+
+  Checkpoint checkpoint;
+  checkpoint.arena.assign(layout.arena_size(), 0.0f);
+  for (const auto& tensor : layout.tensors()) {
+    const std::span<float> values = std::span(checkpoint.arena).subspan(tensor.offset, tensor.size);
+    if (Status status = read_tensor(*file, sources.at(tensor.name), values); !status) return status.error();
+  }
+  checkpoint.metadata = file->metadata();
+  return checkpoint;
+}
+
+Result<Facts> read_metadata(const std::string& path) {
+  const auto file = SafetensorsFile::open(path);
+  if (!file) return file.error();
+  return file->metadata();
+}
+
+namespace {
+
+struct ExportedTensor {
+  TensorToWrite head;
+  std::vector<std::byte> values;
+};
+
+// Gives the tensors the names and forms of nanoGPT or GPT-2, and adds the output layer if it is tied.
+Status to_gpt(const std::string& from, TensorNames names, std::vector<ExportedTensor>& tensors) {
+  std::vector<NamedShape> ours;
+  for (const ExportedTensor& tensor : tensors) ours.emplace_back(tensor.head.name, tensor.head.shape);
+  const auto theirs = gpt_tensors(ours);
+  if (!theirs)
+    return Error{from +
+                 " holds no network of GPT-2's kind, with learned positions, layer norms and "
+                 "perceptrons of two linear layers"};
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const GptTensor& its = (*theirs)[i];
+    TensorToWrite& head = tensors[i].head;
+    head.name = its.name == kGptHead ? its.name : kGptPrefix + its.name;
+    if (!its.linear || names != TensorNames::gpt2) continue;
+    std::vector<float> stored(tensors[i].values.size() / sizeof(float)), turned(stored.size());
+    std::memcpy(stored.data(), tensors[i].values.data(), tensors[i].values.size());
+    const auto rows = static_cast<std::size_t>(head.shape[0]);
+    transpose(stored, rows, stored.size() / rows, turned.data());
+    std::memcpy(tensors[i].values.data(), turned.data(), tensors[i].values.size());
+    head.shape = reversed(head.shape);
+  }
+  if (theirs->back().name != kGptHead) {
+    ExportedTensor head = tensors.front();
+    head.head.name = kGptHead;
+    tensors.push_back(std::move(head));
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Status export_parameters(const std::string& from, const std::string& to, TensorNames names) {
+  const auto file = SafetensorsFile::open(from);
+  if (!file) return file.error();
+  if (Status whole = file->check_data(); !whole) return whole;
+  std::vector<ExportedTensor> tensors;
+  for (const SafetensorsEntry& entry : file->entries()) {
+    if (!is_parameter(file->metadata(), entry.name)) continue;
+    auto& tensor = tensors.emplace_back();
+    tensor.values.resize(entry.end - entry.begin);
+    if (Status read = file->read(entry, tensor.values); !read) return read;
+    tensor.head = {entry.name, entry.dtype.c_str(), entry.shape, {}};
+  }
+  if (names != TensorNames::starling) {
+    if (Status renamed = to_gpt(from, names, tensors); !renamed) return renamed;
+  }
+  std::vector<TensorToWrite> written;
+  for (ExportedTensor& tensor : tensors) {
+    tensor.head.bytes = tensor.values;
+    written.push_back(tensor.head);
+  }
+  Facts metadata;
+  for (const char* key : {"model", "layers", kTokenizerFact, "data", "seed", "steps", "samples"}) {
+    const auto found = file->metadata().find(key);
+    if (found != file->metadata().end()) metadata.insert(*found);
+  }
+  return write_tensors(to, written, std::move(metadata));
+}
+
+Facts model_metadata(const models::ModelText& model, const std::string& tokenizer) {
+  Facts metadata{{"model", model.name}};
+  if (!model.layers.empty()) metadata["layers"] = model.layers;
+  if (!tokenizer.empty()) metadata[kTokenizerFact] = tokenizer;
+  return metadata;
+}
+
+std::optional<models::ModelText> model_of(const Facts& metadata) {
+  const auto name = metadata.find("model"), layers = metadata.find("layers");
+  if (name == metadata.end()) return std::nullopt;
+  return models::ModelText{name->second, layers == metadata.end() ? std::string() : layers->second};
+}
+
+}  // namespace starling::training

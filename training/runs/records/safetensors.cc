@@ -1,0 +1,260 @@
+#include "training/runs/records/safetensors.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "training/runs/records/json.h"
+
+namespace starling::training {
+
+std::string show_name(const std::string& name) { return "'" + name.substr(0, 80) + "'"; }
+
+std::string show_shape(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size() && i < 8; ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + (shape.size() > 8 ? ", ...]" : "]");
+}
+
+namespace {
+
+constexpr std::size_t kLargestHeader = 16 << 20;  // bytes; a thousand tensors take some hundred kilobytes
+constexpr std::size_t kAlignment = 64;            // of the first float in the file
+constexpr int kDepthMax = 8;                      // of the header's values; a shape's is 3
+constexpr const char* kMetadata = "__metadata__";
+
+// Bytes of one element; 0 for a dtype that safetensors does not know.
+std::size_t element_size(const std::string& dtype) {
+  static const std::map<std::string, std::size_t> kSizes = {
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
+      {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8}};
+  const auto found = kSizes.find(dtype);
+  return found == kSizes.end() ? 0 : found->second;
+}
+
+// Whether no value is nested deeper than kDepthMax: the parser needs memory for each open bracket.
+bool is_shallow(const std::string& json) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"') quoted = !quoted;
+    if (quoted && c == '\\') ++i;
+    if (quoted) continue;
+    if ((c == '[' || c == '{') && ++depth > kDepthMax) return false;
+    if (c == ']' || c == '}') --depth;
+  }
+  return true;
+}
+
+// Parses the header's text; discarded if it is not JSON. `twice`: a name occurs more than once.
+Json parse_unique(const std::string& text, bool& twice) {
+  std::set<std::string> names;
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth == 1 && event == Json::parse_event_t::key && !names.insert(parsed.get<std::string>()).second) {
+      twice = true;
+    }
+    return true;
+  };
+  return Json::parse(text, watch, /*allow_exceptions=*/false);
+}
+
+Result<SafetensorsEntry> read_entry(const std::string& name, const Json& value, std::size_t data_size) {
+  const auto refuse = [&](const std::string& why) { return Error{"tensor " + show_name(name) + " " + why}; };
+  if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
+      !value.contains("data_offsets")) {
+    return refuse("has no dtype, shape or data_offsets");
+  }
+  SafetensorsEntry entry;
+  entry.name = name;
+  const Json& dtype = value["dtype"];
+  if (!dtype.is_string() || element_size(dtype.get<std::string>()) == 0)
+    return refuse("has an unknown dtype");
+  entry.dtype = dtype.get<std::string>();
+
+  const Json& shape = value["shape"];
+  std::size_t bytes = element_size(entry.dtype);
+  if (!shape.is_array()) return refuse("has no shape");
+  for (const Json& extent : shape) {
+    if (!extent.is_number_unsigned()) return refuse("has a shape that is not made of whole numbers");
+    const auto n = extent.get<std::uint64_t>();
+    if (n > data_size || (n > 0 && bytes > data_size / n)) return refuse("is larger than the file");
+    bytes *= n;
+    entry.shape.push_back(static_cast<std::int64_t>(n));
+  }
+
+  const Json& offsets = value["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+      !offsets[1].is_number_unsigned()) {
+    return refuse("has no two data_offsets");
+  }
+  const auto begin = offsets[0].get<std::uint64_t>(), end = offsets[1].get<std::uint64_t>();
+  if (begin > end || end > data_size) return refuse("has data_offsets outside of the file");
+  if (end - begin != bytes)
+    return refuse("has data_offsets that do not fit its shape " + show_shape(entry.shape));
+  entry.begin = begin;
+  entry.end = end;
+  return entry;
+}
+
+Result<Facts> read_metadata_entry(const Json& value) {
+  Facts metadata;
+  const Error wrong{std::string(kMetadata) + " does not map strings to strings"};
+  if (!value.is_object()) return wrong;
+  for (const auto& [key, text] : value.items()) {
+    if (!text.is_string()) return wrong;
+    metadata[key] = text.get<std::string>();
+  }
+  return metadata;
+}
+
+// Everything that the file alone can tell: the header is well formed and its tensors tile the data.
+Result<SafetensorsHeader> read_header(const InputFile& file) {
+  std::uint64_t length = 0;
+  if (file.size() < sizeof length) return Error{"it is too short for a header"};
+  if (Status status = file.read(0, std::as_writable_bytes(std::span(&length, 1))); !status)
+    return status.error();
+  if (length > file.size() - sizeof length) return Error{"its header is longer than the file"};
+  if (length > kLargestHeader)
+    return Error{"its header is longer than " + std::to_string(kLargestHeader) + " bytes"};
+
+  std::string text(length, '\0');
+  if (Status status = file.read(sizeof length, std::as_writable_bytes(std::span(text))); !status) {
+    return status.error();
+  }
+  if (!is_shallow(text)) return Error{"its header is nested too deeply"};
+  bool twice = false;
+  const Json json = parse_unique(text, twice);
+  if (!json.is_object()) return Error{"its header is not a JSON object"};
+  if (twice) return Error{"a name occurs in its header twice"};
+
+  SafetensorsHeader header;
+  header.data_begin = sizeof length + length;
+  header.data_size = file.size() - header.data_begin;
+  for (const auto& [name, value] : json.items()) {
+    if (name == kMetadata) {
+      auto metadata = read_metadata_entry(value);
+      if (!metadata) return metadata.error();
+      header.metadata = std::move(*metadata);
+      continue;
+    }
+    auto entry = read_entry(name, value, header.data_size);
+    if (!entry) return entry.error();
+    header.entries.push_back(std::move(*entry));
+  }
+  std::sort(header.entries.begin(), header.entries.end(),
+            [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+              return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+            });
+  std::size_t covered = 0;
+  for (const SafetensorsEntry& entry : header.entries) {
+    if (entry.begin != covered) {
+      return Error{"tensor " + show_name(entry.name) +
+                   (entry.begin < covered ? " overlaps another" : " leaves a gap before it")};
+    }
+    covered = entry.end;
+  }
+  if (covered != header.data_size) {
+    return Error{"its tensors cover " + std::to_string(covered) + " bytes, but it holds " +
+                 std::to_string(header.data_size)};
+  }
+  return header;
+}
+
+// As zlib's crc32() of all the data.
+class Crc {
+ public:
+  void add(Bytes bytes) {
+    while (!bytes.empty()) {
+      const Bytes piece = bytes.first(std::min<std::size_t>(bytes.size(), 1 << 30));
+      value_ = crc32(value_, reinterpret_cast<const Bytef*>(piece.data()), static_cast<uInt>(piece.size()));
+      bytes = bytes.subspan(piece.size());
+    }
+  }
+  std::string text() const {
+    char text[9];
+    std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(value_));
+    return text;
+  }
+
+ private:
+  uLong value_ = crc32(0, nullptr, 0);
+};
+
+}  // namespace
+
+Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
+  auto file = InputFile::open(path);
+  if (!file) return file.error();
+  auto header = read_header(*file);
+  if (!header) {
+    if (header.error().message.find(path) != std::string::npos)
+      return header.error();  // from the file system, with the path
+    return Error{path + " is not a usable safetensors file: " + header.error().message};
+  }
+  return SafetensorsFile(std::move(*file), std::move(*header));
+}
+
+const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {
+  const auto found = std::find_if(header_.entries.begin(), header_.entries.end(),
+                                  [&](const SafetensorsEntry& entry) { return entry.name == name; });
+  return found == header_.entries.end() ? nullptr : &*found;
+}
+
+Status SafetensorsFile::read(const SafetensorsEntry& entry, MutableBytes out) const {
+  STARLING_CHECK(out.size() == entry.end - entry.begin);
+  return file_.read(header_.data_begin + entry.begin, out);
+}
+
+Status SafetensorsFile::check_data() const {
+  const auto told = metadata().find(kCrc);
+  if (told == metadata().end()) return Done{};
+  Crc crc;
+  std::vector<std::byte> piece(1 << 20);
+  for (std::size_t at = 0; at < header_.data_size;) {
+    const MutableBytes part = MutableBytes(piece).first(std::min(piece.size(), header_.data_size - at));
+    if (Status read = file_.read(header_.data_begin + at, part); !read) return read;
+    crc.add(part);
+    at += part.size();
+  }
+  if (crc.text() == told->second) return Done{};
+  return Error{path() + " is damaged: its data has the CRC-32 " + crc.text() + ", not " +
+               told->second.substr(0, 8)};
+}
+
+std::string tensors_head(std::span<const TensorToWrite> tensors, const Facts& metadata) {
+  Json header = Json::object();
+  header[kMetadata] = metadata;
+  std::size_t end = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    const std::size_t begin = end;
+    end += tensor.bytes.size();
+    header[tensor.name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+  }
+  std::string text = to_text(header);
+  text.resize((sizeof(std::uint64_t) + text.size() + kAlignment - 1) / kAlignment * kAlignment -
+                  sizeof(std::uint64_t),
+              ' ');
+  const std::uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+}
+
+Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors, Facts metadata,
+                     Durability durability, const FileCheck& check) {
+  if (durability == Durability::checked) {
+    Crc crc;
+    for (const TensorToWrite& tensor : tensors) crc.add(tensor.bytes);
+    metadata[SafetensorsFile::kCrc] = crc.text();
+  }
+  const std::string head = tensors_head(tensors, metadata);
+  std::vector<Bytes> parts = {std::as_bytes(std::span(head))};
+  for (const TensorToWrite& tensor : tensors) parts.push_back(tensor.bytes);
+  if (Status written = write_atomically(path, parts, check); !written || durability == Durability::plain)
+    return written;
+  return flush_folder_of(path);
+}
+
+}  // namespace starling::training
