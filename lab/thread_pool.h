@@ -3,38 +3,67 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
+#include <condition_variable>
+#include <deque>
+#include <functional>
 #include <future>
+#include <mutex>
 #include <thread>
-#include <utility>
-
-#include <asio/post.hpp>
-#include <asio/thread_pool.hpp>
+#include <vector>
 
 namespace starling::lab {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(unsigned threads)  // 0: as many as there are cores
-      : size_(threads > 0 ? threads : std::max(1U, std::thread::hardware_concurrency())), threads_(size_) {}
-  // Waits for all tasks, those that have not begun included.
-  ~ThreadPool() { threads_.join(); }
+  explicit ThreadPool(unsigned threads) {  // 0: as many as there are cores
+    if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
+  }
+  ~ThreadPool() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    wake_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  std::size_t size() const { return size_; }
+  std::size_t size() const { return threads_.size(); }
 
   template <class F>
   auto submit(F work) -> std::future<decltype(work())> {
-    std::packaged_task<decltype(work())()> task(std::move(work));
-    auto future = task.get_future();
-    asio::post(threads_, std::move(task));
+    auto task = std::make_shared<std::packaged_task<decltype(work())()>>(std::move(work));
+    auto future = task->get_future();
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.emplace_back([task] { (*task)(); });
+    }
+    wake_.notify_one();
     return future;
   }
 
  private:
-  std::size_t size_;
-  asio::thread_pool threads_;
+  void serve() {
+    for (;;) {
+      std::function<void()> task;
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
+        if (tasks_.empty()) return;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      task();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> tasks_;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace starling::lab

@@ -17,7 +17,7 @@ namespace {
 using Eigen::Index;
 using Vector = Eigen::VectorXd;
 
-constexpr std::size_t kClocksMax = std::size_t{1} << 26;
+constexpr std::size_t kPushClocksMax = std::size_t{1} << 26;
 constexpr Index kStepsMax = 400;
 constexpr double kSettled = 1e-7;  // relative change of the rate between two checks
 
@@ -118,10 +118,10 @@ Result<std::vector<PushClock>> push_clocks(const Schedule& schedule) {
       ++rounds;
     }
     for (const auto& [to, weight] : often) clocks.push_back({peer, to, weight / rounds / schedule.peers()});
-    if (clocks.size() > kClocksMax)
+    if (clocks.size() > kPushClocksMax)
       return Error{"a schedule among " + std::to_string(schedule.peers()) +
                    " peers has too many links to compute push clocks; expected at most " +
-                   std::to_string(kClocksMax)};
+                   std::to_string(kPushClocksMax)};
   }
   return clocks;
 }

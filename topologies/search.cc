@@ -8,7 +8,7 @@
 namespace starling::topologies {
 namespace {
 
-constexpr double kLinksMax = 5e8, kWordsMax = 2e9;  // followed by all calls of search() and by spread()
+constexpr double kSearchLinksMax = 5e8, kWordsMax = 2e9;  // followed by all calls of search() and by spread()
 
 // Sets hops[i] to the hops from `from` to i. `queue` is scratch. Returns the number of reached nodes.
 std::size_t search(const Graph& graph, std::uint32_t from, std::vector<std::uint32_t>& hops,
@@ -125,7 +125,7 @@ std::optional<std::uint32_t> diameter(const Graph& graph) {
   // The diameter is at least the radius and, without directions, at most twice the radius.
   const double search_links = n * links, spread_words = 2.0 * radius * std::ceil(n / 64) * (links + n);
   if (spread_words <= kWordsMax && spread_words <= 4 * search_links) return spread(graph);
-  if (search_links > kLinksMax) return std::nullopt;
+  if (search_links > kSearchLinksMax) return std::nullopt;
   std::uint32_t longest = 0;
   for (std::uint32_t from = 0; from < graph.nodes(); ++from) {
     search(graph, from, hops, queue);

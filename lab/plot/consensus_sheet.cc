@@ -80,15 +80,15 @@ CurvePoints cut(const CurvePoints& curve, double x_max, double y_min) {
 }
 
 // What one topology has in a figure.
-struct Decay {
+struct ConsensusCurve {
   std::string label;
   CurvePoints measured, predicted;
 };
 
-PaperFigure figure_of(const std::string& title, const std::string& x_title, const std::vector<Decay>& decays,
-                      double x_least, double y_min) {
+PaperFigure figure_of(const std::string& title, const std::string& x_title,
+                      const std::vector<ConsensusCurve>& all, double x_least, double y_min) {
   std::vector<CurvePoints> curves;
-  for (const Decay& decay : decays) curves.push_back(decay.measured);
+  for (const ConsensusCurve& curve : all) curves.push_back(curve.measured);
   const double x_max = right_edge(curves, y_min, x_least);
   PaperFigure figure{.title = title,
                      .x = {.title = x_title, .shown = {0, x_max}},
@@ -96,10 +96,10 @@ PaperFigure figure_of(const std::string& title, const std::string& x_title, cons
                      .lines = {},
                      .caption = {},
                      .remarks = {}};
-  for (const Decay& decay : decays) {
-    FigureLine& line = figure.lines.emplace_back(FigureLine{decay.label, {}});
-    for (const auto& [x, y] : cut(decay.measured, x_max, y_min)) line.points.push_back({x, y, {}, false});
-    line.predicted = cut(decay.predicted, x_max, y_min);
+  for (const ConsensusCurve& curve : all) {
+    FigureLine& line = figure.lines.emplace_back(FigureLine{curve.label, {}});
+    for (const auto& [x, y] : cut(curve.measured, x_max, y_min)) line.points.push_back({x, y, {}, false});
+    line.predicted = cut(curve.predicted, x_max, y_min);
   }
   return figure;
 }
@@ -109,16 +109,16 @@ PaperFigure figure_of(const std::string& title, const std::string& x_title, cons
 FigureSheet consensus_sheet(std::span<const Compared> topologies, std::uint32_t peers, std::uint64_t seed) {
   // Whole decades, down to the end of the asynchronous curves.
   const double y_min = std::pow(10, std::ceil(std::log10(std::sqrt(pairwise_floor(peers)))));
-  std::vector<Decay> exchanges, rounds;
+  std::vector<ConsensusCurve> exchanges, rounds;
   std::uint64_t seeds_min = UINT64_MAX, seeds_max = 0;
   for (const Compared& one : topologies) {
     std::string label = one.name;
     if (const auto& after = one.lock_step.exact_after)
       label += " (exact after " + std::to_string(*after) + (*after == 1 ? " round)" : " rounds)");
-    Decay async{label, curve_of(one.pairwise, peers), {}};
+    ConsensusCurve async{label, curve_of(one.pairwise, peers), {}};
     async.predicted = asymptote(async.measured, one.analysis.consensus_factor, 1.0 / peers);
     exchanges.push_back(std::move(async));
-    Decay round{label, curve_of(one.lock_step), {}};
+    ConsensusCurve round{label, curve_of(one.lock_step), {}};
     round.predicted = asymptote(round.measured, one.analysis.round_factor, 1);
     rounds.push_back(std::move(round));
     seeds_min = std::min(seeds_min, one.pairwise.seeds);

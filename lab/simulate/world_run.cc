@@ -40,7 +40,7 @@ using training::RunFolder;
 using training::Summary;
 
 constexpr std::size_t kStepsAhead = 4;  // per thread
-constexpr Duration kCheckEvery = std::chrono::minutes(1);
+constexpr Duration kCheckInterval = std::chrono::minutes(1);
 
 // The states of summary.json, by MachineState: a machine that waits counts as running.
 constexpr std::array kStateNames = {"running", "running", "finished", "left", "crashed", "crashed"};
@@ -268,7 +268,7 @@ class WorldRun {
     return true;
   }
   bool check_is_due() {
-    if (world_.now() - last_check_ < kCheckEvery) return false;
+    if (world_.now() - last_check_ < kCheckInterval) return false;
     last_check_ = world_.now();
     return true;
   }

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <set>
 #include <string>
 
 #include "tests/architecture/project.h"
+#include "tests/architecture/rooms.h"
 #include "tests/architecture/rules.h"
 #include "tests/architecture/sources.h"
 #include "tests/catch.h"
@@ -41,14 +44,57 @@ TEST_CASE("the pure rooms have no clock, thread, lock, socket, log, randomness o
 
 TEST_CASE("each library is used only in its place") { REQUIRE(violations(check_libraries) == ""); }
 
-TEST_CASE("docs/ARCHITECTURE.md has the table that is enforced") {
+TEST_CASE("rooms.txt: a row adds what the named rooms may include, single headers, and its wing") {
+  const Rooms read =
+      read_rooms("wing 1 low a\na:\nwing 2 high b\nb/c: a\nb: b/c, d/e.h, and below\nz: everything\n");
+  REQUIRE(read.table.at("a").empty());
+  REQUIRE(read.table.at("b/c") == std::set<std::string>{"a"});
+  REQUIRE(read.table.at("b") == std::set<std::string>{"a", "b/c", "d/e.h"});
+  REQUIRE(read.table.at("z") == std::set<std::string>{"a", "b", "b/c"});
+  REQUIRE(read.wings.size() == 2);
+  REQUIRE(read.wings[1].floor == 2);
+  REQUIRE(read.wings[1].rooms == std::vector<std::string>{"b/c", "b", "z"});
+}
+
+TEST_CASE("eleven wings on five floors, drawn in docs/ARCHITECTURE.md on their floors") {
+  REQUIRE(wings().size() == 11);
   const std::string document = read_text(kRoot + "/docs/ARCHITECTURE.md");
-  auto enforced = rooms();
-  for (const char* room : {"tests", "bench"}) enforced.erase(room);  // may include everything
-  REQUIRE(rooms_in(document) == enforced);
-  // A table that differs is reported.
-  REQUIRE(rooms_in("| `wire` | words | rules, base |\n").at("wire") == rooms().at("wire"));
-  REQUIRE(rooms_in("| `wire` | words | gossip, base |\n").at("wire") != rooms().at("wire"));
+  for (const Wing& wing : wings()) {
+    CAPTURE(wing.name);
+    const std::string floor = "floor " + std::to_string(wing.floor);
+    const std::size_t line = document.find("    " + floor);
+    REQUIRE(line != std::string::npos);
+    const std::string drawn = document.substr(line, document.find('\n', line) - line);
+    REQUIRE(drawn.find(" " + wing.name) != std::string::npos);
+    REQUIRE(document.find("../" + wing.folder + "/README.md") != std::string::npos);
+  }
+}
+
+TEST_CASE("each wing has a README of at most 20 lines that says what may enter and where to start") {
+  for (const Wing& wing : wings()) {
+    CAPTURE(wing.name);
+    const std::string text = read_text(kRoot + "/" + wing.folder + "/README.md");
+    REQUIRE(std::ranges::count(text, '\n') <= 20);
+    REQUIRE(text.find("**May enter:**") != std::string::npos);
+    REQUIRE(text.find("**Start with**") != std::string::npos);
+    for (const std::string& room : wing.rooms) {
+      CAPTURE(room);
+      const std::string name = room.substr(room.rfind('/') + 1);
+      REQUIRE((room == wing.folder || text.find(name) != std::string::npos));
+    }
+  }
+}
+
+TEST_CASE("no folder of the program has more than 30 source files") {
+  std::map<std::string, std::size_t> files;
+  for (const auto& source : sources()) {
+    const std::string top = source.path.substr(0, source.path.find('/'));
+    if (top != "tests" && top != "bench") ++files[source.path.substr(0, source.path.rfind('/'))];
+  }
+  for (const auto& [folder, count] : files) {
+    CAPTURE(folder, count);
+    REQUIRE(count <= 30);
+  }
 }
 
 TEST_CASE("the table of rooms has no cycle") {

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kNetwork =
+constexpr const char* kSmallNetwork =
     "type = 'gpt'\nlayers = 1\nheads = 2\nfeatures = 16\ncontext = 16\nbias = false\n";
 
 // A network that a short simulation has trained on the rhyme.
@@ -18,7 +18,7 @@ class Trained {
  public:
   explicit Trained(const std::string& tokens = "") {
     folder.write("rhyme.txt", training::rhyme(60));
-    folder.write("small.toml", kNetwork);
+    folder.write("small.toml", kSmallNetwork);
     REQUIRE(run({"simulate", "--peers", "1", "--model", folder.file("small.toml"), "--data",
                  folder.file("rhyme.txt") + tokens, "--steps", "60", "--batch-size", "8", "--optimizer",
                  "adamw", "--learning-rate", "0.01", "--looks", "0", "--out", folder.file("run")})
@@ -103,7 +103,7 @@ TEST_CASE("a peer joins without the tokenizer's file, learns the swarm's tokens 
   std::string part;
   for (int line = 0; line < 100; ++line) part += "the cat sat on the mat.\n";
   folder.write("part.txt", part);
-  folder.write("small.toml", kNetwork);
+  folder.write("small.toml", kSmallNetwork);
   REQUIRE(run({"tokenizer", "train", folder.file("rhyme.txt"), "--size", "264", "--out",
                folder.file("tokenizer.txt")})
               .exit_code == 0);

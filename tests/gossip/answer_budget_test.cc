@@ -29,7 +29,7 @@ struct Move {
 };
 
 // An answer or a copy, with all its moves.
-struct Told {
+struct Report {
   Number number;
   PeerId peer;
   Instant began;
@@ -61,7 +61,7 @@ struct Ending {
 
 struct Definition {
   AnswerLimits limits;
-  std::vector<Told> answers{}, copies{};
+  std::vector<Report> answers{}, copies{};
   std::vector<Ending> endings{};
 
   std::uint32_t wasted(PeerId peer) const {
@@ -73,35 +73,35 @@ struct Definition {
     }
     return count;
   }
-  static std::optional<Number> first_of(const std::vector<Told>& sorted) {
+  static std::optional<Number> first_of(const std::vector<Report>& sorted) {
     return sorted.empty() ? std::nullopt : std::optional(sorted.front().number);
   }
   std::optional<Number> end_for_offer(PeerId of) const {
-    std::vector<Told> its;
-    for (const Told& it : answers)
+    std::vector<Report> its;
+    for (const Report& it : answers)
       if (it.peer == of) its.push_back(it);
     if (its.size() < limits.answers_per_peer) return std::nullopt;
-    std::ranges::stable_sort(its, {}, &Told::last);
+    std::ranges::stable_sort(its, {}, &Report::last);
     return first_of(its);
   }
   std::optional<Number> end_for_refused(PeerId of, Instant now) const {
     if (answers.size() < limits.answers_scarce) return std::nullopt;
-    std::vector<Told> stuck;
-    for (const Told& it : answers)
+    std::vector<Report> stuck;
+    for (const Report& it : answers)
       if (!it.begun() || it.slow(now)) stuck.push_back(it);
-    std::ranges::sort(stuck, {}, [this](const Told& it) {
+    std::ranges::sort(stuck, {}, [this](const Report& it) {
       return std::tuple(-std::int64_t{wasted(it.peer)}, it.begun(), it.last(), it.number);
     });
     if (stuck.empty() || wasted(stuck.front().peer) < wasted(of)) return std::nullopt;
     return first_of(stuck);
   }
   std::optional<Number> end_for_copy(PeerId of, Instant now) const {
-    std::vector<Told> its, slow;
-    for (const Told& it : copies) {
+    std::vector<Report> its, slow;
+    for (const Report& it : copies) {
       if (it.peer == of) its.push_back(it);
       if (it.slow(now)) slow.push_back(it);
     }
-    std::ranges::sort(slow, {}, [](const Told& it) { return std::tuple(it.last(), it.number); });
+    std::ranges::sort(slow, {}, [](const Report& it) { return std::tuple(it.last(), it.number); });
     if (!its.empty()) return first_of(its);
     return copies.size() < limits.copies ? std::nullopt : first_of(slow);
   }
@@ -160,16 +160,16 @@ class History {
   }
   void move() {
     const bool copy = random_.chance(0.3);
-    std::vector<Told>& all = copy ? definition_.copies : definition_.answers;
+    std::vector<Report>& all = copy ? definition_.copies : definition_.answers;
     const auto number = any(all);
     if (!number) return;
     const std::uint64_t bytes = random_.below(random_.chance(0.5) ? 1000 : kChunkBytes);
-    std::ranges::find(all, *number, &Told::number)->moves.push_back({now_, bytes});
+    std::ranges::find(all, *number, &Report::number)->moves.push_back({now_, bytes});
     copy ? budget_.copy_moved(*number, now_, bytes) : budget_.answer_moved(*number, now_, bytes);
   }
   void end_answer(std::optional<Number> number, bool completed) {
     if (!number) return;
-    const auto found = std::ranges::find(definition_.answers, *number, &Told::number);
+    const auto found = std::ranges::find(definition_.answers, *number, &Report::number);
     REQUIRE(found != definition_.answers.end());
     definition_.endings.push_back({found->peer, completed, found->begun()});
     definition_.answers.erase(found);
@@ -178,11 +178,11 @@ class History {
   }
   void end_copy(std::optional<Number> number) {
     if (!number) return;
-    REQUIRE(std::erase_if(definition_.copies, [&](const Told& it) { return it.number == *number; }) == 1);
+    REQUIRE(std::erase_if(definition_.copies, [&](const Report& it) { return it.number == *number; }) == 1);
     budget_.copy_ended(*number);
     if (random_.chance(0.1)) budget_.copy_moved(*number, now_, 1);  // without effect
   }
-  std::optional<Number> any(const std::vector<Told>& all) {
+  std::optional<Number> any(const std::vector<Report>& all) {
     return all.empty() ? std::nullopt : std::optional(all[random_.below(all.size())].number);
   }
 
@@ -195,9 +195,9 @@ class History {
       REQUIRE(budget_.end_for_offer(of) == definition_.end_for_offer(of));
       REQUIRE(budget_.end_for_refused(of, now_) == definition_.end_for_refused(of, now_));
       REQUIRE(budget_.end_for_copy(of, now_) == definition_.end_for_copy(of, now_));
-      REQUIRE(std::ranges::count(definition_.answers, of, &Told::peer) <=
+      REQUIRE(std::ranges::count(definition_.answers, of, &Report::peer) <=
               static_cast<std::ptrdiff_t>(definition_.limits.answers_per_peer));
-      REQUIRE(std::ranges::count(definition_.copies, of, &Told::peer) <= 1);
+      REQUIRE(std::ranges::count(definition_.copies, of, &Report::peer) <= 1);
     }
     REQUIRE(definition_.copies.size() <= definition_.limits.copies);
   }

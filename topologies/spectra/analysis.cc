@@ -13,7 +13,7 @@ namespace starling::topologies {
 namespace {
 
 constexpr std::size_t kEntriesMax = std::size_t{1} << 27;  // of all matrices of a period
-constexpr double kExact = 1e-9;  // as in spectrum.cc: a modulus that is 0 up to rounding
+constexpr double kZeroModulus = 1e-9;  // as in spectrum.cc: a modulus that is 0 up to rounding
 
 Mixing default_mixing(const Graph& graph) {
   if (graph.weights_kind() == Weights::mixing) return Mixing::given;
@@ -77,7 +77,7 @@ void describe_rounds(std::span<const MixingMatrix> rounds, Analysis& a) {
     logarithm = std::log(std::min(1.0, *modulus)) / static_cast<double>(a.period);
   }
   if (!logarithm) return;
-  if (*logarithm * static_cast<double>(a.period) < std::log(kExact)) {
+  if (*logarithm * static_cast<double>(a.period) < std::log(kZeroModulus)) {
     a.round_factor = 0;
     a.exact_after = a.nodes == 1 ? 0 : a.period;
     a.rounds_to_tenth = static_cast<double>(*a.exact_after);
