@@ -119,8 +119,8 @@ void Crew::work(Replica& replica, std::uint64_t seed, long steps) {
   const auto worker = replica.make_worker(seed);
   models::Arena& arena = replica.arena();
   const auto step = [&] {
-    worker->compute(arena.data());
-    worker->apply(arena);
+    worker->feed(arena);
+    worker->land();
   };
   if (steps == 0) {
     const auto begin = Clock::now();

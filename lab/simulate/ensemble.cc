@@ -31,15 +31,15 @@ namespace {
 class SharingEnsemble final : public Ensemble {
  public:
   SharingEnsemble(Workers workers, std::span<const float> first, ThreadPool& pool)
-      : Ensemble(std::move(workers), pool), arena_(first.size()), mean_(first.size()) {
+      : Ensemble(std::move(workers), first.size(), pool), arena_(first.size()), mean_(first.size()) {
     arena_.write(0, first);
   }
 
   bool step(double rate_factor) override {
-    if (!compute([this](std::size_t i) { return workers_[i]->compute(arena_.data()); })) return false;
+    if (!compute([this](std::size_t i) { return workers_[i]->compute(arena_.data(), gradients_[i]); }))
+      return false;
     average();
-    workers_.front()->replace_gradient(mean_);
-    workers_.front()->apply(arena_, rate_factor);
+    workers_.front()->apply(arena_, mean_.values(), rate_factor);
     return true;
   }
   void meet(bool /*last*/) override {}
@@ -52,36 +52,32 @@ class SharingEnsemble final : public Ensemble {
  private:
   static constexpr std::size_t kBlock = 4096;  // floats whose sums fit the cache
   static constexpr std::size_t kParts = 64;    // tasks that compute the mean, at most
-  using Gradients = std::vector<std::span<const float>>;
-
   // Each float's mean is summed in the order of the peers, so the number of threads changes nothing.
   void average() {
-    Gradients gradients;
-    for (auto& worker : workers_) gradients.push_back(worker->gradient());
     const std::size_t part = std::max(kBlock, (mean_.size() + kParts - 1) / kParts);
     std::vector<std::future<void>> averaging;
     for (std::size_t begin = 0; begin < mean_.size(); begin += part) {
       const std::size_t end = std::min(begin + part, mean_.size());
-      averaging.push_back(pool_.submit([&, begin, end] { average(gradients, begin, end); }));
+      averaging.push_back(pool_.submit([this, begin, end] { average(begin, end); }));
     }
     for (auto& part_done : averaging) part_done.get();
   }
 
-  void average(const Gradients& gradients, std::size_t begin, std::size_t end) {
+  void average(std::size_t begin, std::size_t end) {
     std::array<double, kBlock> sums;
     for (std::size_t at = begin; at < end; at += kBlock) {
       const std::size_t count = std::min(kBlock, end - at);
       std::fill_n(sums.begin(), count, 0.0);
-      for (const auto& gradient : gradients) {
-        for (std::size_t k = 0; k < count; ++k) sums[k] += static_cast<double>(gradient[at + k]);
+      for (const auto& gradient : gradients_) {
+        for (std::size_t k = 0; k < count; ++k) sums[k] += static_cast<double>(gradient.data()[at + k]);
       }
       for (std::size_t k = 0; k < count; ++k)
-        mean_[at + k] = static_cast<float>(sums[k] / static_cast<double>(gradients.size()));
+        mean_.data()[at + k] = static_cast<float>(sums[k] / static_cast<double>(gradients_.size()));
     }
   }
 
   models::Arena arena_;
-  std::vector<float> mean_;  // of the gradients
+  kernels::Buffer mean_;  // of the gradients
 };
 
 // Every peer steps alone. All have the same outer parameters, so one Diloco serves them.
@@ -89,7 +85,7 @@ class OuterEnsemble final : public Ensemble {
  public:
   OuterEnsemble(Workers workers, std::span<const float> first, std::size_t trained,
                 const training::MixOptions& options, ThreadPool& pool)
-      : Ensemble(std::move(workers), pool),
+      : Ensemble(std::move(workers), first.size(), pool),
         fragments_(options.fragments),
         diloco_(first, trained, static_cast<std::uint32_t>(workers_.size()), options) {
     for (std::size_t i = 0; i < workers_.size(); ++i)
@@ -98,8 +94,8 @@ class OuterEnsemble final : public Ensemble {
 
   bool step(double rate_factor) override {
     return compute([this, rate_factor](std::size_t i) {
-      const double loss = workers_[i]->compute(arenas_[i]->data());
-      if (std::isfinite(loss)) workers_[i]->apply(*arenas_[i], rate_factor);
+      const double loss = workers_[i]->compute(arenas_[i]->data(), gradients_[i]);
+      if (std::isfinite(loss)) workers_[i]->apply(*arenas_[i], gradients_[i].values(), rate_factor);
       return loss;
     });
   }

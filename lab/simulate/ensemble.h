@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "lab/simulate/virtual_worker.h"
 #include "lab/thread_pool.h"
 #include "models/arena.h"
 #include "models/spec.h"
-#include "training/learning/worker.h"
 #include "training/mixing/rules/diloco.h"
 #include "training/runs/records/record.h"
 
@@ -18,7 +18,7 @@ namespace starling::lab {
 
 class Ensemble {
  public:
-  using Workers = std::vector<std::unique_ptr<training::Worker>>;  // one of each peer
+  using Workers = std::vector<std::unique_ptr<VirtualWorker>>;  // one of each peer
 
   virtual ~Ensemble() = default;
 
@@ -38,9 +38,11 @@ class Ensemble {
   std::uint64_t steps() const { return steps_; }
 
  protected:
-  // The pool outlives the ensemble.
-  Ensemble(Workers workers, ThreadPool& pool)
-      : workers_(std::move(workers)), pool_(pool), losses_(workers_.size()), smoothed_(workers_.size()) {}
+  // `floats`: of a replica. The pool outlives the ensemble.
+  Ensemble(Workers workers, std::size_t floats, ThreadPool& pool)
+      : workers_(std::move(workers)), pool_(pool), losses_(workers_.size()), smoothed_(workers_.size()) {
+    for (std::size_t i = 0; i < workers_.size(); ++i) gradients_.emplace_back(floats);
+  }
 
   // Computes a loss for each worker, in the pool. False if one is not finite.
   template <class Compute>
@@ -48,6 +50,7 @@ class Ensemble {
 
   Workers workers_;
   ThreadPool& pool_;
+  std::vector<kernels::Buffer> gradients_;  // by worker
 
  private:
   std::vector<double> losses_, smoothed_;

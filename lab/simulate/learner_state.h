@@ -1,18 +1,20 @@
-// The state of learners in checkpoints of a simulation: values as bytes, and the learner that has such a
-// state.
+// Learners that compute: what they count, and their state in checkpoints of a simulation, as bytes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "lab/simulate/virtual_run.h"
 #include "lab/world/learner.h"
 #include "models/arena.h"
+#include "training/runs/experiment/schedule.h"
 #include "training/runs/records/peer_state.h"
 
 namespace starling::lab {
@@ -133,6 +135,18 @@ inline training::WorkerState load_worker(StateReader& in) {
 // A learner that computes. Its batches in flight are a part of its state.
 class RestorableLearner : public Learner {
  public:
+  // While `rehearsing` is set, steps begin and end without computing; load() follows when it is cleared. Both
+  // references outlive the learner.
+  RestorableLearner(const LearningRate& rate, const bool& rehearsing, std::uint32_t batch_size)
+      : batch_size_(batch_size), rate_(rate), rehearsing_(rehearsing) {}
+
+  void swarm_has_consumed(std::uint64_t samples) final { swarm_samples_ = samples; }
+  void join(std::uint64_t swarm_samples) final {
+    if (training::needs_warm_up(rate_.schedule, swarm_samples, batch_size_)) renew();
+  }
+  double loss() const final { return smoothed_loss_; }
+  std::optional<double> learning_rate() const final { return learning_rate_; }
+
   // The state between two happenings, with steps under way. load() puts it into a learner that has rehearsed
   // the same steps; an Error if the state is not of such a learner.
   virtual void save(StateWriter& out, const models::Arena& arena) = 0;
@@ -140,6 +154,41 @@ class RestorableLearner : public Learner {
 
  protected:
   static Error of_another_experiment() { return Error{"the state of a learner is of another experiment"}; }
+
+  bool rehearsing() const { return rehearsing_; }
+  // On the learning rate of the next step.
+  double next_factor() const {
+    return training::step_rate_factor(rate_.schedule, swarm_samples_, batch_size_, rate_.epoch_samples,
+                                      steps_ + 1);
+  }
+  void count_update(double factor) { learning_rate_ = rate_.base * factor; }
+  void count_step(double loss) {
+    smoothed_loss_ = steps_++ == 0 ? loss : 0.95 * smoothed_loss_ + 0.05 * loss;
+  }
+
+  void save_counts(StateWriter& out) const {
+    out.value(smoothed_loss_);
+    out.value(steps_);
+    out.value(learning_rate_.has_value());
+    out.value(learning_rate_.value_or(0));
+  }
+  void load_counts(StateReader& in) {
+    smoothed_loss_ = in.value<double>();
+    steps_ = in.value<std::uint64_t>();
+    const bool has_rate = in.value<bool>();
+    const auto rate = in.value<double>();
+    if (has_rate) learning_rate_ = rate;
+  }
+
+  const std::uint32_t batch_size_;
+
+ private:
+  const LearningRate& rate_;
+  const bool& rehearsing_;
+  std::uint64_t swarm_samples_ = 0;
+  std::uint64_t steps_ = 0;
+  std::optional<double> learning_rate_;
+  double smoothed_loss_ = 0;
 };
 
 }  // namespace starling::lab

@@ -18,9 +18,9 @@
 #include "base/check.h"
 #include "base/time.h"
 #include "kernels/buffer.h"
+#include "lab/simulate/virtual_worker.h"
 #include "lab/thread_pool.h"
 #include "models/arena.h"
-#include "training/learning/worker.h"
 
 namespace starling::lab {
 
@@ -34,15 +34,18 @@ class StepsAhead {
   class Step {
    public:
     bool under_way() const { return state_ != State::none; }
+    // After finish(), until done().
+    std::span<const float> gradient() { return vector_.values(); }
 
    private:
     friend class StepsAhead;
     enum class State { none, waiting, submitted };
     State state_ = State::none;
-    bool has_copy_ = false;  // of the replica, in the worker's vector
+    kernels::Buffer vector_{};  // empty, or a copy of the replica, then the gradient
+    bool has_copy_ = false;
     Instant ends_{};
     std::uint64_t number_ = 0;
-    training::Worker* worker_ = nullptr;
+    VirtualWorker* worker_ = nullptr;
     const models::Arena* arena_ = nullptr;
     std::future<double> computing_{};
     double loss_ = 0;
@@ -59,7 +62,7 @@ class StepsAhead {
   // Begins a step on the arena's current values, or continues it from the state `from`. It ends at `ends`.
   // REQUIRES: !step.under_way(); worker and arena outlive the step; the vector of `from`, if any, has the
   // arena's size.
-  void begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends,
+  void begin(Step& step, VirtualWorker& worker, const models::Arena& arena, Instant ends,
              const Midway& from) {
     STARLING_CHECK(!step.under_way());
     step.has_copy_ = false;
@@ -69,8 +72,8 @@ class StepsAhead {
     step.arena_ = &arena;
     const bool is_gradient = from.holds == Midway::Vector::gradient;
     if (from.holds != Midway::Vector::none) {
-      give_vector(worker);
-      worker.put(from.vector, is_gradient);
+      give_vector(step);
+      std::ranges::copy(from.vector, step.vector_.data());
     }
     if (is_gradient) {
       step.state_ = Step::State::submitted;
@@ -84,7 +87,7 @@ class StepsAhead {
     submit_next();
   }
 
-  void begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends) {
+  void begin(Step& step, VirtualWorker& worker, const models::Arena& arena, Instant ends) {
     begin(step, worker, arena, ends, {});
   }
 
@@ -92,8 +95,8 @@ class StepsAhead {
   void keep(Step& step) {
     if (!step.under_way() || step.has_copy_) return;
     if (step.state_ == Step::State::submitted) return wait(step);
-    give_vector(*step.worker_);
-    step.worker_->take(*step.arena_);
+    give_vector(step);
+    step.arena_->read(0, step.vector_.values());
     step.has_copy_ = true;
   }
 
@@ -106,13 +109,12 @@ class StepsAhead {
   static Midway midway(Step& step) {
     wait(step);
     if (step.state_ == Step::State::submitted)
-      return {Midway::Vector::gradient, step.worker_->gradient(), step.loss_};
-    if (step.has_copy_) return {Midway::Vector::parameters, step.worker_->gradient(), 0};
+      return {Midway::Vector::gradient, step.vector_.values(), step.loss_};
+    if (step.has_copy_) return {Midway::Vector::parameters, step.vector_.values(), 0};
     return {};
   }
 
-  // Ends the step and returns its mean loss; the worker holds the gradient until done(). REQUIRES:
-  // step.under_way().
+  // Ends the step and returns its mean loss; it has its gradient until done(). REQUIRES: step.under_way().
   double finish(Step& step) {
     STARLING_CHECK(step.under_way());
     if (step.state_ == Step::State::waiting) submit(step);
@@ -124,12 +126,12 @@ class StepsAhead {
     return step.loss_;
   }
 
-  // Takes the worker's vector back.
-  void done(training::Worker& worker) {
-    vectors_.push_back(worker.give_back());
+  // Takes the step's vector back.
+  void done(Step& step) {
+    vectors_.push_back(std::exchange(step.vector_, {}));
     --lent_;
   }
-  // Vectors that workers hold now.
+  // Vectors that steps hold now.
   std::size_t vectors_lent() const { return lent_; }
 
   // Discards the step, and waits until no thread computes it.
@@ -137,11 +139,12 @@ class StepsAhead {
     if (!step.under_way()) return;
     if (step.state_ == Step::State::waiting) {
       waiting_.erase(&step);
+      if (step.has_copy_) VirtualWorker::clear(step.vector_);
     } else {
       submitted_.erase(&step);
       wait(step);
     }
-    if (step.has_copy_ || step.state_ == Step::State::submitted) done(*step.worker_);
+    if (step.vector_.size() > 0) done(step);
     step.state_ = Step::State::none;
     submit_next();
   }
@@ -157,11 +160,12 @@ class StepsAhead {
     waiting_.erase(&step);
     submitted_.insert(&step);
     step.state_ = Step::State::submitted;
-    if (!step.has_copy_) give_vector(*step.worker_);
-    step.computing_ =
-        pool_.submit([&worker = *step.worker_, &arena = *step.arena_, has_copy = step.has_copy_] {
-          return has_copy ? worker.compute_taken() : worker.compute(arena.data());
-        });
+    if (!step.has_copy_) give_vector(step);
+    step.computing_ = pool_.submit([&step] {
+      VirtualWorker& worker = *step.worker_;
+      return step.has_copy_ ? worker.compute(step.vector_)
+                            : worker.compute(step.arena_->data(), step.vector_);
+    });
   }
 
   // Steps of paused machines, which are past their end, do not count: it is unknown when they will be needed.
@@ -177,10 +181,13 @@ class StepsAhead {
     while (!waiting_.empty() && submitted_.size() < ahead_ + overdue()) submit(**waiting_.begin());
   }
 
-  void give_vector(training::Worker& worker) {
+  void give_vector(Step& step) {
     ++lent_;
-    if (vectors_.empty()) return;  // the worker allocates one
-    worker.lend(std::move(vectors_.back()));
+    if (vectors_.empty()) {
+      step.vector_ = kernels::Buffer(step.arena_->size());
+      return;
+    }
+    step.vector_ = std::move(vectors_.back());
     vectors_.pop_back();
   }
 

@@ -4,13 +4,13 @@
 #include <span>
 
 #include "base/check.h"
-#include "training/runs/experiment/schedule.h"
 
 namespace starling::lab {
 namespace {
 
 using Kind = training::StageTask::Kind;
-using Range = StageFloats::Range;
+using Range = training::FloatRange;
+using training::StageFloats;
 
 // Calls visit(range) for all floats of a stage.
 template <class Visit>
@@ -29,61 +29,37 @@ std::size_t count_of(const StageFloats& stage) {
 }  // namespace
 
 std::vector<StageFloats> floats_of_stages(const models::Plan& plan, const std::vector<std::size_t>& cuts) {
-  constexpr std::size_t kBlock = kernels::kDecayBlock;
-  std::vector<StageFloats> stages(cuts.size() + 1);
+  std::vector<std::vector<Range>> tensors(cuts.size() + 1);
   std::vector<bool> given(plan.layout.tensors().size());
   for (std::size_t layer = 0; layer < plan.layers.size(); ++layer) {
-    StageFloats& stage =
-        stages[static_cast<std::size_t>(std::ranges::upper_bound(cuts, layer) - cuts.begin())];
+    const auto stage = static_cast<std::size_t>(std::ranges::upper_bound(cuts, layer) - cuts.begin());
     for (const std::size_t number : plan.layers[layer].tensors) {
       if (given[number]) continue;  // to an earlier layer that uses it too
       given[number] = true;
       const models::Tensor& tensor = plan.layout.tensors()[number];
-      const std::size_t end = tensor.offset + tensor.size;
-      if (tensor.trained) {
-        stage.trained.emplace_back(tensor.offset, (end + kBlock - 1) / kBlock * kBlock);
-      } else {
-        stage.statistics.emplace_back(tensor.offset, end);
-      }
+      tensors[stage].emplace_back(tensor.offset, tensor.offset + tensor.size);
     }
   }
-  for (StageFloats& stage : stages) {
-    std::ranges::sort(stage.trained);
-    std::vector<Range> joined;
-    for (const Range& range : stage.trained) {
-      if (!joined.empty() && joined.back().second == range.first) {
-        joined.back().second = range.second;
-      } else {
-        joined.push_back(range);
-      }
-    }
-    stage.trained = std::move(joined);
-  }
+  std::vector<StageFloats> stages;
+  for (auto& own : tensors)
+    stages.push_back(training::stage_floats(std::move(own), plan.layout.trained_size()));
   return stages;
 }
 
-StreamLearner::StreamLearner(std::unique_ptr<training::Worker> worker, Stream stream,
-                             const models::Plan& plan, const kernels::Backend& backend,
+StreamLearner::StreamLearner(std::unique_ptr<VirtualWorker> worker, Stream stream, const models::Plan& plan,
                              const LearningRate& rate, ThreadPool& pool, const bool& rehearsing)
-    : worker_(std::move(worker)),
+    : RestorableLearner(rate, rehearsing, worker->batch_size()),
+      worker_(std::move(worker)),
       stream_(std::move(stream)),
-      queue_(backend.make_queue()),
-      optimizer_(stream_.optimizer, plan.layout, 0, backend.memory(), *queue_),
-      rate_(rate),
       pool_(pool),
-      rehearsing_(rehearsing),
       floats_(plan.layout.arena_size()),
-      memory_(backend.memory()),
-      batch_size_(worker_->batch_size()),
-      stages_(stream_.stages.size()) {
-  worker_->give_back();  // batches have vectors of their own
-}
+      stages_(stream_.stages.size()) {}
 
 void StreamLearner::begin_stream(const models::Arena& arena) {
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     stages_[s].versions.clear();
     stages_[s].summed = stages_[s].updates = stages_[s].latest = 0;
-    if (stream_.vertical_sync && !rehearsing_) version_of(s, 0, arena);
+    if (stream_.vertical_sync && !rehearsing()) version_of(s, 0, arena);
   }
 }
 
@@ -123,29 +99,25 @@ void StreamLearner::begin_work(std::size_t stage, const training::StageWork& wor
     if (work.task.number == 0) begin_stream(arena);
     Batch& batch = batches_.emplace_back();
     batch.number = work.task.number;
-    batch.factor = training::step_rate_factor(rate_.schedule, swarm_samples_, batch_size_,
-                                              rate_.epoch_samples, steps_ + 1);
+    batch.factor = next_factor();
   }
-  if (rehearsing_) return;
+  if (rehearsing()) return;
   Batch& batch = batch_of(work.task.number);
   if (batch.vector.size() == 0 && !spare_.empty()) {
     batch.vector = std::move(spare_.back());
     spare_.pop_back();
   } else if (batch.vector.size() == 0) {
-    batch.vector = kernels::Buffer(floats_, memory_);
+    batch.vector = kernels::Buffer(floats_);
   }
   read_version(stage, work.version, arena, batch);
   if (stage + 1 < stages_.size()) return;
   for (Batch& other : batches_) wait(other);  // another replica's
-  worker_->lend(std::move(batch.vector));
-  batch.computing = pool_.submit([this] { return worker_->compute_taken(); });
+  batch.computing = pool_.submit([this, &batch] { return worker_->compute(batch.vector); });
 }
 
 // Until the batch's gradient is computed.
 void StreamLearner::wait(Batch& batch) {
-  if (!batch.computing.valid()) return;
-  batch.loss = batch.computing.get();
-  batch.vector = worker_->give_back();
+  if (batch.computing.valid()) batch.loss = batch.computing.get();
 }
 
 void StreamLearner::end_work(std::size_t stage, const training::StageWork& work, models::Arena& arena) {
@@ -153,7 +125,7 @@ void StreamLearner::end_work(std::size_t stage, const training::StageWork& work,
     if (stages_[stage].updates > work.task.number) return;  // another replica has made it
     ++stages_[stage].updates;
     if (stage == 0) updates_ = work.task.number + 1;
-    if (rehearsing_) {
+    if (rehearsing()) {
       stages_[stage].summed = 0;
       return;
     }
@@ -164,7 +136,7 @@ void StreamLearner::end_work(std::size_t stage, const training::StageWork& work,
   }
   if (work.task.kind == Kind::forward) return;
   stages_[stage].latest = std::max(stages_[stage].latest, work.task.number);
-  if (rehearsing_) {
+  if (rehearsing()) {
     ++stages_[stage].summed;
     return;
   }
@@ -196,48 +168,37 @@ void StreamLearner::update(std::size_t stage, std::uint64_t number, models::Aren
     return std::span<const float>(std::exchange(summed, summed + floats), floats);
   };
   // In the order of for_each_range().
-  for (const Range& range : stream_.stages[stage].trained) {
-    optimizer_.apply_part(arena, range.first, gradient_of(range), its.factor,
-                          optimizer_.updates() + number + 1);
-  }
-  for (const Range& range : stream_.stages[stage].statistics) arena.add(range.first, gradient_of(range));
-  if (stage == 0) learning_rate_ = rate_.base * its.factor;
+  add_update(stream_.stages[stage], arena, gradient_of, its.factor, number, worker_->optimizer());
+  if (stage == 0) count_update(its.factor);
 }
 
-void StreamLearner::release(Batch& batch) {
-  if (batch.vector.size() > 0) spare_.push_back(std::move(batch.vector));
-}
-
-std::uint64_t StreamLearner::land() {
+std::uint64_t StreamLearner::end_step(std::uint32_t /*worker*/, models::Arena& /*arena*/) {
   STARLING_CHECK(!batches_.empty());
-  if (!rehearsing_) {
-    const double loss = batches_.front().loss;
-    smoothed_loss_ = steps_ == 0 ? loss : 0.95 * smoothed_loss_ + 0.05 * loss;
-    release(batches_.front());
-  }
-  ++steps_;
-  batches_.pop_front();
-  // The optimizer counts the updates of a stream at its end, when all stages have made as many.
-  if (batches_.empty()) optimizer_.count_updates(std::exchange(updates_, 0));
+  if (!rehearsing()) count_step(batches_.front().loss);
+  drop_oldest();
   return batch_size_;
 }
 
+void StreamLearner::discard_step(std::uint32_t /*worker*/) {
+  if (batches_.empty()) return;  // training is over
+  wait(batches_.front());
+  drop_oldest();
+}
+
+// The optimizer counts the updates of a stream at its end, when all stages have made as many.
+void StreamLearner::drop_oldest() {
+  if (batches_.front().vector.size() > 0) spare_.push_back(std::move(batches_.front().vector));
+  batches_.pop_front();
+  if (batches_.empty()) worker_->optimizer().count_updates(std::exchange(updates_, 0));
+}
+
 void StreamLearner::drop_batches() {
-  for (Batch& batch : batches_) {
-    wait(batch);
-    release(batch);
-  }
-  batches_.clear();
-  optimizer_.count_updates(std::exchange(updates_, 0));
+  while (!batches_.empty()) discard_step(0);
 }
 
 void StreamLearner::renew() {
   renewed_ = true;
-  if (!rehearsing_) optimizer_.renew(*queue_, stream_.warm_up);
-}
-
-void StreamLearner::join(std::uint64_t swarm_samples) {
-  if (training::needs_warm_up(rate_.schedule, swarm_samples, batch_size_)) renew();
+  if (!rehearsing()) worker_->renew();
 }
 
 void StreamLearner::over() {
@@ -247,9 +208,7 @@ void StreamLearner::over() {
 }
 
 void StreamLearner::save(StateWriter& out, const models::Arena& arena) {
-  out.value(smoothed_loss_);
-  out.value(learning_rate_.has_value());
-  out.value(learning_rate_.value_or(0));
+  save_counts(out);
   out.value(worker_ != nullptr);
   if (!worker_) return;  // training has ended
   for (Batch& batch : batches_) {
@@ -267,16 +226,11 @@ void StreamLearner::save(StateWriter& out, const models::Arena& arena) {
     out.values(stage.sum);
     out.value(stage.factor);
   }
-  training::WorkerState state = worker_->save_midway(arena);
-  optimizer_.save(state, arena, *queue_);
-  save_worker(out, state);
+  save_worker(out, worker_->save(arena));
 }
 
 Status StreamLearner::load(StateReader& in, const models::Arena& arena) {
-  smoothed_loss_ = in.value<double>();
-  const bool has_rate = in.value<bool>();
-  const auto rate = in.value<double>();
-  if (has_rate) learning_rate_ = rate;
+  load_counts(in);
   if (in.value<bool>() != (worker_ != nullptr)) return of_another_experiment();
   if (!worker_) return Done{};
   for (Batch& batch : batches_) {
@@ -284,7 +238,7 @@ Status StreamLearner::load(StateReader& in, const models::Arena& arena) {
     batch.loss = in.value<double>();
     const auto values = in.values<float>();
     if (values.size() != floats_) return of_another_experiment();
-    batch.vector = kernels::Buffer(floats_, memory_);
+    batch.vector = kernels::Buffer(floats_);
     std::ranges::copy(values, batch.vector.data());
   }
   for (std::size_t s = 0; s < stages_.size(); ++s) {
@@ -301,9 +255,8 @@ Status StreamLearner::load(StateReader& in, const models::Arena& arena) {
   }
   const training::WorkerState state = load_worker(in);
   if (!in.fits()) return of_another_experiment();
-  if (renewed_) optimizer_.renew(*queue_, stream_.warm_up);  // the saved state has no warm-up
-  if (Status restored = worker_->restore_cursor(state); !restored) return restored;
-  return optimizer_.restore(state, arena, *queue_);
+  if (renewed_) worker_->renew();  // the saved state has no warm-up
+  return worker_->restore(state, arena);
 }
 
 }  // namespace starling::lab

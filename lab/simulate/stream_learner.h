@@ -11,60 +11,42 @@
 #include <future>
 #include <map>
 #include <memory>
-#include <optional>
-#include <utility>
 #include <vector>
 
-#include "kernels/backend.h"
 #include "kernels/buffer.h"
 #include "lab/simulate/learner_state.h"
-#include "lab/simulate/virtual_run.h"
+#include "lab/simulate/virtual_worker.h"
 #include "lab/thread_pool.h"
 #include "models/spec.h"
-#include "training/learning/optimizer_state.h"
-#include "training/learning/worker.h"
+#include "training/learning/stage_floats.h"
 
 namespace starling::lab {
 
-// What a stage trains: floats of the arena.
-struct StageFloats {
-  using Range = std::pair<std::size_t, std::size_t>;  // [first, second)
-  std::vector<Range> trained{};                       // whole blocks (kernels::kDecayBlock)
-  std::vector<Range> statistics{};                    // running ones
-};
-// By stage. `cuts`: the first layer of each stage but the first.
-std::vector<StageFloats> floats_of_stages(const models::Plan& plan, const std::vector<std::size_t>& cuts);
+// What each stage trains. `cuts`: the first layer of each stage but the first.
+std::vector<training::StageFloats> floats_of_stages(const models::Plan& plan,
+                                                    const std::vector<std::size_t>& cuts);
 
 class StreamLearner final : public RestorableLearner {
  public:
   struct Stream {
-    std::vector<StageFloats> stages;
+    std::vector<training::StageFloats> stages;
     std::vector<std::uint32_t> replicas;  // of each stage
     std::uint32_t micro_batches = 1;      // batches of each replica for an update
     bool vertical_sync = false;
-    training::Optimizer optimizer;
-    std::uint64_t warm_up = 0;  // as of WorkerOptions
   };
 
-  // While `rehearsing` is set, nothing is computed; load() follows when it is cleared. The worker computes
-  // gradients only. References outlive the learner.
-  StreamLearner(std::unique_ptr<training::Worker> worker, Stream stream, const models::Plan& plan,
-                const kernels::Backend& backend, const LearningRate& rate, ThreadPool& pool,
-                const bool& rehearsing);
-  ~StreamLearner() override { StreamLearner::drop_batches(); }
+  // References outlive the learner; `rate` and `rehearsing` as of RestorableLearner.
+  StreamLearner(std::unique_ptr<VirtualWorker> worker, Stream stream, const models::Plan& plan,
+                const LearningRate& rate, ThreadPool& pool, const bool& rehearsing);
+  ~StreamLearner() override { drop_batches(); }
 
   void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
-  std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 0; }
-  void swarm_has_consumed(std::uint64_t samples) override { swarm_samples_ = samples; }
+  std::uint64_t end_step(std::uint32_t, models::Arena&) override;
+  void discard_step(std::uint32_t) override;
   void begin_work(std::size_t stage, const training::StageWork& work, const models::Arena& arena) override;
   void end_work(std::size_t stage, const training::StageWork& work, models::Arena& arena) override;
-  std::uint64_t land() override;
-  void drop_batches() override;
   void renew() override;
-  void join(std::uint64_t swarm_samples) override;
   void over() override;
-  double loss() const override { return smoothed_loss_; }
-  std::optional<double> learning_rate() const override { return learning_rate_; }
 
   void save(StateWriter& out, const models::Arena& arena) override;
   Status load(StateReader& in, const models::Arena& arena) override;
@@ -87,34 +69,26 @@ class StreamLearner final : public RestorableLearner {
     std::uint64_t updates = 0;  // of the stream; the first replica that can makes one
   };
 
+  void drop_oldest();
+  void drop_batches();
   void begin_stream(const models::Arena& arena);
   void read_version(std::size_t stage, std::uint64_t version, const models::Arena& arena, Batch& batch);
   const std::vector<float>& version_of(std::size_t stage, std::uint64_t version, const models::Arena& arena);
   void add_gradient(std::size_t stage, const Batch& batch);
   void update(std::size_t stage, std::uint64_t number, models::Arena& arena);
   void wait(Batch& batch);
-  void release(Batch& batch);
   // Whether several gradients are for an update of the stage.
   bool sums(std::size_t stage) const { return stream_.micro_batches > 1 || stream_.replicas[stage] > 1; }
   Batch& batch_of(std::uint64_t number) { return batches_.at(number - batches_.front().number); }
 
-  std::unique_ptr<training::Worker> worker_;
+  std::unique_ptr<VirtualWorker> worker_;
   Stream stream_;
-  std::unique_ptr<kernels::Queue> queue_;
-  training::OptimizerState optimizer_;
-  const LearningRate& rate_;
   ThreadPool& pool_;
-  const bool& rehearsing_;
   std::size_t floats_;
-  kernels::Memory& memory_;
-  std::uint32_t batch_size_;
   std::vector<Stage> stages_;
   std::deque<Batch> batches_;           // by number
   std::vector<kernels::Buffer> spare_;  // vectors
   std::uint64_t updates_ = 0;           // of the first stage since the stream began
-  std::uint64_t swarm_samples_ = 0, steps_ = 0;
-  std::optional<double> learning_rate_;
-  double smoothed_loss_ = 0;
   bool renewed_ = false;
 };
 

@@ -14,10 +14,7 @@
 #include "base/result.h"
 #include "lab/simulate/learner_state.h"
 #include "lab/simulate/steps_ahead.h"
-#include "lab/simulate/virtual_run.h"
 #include "training/learning/device_group.h"
-#include "training/learning/worker.h"
-#include "training/runs/experiment/schedule.h"
 
 namespace starling::lab {
 
@@ -30,18 +27,15 @@ struct LearningDevices {
 
 class TrainingLearner final : public RestorableLearner {
  public:
-  // While `rehearsing` is set, steps begin and end without computing; load() follows when it is cleared.
-  // `rate`, `ahead` and `rehearsing` outlive the learner. With `devices` each has the same number of workers,
-  // numbered device by device.
-  TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, const LearningRate& rate,
+  // `rate` and `rehearsing` as of RestorableLearner; `ahead` outlives the learner, too. With `devices` each
+  // has the same number of workers, those of the first one first.
+  TrainingLearner(std::vector<std::unique_ptr<VirtualWorker>> workers, const LearningRate& rate,
                   StepsAhead& ahead, const bool& rehearsing, std::optional<LearningDevices> devices = {})
-      : rate_(rate),
+      : RestorableLearner(rate, rehearsing, workers.empty() ? 0 : workers.front()->batch_size()),
         ahead_(ahead),
-        rehearsing_(rehearsing),
         devices_(std::move(devices)),
         places_(workers.size()) {
     for (std::size_t k = 0; k < workers.size(); ++k) places_[k].worker = std::move(workers[k]);
-    if (!places_.empty()) batch_size_ = places_.front().worker->batch_size();
   }
 
   ~TrainingLearner() override { drop_all(); }
@@ -64,18 +58,17 @@ class TrainingLearner final : public RestorableLearner {
     Place& place = places_.at(worker);
     place.stepping = true;
     place.ends = ends;
-    if (!rehearsing_) ahead_.begin(place.step, *place.worker, read_by(worker, arena), ends);
+    if (!rehearsing()) ahead_.begin(place.step, *place.worker, read_by(worker, arena), ends);
   }
 
   void arena_will_change() override {
     if (!group_) keep_all();
   }
-  void swarm_has_consumed(std::uint64_t samples) override { swarm_samples_ = samples; }
 
   std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) override {
     Place& place = places_.at(worker);
     place.stepping = false;
-    if (!rehearsing_) land(worker, arena);
+    if (!rehearsing()) land(worker, arena);
     if (group_ && ++landed_ >= average_due_) average();
     return batch_size_;
   }
@@ -85,7 +78,7 @@ class TrainingLearner final : public RestorableLearner {
     place.stepping = false;
     if (!place.step.under_way()) return;
     ahead_.finish(place.step);  // computing it draws its batch
-    ahead_.done(*place.worker);
+    ahead_.done(place.step);
   }
 
   void renew() override {
@@ -94,15 +87,11 @@ class TrainingLearner final : public RestorableLearner {
       keep_all();
       group_->adopt();
     }
-    if (rehearsing_) return;
+    if (rehearsing()) return;
     for (auto& place : places_) {
       ahead_.wait(place.step);
       place.worker->renew();
     }
-  }
-
-  void join(std::uint64_t swarm_samples) override {
-    if (training::needs_warm_up(rate_.schedule, swarm_samples, batch_size_)) renew();
   }
 
   void over() override {
@@ -111,14 +100,8 @@ class TrainingLearner final : public RestorableLearner {
     group_.reset();
   }
 
-  double loss() const override { return smoothed_loss_; }
-  std::optional<double> learning_rate() const override { return learning_rate_; }
-
   void save(StateWriter& out, const models::Arena& arena) override {
-    out.value(smoothed_loss_);
-    out.value(steps_);
-    out.value(learning_rate_.has_value());
-    out.value(learning_rate_.value_or(0));
+    save_counts(out);
     if (group_) save_group(out);
     for (Place& place : places_) {
       out.value(place.worker != nullptr);
@@ -130,17 +113,13 @@ class TrainingLearner final : public RestorableLearner {
         out.value(midway.loss);
         out.values(midway.vector);
       }
-      save_worker(out, place.worker->save_midway(read_by(number_of(place), arena)));
+      save_worker(out, place.worker->save(read_by(number_of(place), arena)));
     }
   }
 
   Status load(StateReader& in, const models::Arena& whole) override {
     const Error anothers = of_another_experiment();
-    smoothed_loss_ = in.value<double>();
-    steps_ = in.value<std::uint64_t>();
-    const bool has_rate = in.value<bool>();
-    const auto rate = in.value<double>();
-    if (has_rate) learning_rate_ = rate;
+    load_counts(in);
     if (group_) {  // before its steps, which read it
       if (Status loaded = load_group(in); !loaded) return loaded;
     }
@@ -162,8 +141,7 @@ class TrainingLearner final : public RestorableLearner {
       const training::WorkerState state = load_worker(in);
       if (!in.fits()) return anothers;
       if (renewed_) place.worker->renew();  // the saved state has no warm-up
-      if (Status restored = place.worker->restore_cursor(state); !restored) return restored;
-      if (Status restored = place.worker->restore_optimizer(state, arena); !restored) return restored;
+      if (Status restored = place.worker->restore(state, arena); !restored) return restored;
       if (stepping) ahead_.begin(place.step, *place.worker, arena, place.ends, midway);
     }
     return Done{};
@@ -172,7 +150,7 @@ class TrainingLearner final : public RestorableLearner {
  private:
   using Midway = StepsAhead::Midway;
   struct Place {
-    std::unique_ptr<training::Worker> worker;
+    std::unique_ptr<VirtualWorker> worker;
     StepsAhead::Step step{};
     bool stepping = false;
     Instant ends{};
@@ -204,15 +182,13 @@ class TrainingLearner final : public RestorableLearner {
   // The step's update, on the replica that its device trains.
   void land(std::uint32_t worker, models::Arena& arena) {
     Place& place = places_[worker];
-    const double loss = ahead_.finish(place.step);
-    smoothed_loss_ = steps_++ == 0 ? loss : 0.95 * smoothed_loss_ + 0.05 * loss;
-    const double factor =
-        training::step_rate_factor(rate_.schedule, swarm_samples_, batch_size_, rate_.epoch_samples, steps_);
-    learning_rate_ = rate_.base * factor;
+    const double factor = next_factor();
+    count_step(ahead_.finish(place.step));
+    count_update(factor);
     for (std::size_t other = 0; other < places_.size(); ++other)
       if (!group_ || device_of(other) == device_of(worker)) ahead_.keep(places_[other].step);
-    place.worker->apply(group_ ? group_->replica(device_of(worker)) : arena, factor);
-    ahead_.done(*place.worker);
+    place.worker->apply(group_ ? group_->replica(device_of(worker)) : arena, place.step.gradient(), factor);
+    ahead_.done(place.step);
   }
 
   void keep_all() {
@@ -237,18 +213,11 @@ class TrainingLearner final : public RestorableLearner {
     for (auto& place : places_) ahead_.drop(place.step);
   }
 
-  const LearningRate& rate_;
   StepsAhead& ahead_;
-  const bool& rehearsing_;
   std::optional<LearningDevices> devices_;
   std::unique_ptr<training::DeviceGroup> group_;  // between start() and over()
   std::uint64_t landed_ = 0, average_due_ = 0;    // steps since start()
   std::vector<Place> places_;
-  std::uint32_t batch_size_ = 0;
-  std::uint64_t swarm_samples_ = 0;
-  std::optional<double> learning_rate_;
-  double smoothed_loss_ = 0;
-  std::uint64_t steps_ = 0;
   bool renewed_ = false;
 };
 

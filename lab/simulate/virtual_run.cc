@@ -150,7 +150,7 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
     const Experiment its = as_computed(experiment_, peer);
     const auto [kind, fresh] = engines_.try_emplace({its.training.precision, its.training.recompute});
-    if (fresh) kind->second = training::make_shared_engines(its, plan_, backend_of(its), data_.train);
+    if (fresh) kind->second = make_shared_engines(its, plan_, backend_of(its), data_.train);
   }
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer)
     made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
@@ -186,12 +186,14 @@ VirtualRun::Workers VirtualRun::make_workers(std::uint32_t peer) const {
   const auto& engines = engines_.at({its.training.precision, its.training.recompute});
   const bool replicas = divided(peer) != nullptr && divided(peer)->replicas;
   const std::size_t devices = replicas ? divided(peer)->replicas->steps.size() : 1;
-  std::vector<std::unique_ptr<training::Worker>> workers;
+  std::vector<std::unique_ptr<VirtualWorker>> workers;
   for (std::uint32_t device = 0; device < devices; ++device) {
-    auto of_device = training::make_workers(its, plan_, backend_of(its), data_.train, peer, experiment_.peers,
-                                            device, engines);
-    if (!of_device) return of_device.error();
-    std::ranges::move(*of_device, std::back_inserter(workers));
+    auto recipes = training::worker_recipes(its, data_.train, peer, experiment_.peers, device);
+    if (!recipes) return recipes.error();
+    for (training::WorkerRecipe& recipe : *recipes) {
+      workers.push_back(
+          std::make_unique<VirtualWorker>(plan_, backend_of(its), data_.train, std::move(recipe), engines));
+    }
   }
   return workers;
 }

@@ -19,10 +19,10 @@
 #include "kernels/backend.h"
 #include "lab/simulate/divided_peer.h"
 #include "lab/simulate/simulate.h"
+#include "lab/simulate/virtual_worker.h"
 #include "lab/thread_pool.h"
 #include "models/spec.h"
 #include "training/learning/evaluator.h"
-#include "training/learning/worker.h"
 #include "training/runs/experiment/experiment.h"
 #include "training/runs/experiment/schedule.h"
 #include "training/runs/records/record.h"
@@ -37,7 +37,7 @@ struct LearningRate {
 
 class VirtualRun {
  public:
-  using Workers = Result<std::vector<std::unique_ptr<training::Worker>>>;
+  using Workers = Result<std::vector<std::unique_ptr<VirtualWorker>>>;
 
   // Loads the data and makes the network and the back end. All arguments outlive the run.
   static Result<std::unique_ptr<VirtualRun>> make(const training::Experiment& experiment,
@@ -145,7 +145,7 @@ class VirtualRun {
   std::optional<training::MetricsLine> latest_;
   // Shared by the peers of a kind; null if each has its own.
   using Kind = std::pair<std::string, training::Recomputation>;  // precision, and what is recomputed
-  std::map<Kind, std::shared_ptr<training::Engines>> engines_;
+  std::map<Kind, std::shared_ptr<Engines>> engines_;
   std::unique_ptr<training::Evaluator> evaluator_;  // null before the first score_of()
   ThreadPool pool_;                                 // declared after what its tasks use
   std::vector<std::future<Workers>> made_;

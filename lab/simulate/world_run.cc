@@ -226,7 +226,7 @@ class WorldRun {
     VirtualRun::Workers workers = run_->workers(machine);
     if (!workers) {
       failure_ = workers.error();
-      workers = std::vector<std::unique_ptr<training::Worker>>{};
+      workers = std::vector<std::unique_ptr<VirtualWorker>>{};
     }
     std::unique_ptr<RestorableLearner> learner;
     const PipelinedPeer* const pipeline = streaming_pipeline(run_->divided(machine));
@@ -249,15 +249,13 @@ class WorldRun {
   }
 
   std::unique_ptr<RestorableLearner> make_stream_learner(std::uint32_t machine,
-                                                         std::unique_ptr<training::Worker> worker) {
-    const Experiment own = training::of_peer(experiment_, machine);
+                                                         std::unique_ptr<VirtualWorker> worker) {
     const SimulatedDevices& devices = streaming_pipeline(run_->divided(machine))->devices;
     return std::make_unique<StreamLearner>(
         std::move(worker),
         StreamLearner::Stream{floats_of_stages(run_->plan(), devices.cuts), staged_options(devices).replicas,
-                              devices.micro_batches, devices.vertical_sync, training::make_optimizer(own),
-                              training::warm_up_of_newcomers(own)},
-        run_->plan(), run_->backend(), run_->rate(), run_->pool(), rehearsing_);
+                              devices.micro_batches, devices.vertical_sync},
+        run_->plan(), run_->rate(), run_->pool(), rehearsing_);
   }
 
   // False if the world is not the one of the checkpoint.

@@ -23,28 +23,25 @@ class Learner {
   virtual void stop() {}
   // How much longer the worker's next step takes, for what its device has to wait for first.
   virtual Duration waits(std::uint32_t /*worker*/) { return Duration{0}; }
-  // A Hogwild worker begins a step that ends at `ends` or, after a pause, later. The learner reads the arena
-  // before this call or the next arena_will_change() returns.
+  // A step of a Hogwild worker begins, which ends at `ends` or, after a pause, later. The learner reads the
+  // arena before this call or the next arena_will_change() returns.
   virtual void begin_step(std::uint32_t worker, const models::Arena& arena, Instant ends) = 0;
   // An exchange is about to write to the arena.
   virtual void arena_will_change() {}
   // The samples that the swarm has consumed as far as the core knows; called before each end_step().
   virtual void swarm_has_consumed(std::uint64_t /*samples*/) {}
-  // The step ends: adds its update and returns the number of samples it consumed.
+  // The worker's oldest step under way ends: adds its update and returns the number of samples it consumed.
   virtual std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) = 0;
-  // Of a machine whose batches follow one another through stages (MachineOptions::stream), instead of
-  // begin_step() and end_step(): a stage begins or ends a pass of a batch, or an update. It reads the arena
-  // at the beginning of a forward pass, and writes to it at the end of an update.
+  // It ends without an update.
+  virtual void discard_step(std::uint32_t /*worker*/) {}
+  // Of a machine with one worker, whose batches follow one another through stages (MachineOptions::stream): a
+  // stage begins or ends a pass of a batch, or an update. It reads the arena at the beginning of a forward
+  // pass, and writes to it at the end of an update. The first forward pass of a batch begins its step, whose
+  // updates are made when it ends.
   virtual void begin_work(std::size_t /*stage*/, const training::StageWork& /*work*/,
                           const models::Arena& /*arena*/) {}
   virtual void end_work(std::size_t /*stage*/, const training::StageWork& /*work*/,
                         models::Arena& /*arena*/) {}
-  // The oldest batch under way has come out: returns the number of its samples.
-  virtual std::uint64_t land() { return 0; }
-  // All batches under way are lost.
-  virtual void drop_batches() {}
-  // The step ends without an update.
-  virtual void discard_step(std::uint32_t /*worker*/) {}
   // No later step will add an update; a step under way will be discarded.
   virtual void over() {}
   // The arena holds the parameters of another peer: the optimizer's state is reset.

@@ -28,7 +28,7 @@ class VirtualTraining {
       : machine_(machine), replica_(replica), world_(world) {
     if (machine.options().stream)
       stream_.emplace(
-          machine, replica, [this] { land(); }, [this] { begin_steps(); });
+          machine, replica, [this] { count_step(); }, [this] { begin_steps(); });
   }
 
   // A new instance with this core begins.
@@ -116,12 +116,11 @@ class VirtualTraining {
   void end_step(std::uint32_t worker, std::uint64_t era) {
     stepping_[worker] = false;
     if (!running_ || era != era_) {
-      replica_.learner->discard_step(worker);
-      world_.watcher.step_discarded(machine_.index());
+      discard_step(worker);
       return begin_steps();
     }
     replica_.learner->swarm_has_consumed(core_->view().swarm_samples);
-    count_step(replica_.learner->end_step(worker, *replica_.arena));
+    count_step(worker);
     if (machine_.up()) begin_steps();
   }
 
@@ -134,16 +133,20 @@ class VirtualTraining {
     stream_->feed(begun_++);
   }
 
-  void land() { count_step(replica_.learner->land()); }
-
   void drop_batches() {
     if (!stream_) return;
     const std::uint64_t lost = stream_->under_way();
-    stream_->drop();
-    for (std::uint64_t k = 0; k < lost; ++k) world_.watcher.step_discarded(machine_.index());
+    stream_->clear();
+    for (std::uint64_t k = 0; k < lost; ++k) discard_step(0);
   }
 
-  void count_step(std::uint64_t consumed) {
+  void discard_step(std::uint32_t worker) {
+    replica_.learner->discard_step(worker);
+    world_.watcher.step_discarded(machine_.index());
+  }
+
+  void count_step(std::uint32_t worker = 0) {
+    const std::uint64_t consumed = replica_.learner->end_step(worker, *replica_.arena);
     ++steps_;
     batch_ = consumed;
     samples_ += consumed;

@@ -49,12 +49,6 @@ void VirtualStream::end() {
   for (std::size_t p = 0; p < parts_.size(); ++p) advance(p);
 }
 
-void VirtualStream::drop() {
-  if (parts_.empty()) return;
-  clear();
-  replica_.learner->drop_batches();
-}
-
 void VirtualStream::clear() {
   parts_.clear();
   ++stream_;

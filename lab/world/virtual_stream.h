@@ -32,8 +32,6 @@ class VirtualStream {
   // No batch follows those under way, so they come out; then another stream may begin.
   void end();
   // Batches under way are lost.
-  void drop();
-  // The same without a learner: a new instance begins.
   void clear();
   std::uint64_t under_way() const { return fed_ - came_out_; }
 

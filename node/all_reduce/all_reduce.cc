@@ -407,7 +407,8 @@ std::optional<PeerOutcome> AllReducePeer::step(Collective& collective, Contribut
   training::Worker& worker = *replica_->workers.front();
   const auto start = Clock::now();
   enter(Phase::computing);
-  const double loss = worker.compute(replica_->arena.data());
+  worker.feed(replica_->arena);
+  const double loss = worker.loss();
   const auto gradient = worker.gradient();
   std::copy(gradient.begin(), gradient.end(), contribution.gradient().begin());
   wait_out(start, made_.steps);
@@ -446,7 +447,8 @@ std::optional<PeerOutcome> AllReducePeer::round(Collective& collective, Contribu
 bool AllReducePeer::step_alone() {
   training::Worker& worker = *replica_->workers.front();
   const auto start = Clock::now();
-  const double loss = worker.compute(replica_->arena.data());
+  worker.feed(replica_->arena);
+  const double loss = worker.loss();
   if (!std::isfinite(loss)) return false;
   wait_out(start, made_.steps);
   apply();
@@ -495,7 +497,8 @@ void AllReducePeer::apply() {
   const double factor = training::step_rate_factor(schedule_, swarm_samples(),
                                                    experiment_.peers * experiment_.training.batch_size,
                                                    replica_->data.train.size(), made_.steps + 1);
-  worker.apply(replica_->arena, factor);
+  worker.set_rate([factor] { return factor; });
+  worker.land();
   worker.wait();
   const std::lock_guard lock(mutex_);
   learning_rate_ = training::resolved_learning_rate(experiment_) * factor;

@@ -31,6 +31,123 @@ class Counted {
 
 }  // namespace
 
+// The steps of a worker. A slowed or paced step lands at its end, on parameters that others have changed
+// since it began, as on a slow machine. If updates are made meanwhile, the arena counts as changing until all
+// batches in flight have landed: before a pause, a capture and the end.
+class HogwildTrainer::Steps {
+ public:
+  Steps(HogwildTrainer& trainer, std::size_t number)
+      : trainer_(trainer), number_(number), worker_(*trainer.workers_[number]) {}
+
+  void run() {
+    while (await_step()) {
+      const auto step_start = Clock::now();
+      const std::uint64_t begun = trainer_.steps_begun_.fetch_add(1, std::memory_order_relaxed);
+      worker_.feed(trainer_.arena_of(number_));
+      wait_out(step_start, begun);
+      const auto landing_start = Clock::now();
+      while (worker_.is_full()) land();
+      landing_ = Clock::now() - landing_start;
+      if (!awaits_handled_) continue;
+      land_all();
+      trainer_.await_handled(number_, *std::exchange(awaits_handled_, std::nullopt));
+    }
+  }
+
+ private:
+  // Waits for the end of a pause and for a step in the budget, and answers captures meanwhile. False: the
+  // trainer has stopped, and nothing is in flight.
+  bool await_step() {
+    Gate& gate = trainer_.gate_;
+    for (;;) {
+      const std::uint64_t era = gate.era();
+      if (take_step()) {
+        if (may_change_arena(era)) break;
+        trainer_.budget_.give_back();
+        continue;
+      }
+      land_all();
+      if (gate.is_stopped()) return false;
+      trainer_.answer_capture(number_);
+      gate.wait_idle([&] { return may_begin() || trainer_.captures_.awaits(number_); });
+    }
+    if (trainer_.renewals_ != renewals_) {  // during a pause, before which all have landed
+      renewals_ = trainer_.renewals_;
+      worker_.renew();
+    }
+    return true;
+  }
+
+  bool may_begin() const { return trainer_.gate_.is_open() && trainer_.budget_.is_left(); }
+  // False if no step may begin now, or a capture waits.
+  bool take_step() {
+    return !trainer_.gate_.is_stopped() && !trainer_.captures_.awaits(number_) && trainer_.gate_.is_open() &&
+           trainer_.budget_.take();
+  }
+
+  // For the next step. False if a pause began in between, which did not wait for this thread.
+  bool may_change_arena(std::uint64_t era) {
+    const Gate& gate = trainer_.gate_;
+    if (worker_.updates_meanwhile()) {
+      if (!applying_) applying_.emplace(trainer_.applying_);
+      if (!gate.is_open() || gate.is_stopped() || era != gate.era()) return false;
+    }
+    era_ = era;
+    return true;
+  }
+
+  // Until the step is due, less the time that the last one took to land.
+  void wait_out(Clock::time_point step_start, std::uint64_t begun) {
+    const Nanoseconds took =
+        std::max<Nanoseconds>(Clock::now() - step_start + landing_, trainer_.options_.pace);
+    const Nanoseconds due = slowed(took, trainer_.options_.slowdowns, step_start - start_, begun);
+    trainer_.gate_.wait_until(step_start + std::chrono::duration_cast<Clock::duration>(due - landing_), [&] {
+      return worker_.updates_meanwhile() && (!trainer_.gate_.is_open() || trainer_.captures_.awaits(number_));
+    });
+  }
+
+  void land_all() {
+    while (land()) {
+    }
+    applying_.reset();
+  }
+
+  // Ends the oldest step in flight, and counts it unless its era has ended. One whose update is not made yet
+  // is dropped if its era has ended or the trainer has stopped. False: none is in flight.
+  bool land() {
+    std::optional<double> loss;
+    {
+      // Before the checks: stop() and discard_steps() change what is checked, and then wait for this.
+      const Counted applying(trainer_.applying_);
+      const bool counts =
+          era_ == trainer_.gate_.era() && (worker_.updates_meanwhile() || !trainer_.gate_.is_stopped());
+      if (!counts) {
+        const bool dropped = worker_.drop();
+        if (dropped) trainer_.budget_.give_back();
+        return dropped;
+      }
+      loss = worker_.land();
+      if (!loss) return false;
+      const std::uint64_t steps = trainer_.count(number_, *loss);
+      if (trainer_.waits_after(steps)) awaits_handled_ = steps;
+    }
+    if (trainer_.average_is_due())
+      trainer_.gate_.nudge();  // if the averaging thread misses it, the next follows
+    trainer_.stepped_();
+    return true;
+  }
+
+  HogwildTrainer& trainer_;
+  const std::size_t number_;
+  training::Worker& worker_;
+  const Clock::time_point start_ = Clock::now();
+  Nanoseconds landing_{0};           // the time that the last step took to land
+  std::optional<Counted> applying_;  // while updates may be made meanwhile
+  std::uint64_t era_ = 0;            // of the latest step
+  std::uint64_t renewals_ = 0;
+  std::optional<std::uint64_t> awaits_handled_;  // the number of the latest step that waits
+};
+
 HogwildTrainer::HogwildTrainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
                                TrainerOptions options, std::function<void()> stepped,
                                training::DeviceGroup* group)
@@ -44,6 +161,7 @@ HogwildTrainer::HogwildTrainer(std::vector<std::unique_ptr<training::Worker>> wo
       captures_(gate_, workers_.size()),
       seats_(workers_.size()) {
   STARLING_CHECK(group_ == nullptr || workers_.size() % group_->size() == 0);
+  for (auto& worker : workers_) worker->set_rate([this] { return rate_factor(); });
 }
 
 std::vector<std::string> HogwildTrainer::restore(const training::PeerState& state) {
@@ -122,7 +240,7 @@ void HogwildTrainer::start() {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     begin([this, i] {
       settle(i);
-      work(i);
+      Steps(*this, i).run();
     });
   }
   if (group_ != nullptr) begin([this] { average_repeatedly(); });
@@ -230,25 +348,7 @@ std::optional<double> HogwildTrainer::loss() const {
   return loss_.load(std::memory_order_relaxed);
 }
 
-// Adds the step's update and counts it, unless the trainer has stopped or the step's era has ended. Returns
-// the number of steps so far, with this one if it was counted; nullopt: the trainer has stopped.
-std::optional<std::uint64_t> HogwildTrainer::apply(std::size_t number, double loss, std::uint64_t era) {
-  training::Worker& worker = *workers_[number];
-  // Before the checks: stop() and discard_steps() change what is checked, and then wait for this.
-  const Counted applying(applying_);
-  const bool runs = !gate_.is_stopped();
-  std::optional<std::uint64_t> made;
-  if (runs && era == gate_.era()) {
-    worker.apply(arena_of(number), rate_factor());
-    made = count(number, loss);
-  } else {
-    budget_.give_back();
-    if (runs) made = steps_;
-  }
-  return made;
-}
-
-// Counts a step that was applied. Returns the number of steps so far.
+// Counts a step whose update is made. Returns the number of steps so far.
 std::uint64_t HogwildTrainer::count(std::size_t number, double loss) {
   const std::uint64_t batch = workers_[number]->batch_size();
   const double before = loss_.load(std::memory_order_relaxed);
@@ -260,18 +360,6 @@ std::uint64_t HogwildTrainer::count(std::size_t number, double loss) {
   ++seats_[number].steps;
   seats_[number].samples += batch;
   return made;
-}
-
-// Waits for the end of a pause and for a step in the budget, and answers captures meanwhile. Returns the
-// step's era; nullopt: the trainer has stopped.
-std::optional<std::uint64_t> HogwildTrainer::await_step(std::size_t worker) {
-  for (;;) {
-    if (!gate_.is_stopped()) answer_capture(worker);
-    const std::uint64_t era = gate_.era();
-    if (gate_.is_stopped()) return std::nullopt;
-    if (gate_.is_open() && budget_.take()) return era;
-    gate_.wait_idle([&] { return (gate_.is_open() && budget_.is_left()) || captures_.awaits(worker); });
-  }
 }
 
 void HogwildTrainer::await_handled(std::size_t worker, std::uint64_t steps) {
@@ -290,7 +378,7 @@ void HogwildTrainer::average_repeatedly() {
   while (!gate_.is_stopped()) {
     const std::uint64_t era = gate_.era();
     gate_.wait([&] { return gate_.is_open() && average_is_due(); });
-    const Counted applying(applying_);  // as in apply()
+    const Counted applying(applying_);  // as in Steps::land()
     if (gate_.is_stopped() || !gate_.is_open() || era != gate_.era()) continue;
     const bool captured = captures_.is_complete();  // before the average, which then holds all of its steps
     average();
@@ -303,118 +391,6 @@ void HogwildTrainer::average() {
   const auto spread = group_->average();
   spread_.store(spread.distance, std::memory_order_relaxed);
   if (!spread.finite) non_finite_ = true;
-}
-
-// The steps of a worker without a flush. Several batches are under way, and their updates land on the threads
-// of stages at any time. So the arena counts as changing until all have come out: before a pause, a capture
-// and the end.
-class HogwildTrainer::Stream {
- public:
-  Stream(HogwildTrainer& trainer, std::size_t number)
-      : trainer_(trainer), number_(number), worker_(*trainer.workers_[number]) {}
-
-  void run() {
-    while (await_step()) {
-      const auto step_start = Clock::now();
-      const std::uint64_t begun = trainer_.steps_begun_.fetch_add(1, std::memory_order_relaxed);
-      const auto steps = count(worker_.feed(trainer_.arena_, trainer_.rate_factor()));
-      const Nanoseconds took = std::max<Nanoseconds>(Clock::now() - step_start, trainer_.options_.pace);
-      const Nanoseconds due = slowed(took, trainer_.options_.slowdowns, step_start - start_, begun);
-      trainer_.gate_.wait_until(step_start + std::chrono::duration_cast<Clock::duration>(due), [&] {
-        return !trainer_.gate_.is_open() || trainer_.captures_.awaits(number_);
-      });
-      if (!steps || !trainer_.waits_after(*steps)) continue;
-      land_all();
-      trainer_.await_handled(number_, *steps);
-    }
-  }
-
- private:
-  // False if the trainer has stopped; then nothing is under way.
-  bool await_step() {
-    for (;;) {
-      std::optional<std::uint64_t> begins = worker_.must_land() ? std::nullopt : try_step();
-      if (!begins) {
-        land_all();
-        begins = trainer_.await_step(number_);
-      }
-      if (!begins) return false;
-      era_ = *begins;
-      if (!applying_) applying_.emplace(trainer_.applying_);
-      // A pause that began in between did not wait for this thread.
-      if (trainer_.gate_.is_open() && !trainer_.gate_.is_stopped() && era_ == trainer_.gate_.era()) break;
-      trainer_.budget_.give_back();
-    }
-    if (trainer_.renewals_ != renewals_) {  // during a pause, before which all have come out
-      renewals_ = trainer_.renewals_;
-      worker_.renew();
-    }
-    return true;
-  }
-
-  // The era of a step that may begin at once; nullopt if none may, or a capture waits.
-  std::optional<std::uint64_t> try_step() {
-    const std::uint64_t era = trainer_.gate_.era();
-    const bool may = !trainer_.gate_.is_stopped() && !trainer_.captures_.awaits(number_) &&
-                     trainer_.gate_.is_open() && trainer_.budget_.take();
-    return may ? std::optional(era) : std::nullopt;
-  }
-
-  // Waits until all batches have come out of the stages.
-  void land_all() {
-    while (const auto loss = worker_.land()) count(loss);
-    applying_.reset();
-  }
-
-  // Counts a batch that has come out, unless its era has ended. Returns the number of steps if it did.
-  std::optional<std::uint64_t> count(std::optional<double> loss) {
-    if (!loss) return std::nullopt;
-    if (era_ != trainer_.gate_.era()) {
-      trainer_.budget_.give_back();
-      return std::nullopt;
-    }
-    const std::uint64_t steps = trainer_.count(number_, *loss);
-    trainer_.stepped_();
-    return steps;
-  }
-
-  HogwildTrainer& trainer_;
-  const std::size_t number_;
-  training::Worker& worker_;
-  const Clock::time_point start_ = Clock::now();
-  std::optional<Counted> applying_;
-  std::uint64_t era_ = 0, renewals_ = 0;
-};
-
-// A slowed or paced step lands at its end, on parameters that others have changed since it began, as on a
-// slow machine.
-void HogwildTrainer::work(std::size_t number) {
-  training::Worker& worker = *workers_[number];
-  if (worker.streams()) return Stream(*this, number).run();
-  const models::Arena& arena = arena_of(number);
-  const auto start = Clock::now();
-  std::uint64_t renewals = 0;
-  Nanoseconds landing{0};  // the time that the last step took to land
-  while (const auto era = await_step(number)) {
-    if (renewals_ != renewals) {
-      renewals = renewals_;
-      worker.renew();
-    }
-    const auto step_start = Clock::now();
-    const std::uint64_t begun = steps_begun_.fetch_add(1, std::memory_order_relaxed);
-    const double loss = worker.compute(arena.data());
-    const Nanoseconds took = std::max<Nanoseconds>(Clock::now() - step_start + landing, options_.pace);
-    const Nanoseconds due = slowed(took, options_.slowdowns, step_start - start, begun);
-    gate_.wait_until(step_start + std::chrono::duration_cast<Clock::duration>(due - landing));
-
-    const auto landing_start = Clock::now();
-    const auto steps = apply(number, loss, *era);
-    if (!steps) return;
-    landing = Clock::now() - landing_start;
-    if (average_is_due()) gate_.nudge();  // if the averaging thread misses it, the next step's nudge follows
-    stepped_();
-    if (waits_after(*steps)) await_handled(number, *steps);
-  }
 }
 
 }  // namespace starling::node

@@ -174,15 +174,12 @@ class HogwildTrainer final : public Trainer {
     std::uint64_t steps = 0, samples = 0;
   };
 
-  class Stream;  // the steps of a worker that streams
+  class Steps;  // of a worker
 
-  void work(std::size_t worker);
-  std::optional<std::uint64_t> await_step(std::size_t worker);
   void await_handled(std::size_t worker, std::uint64_t steps);
   bool waits_after(std::uint64_t step) const {
     return options_.in_turn || (options_.wait_every > 0 && step % options_.wait_every == 0);
   }
-  std::optional<std::uint64_t> apply(std::size_t worker, double loss, std::uint64_t era);
   std::uint64_t count(std::size_t worker, double loss);
   void wait_for_updates() const;
   models::Arena& arena_of(std::size_t worker);

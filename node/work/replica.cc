@@ -43,7 +43,7 @@ Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, d
   for (const auto& backend : replica->backends) {
     auto workers = training::make_workers(experiment, replica->plan, *backend, replica->data.train,
                                           slot ? slot->first : own_order, slot ? slot->second : 0,
-                                          static_cast<std::uint32_t>(devices.size()), nullptr, of_parts);
+                                          static_cast<std::uint32_t>(devices.size()), of_parts);
     if (!workers) return workers.error();
     for (auto& worker : *workers) replica->workers.push_back(std::move(worker));
     devices.push_back(backend.get());

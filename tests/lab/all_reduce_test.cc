@@ -112,7 +112,6 @@ void check_equals_one_large_batch(Experiment experiment) {
                            training::make_optimizer(experiment),
                            {},
                            nullptr,
-                           nullptr,
                            static_cast<float>(experiment.optimizer.clip_norm)});
   const auto schedule = training::make_schedule(experiment, kRows);
   REQUIRE(schedule.ok());
@@ -120,8 +119,9 @@ void check_equals_one_large_batch(Experiment experiment) {
   const std::vector<float> first = training::first_parameters(*plan, experiment.seed);
   arena.write(0, first);
   for (std::uint64_t step = 1; step <= 10; ++step) {
-    worker.compute(arena.data());
-    worker.apply(arena, own_factor(*schedule, step));
+    worker.set_rate([&] { return own_factor(*schedule, step); });
+    worker.feed(arena);
+    worker.land();
   }
   double moved = 0, apart = 0;
   for (std::size_t i = 0; i < arena.size(); ++i) {

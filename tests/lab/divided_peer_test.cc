@@ -71,13 +71,13 @@ std::vector<float> in_turn(const training::Experiment& experiment) {
     auto its = training::make_workers(experiment, plan, **backend, data->train, 0, 1, device);
     REQUIRE(its.ok());
     workers.push_back(std::move(its->front()));
-    workers.back()->compute(group.replica(device).data());
+    workers.back()->feed(group.replica(device));
   }
   for (std::uint64_t step = 0; step < *experiment.end.steps; ++step) {
     const std::size_t device = step % 2;
-    workers[device]->apply(group.replica(device), 1);
+    workers[device]->land();
     if ((step + 1) % (2 * std::uint64_t{experiment.training.average_every}) == 0) group.average();
-    workers[device]->compute(group.replica(device).data());
+    workers[device]->feed(group.replica(device));
   }
   group.average();  // the last one
   return {arena.data(), arena.data() + arena.size()};

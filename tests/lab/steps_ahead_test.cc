@@ -15,7 +15,6 @@ namespace starling::lab {
 namespace {
 
 using training::BatchSampler;
-using training::Worker;
 
 constexpr std::size_t kMachines = 12;
 constexpr std::uint32_t kBatch = 4;
@@ -43,30 +42,34 @@ struct Site {
 
   Site() { models::initialize(plan, Random(2), first); }
 
-  std::unique_ptr<Worker> worker(std::size_t i, const std::shared_ptr<training::Engines>& engines) const {
+  std::shared_ptr<Engines> engines() const {
+    return std::make_shared<Engines>(plan, *backend, data, kBatch, models::NetworkOptions{});
+  }
+  std::unique_ptr<VirtualWorker> worker(std::size_t i, const std::shared_ptr<Engines>& engines) const {
     std::vector<std::uint32_t> shard(data.size());
     std::iota(shard.begin(), shard.end(), 0U);
-    return std::make_unique<Worker>(
-        plan, *backend, data, BatchSampler(std::move(shard), Random(100 + i)),
-        training::WorkerOptions{kBatch, kSgd, models::NetworkOptions{}, nullptr, engines});
+    return std::make_unique<VirtualWorker>(
+        plan, *backend, data,
+        training::WorkerRecipe{BatchSampler(std::move(shard), Random(100 + i)), {kBatch, kSgd}}, engines);
   }
 };
 
 // A machine, and its reference, which computes every step when it begins.
 struct Twin {
   models::Arena arena, wanted;
-  std::unique_ptr<Worker> worker, eager;
+  std::unique_ptr<VirtualWorker> worker, eager;
+  kernels::Buffer eager_gradient;
   StepsAhead& steps;
   StepsAhead::Step step{};
   Instant ends{};
   double wanted_loss = 0;
 
-  Twin(const Site& site, std::size_t i, const std::shared_ptr<training::Engines>& engines,
-       StepsAhead& its_steps)
+  Twin(const Site& site, std::size_t i, const std::shared_ptr<Engines>& engines, StepsAhead& its_steps)
       : arena(site.first.size()),
         wanted(site.first.size()),
         worker(site.worker(i, engines)),
         eager(site.worker(i, nullptr)),
+        eager_gradient(site.first.size()),
         steps(its_steps) {
     arena.write(0, site.first);
     wanted.write(0, site.first);
@@ -85,8 +88,7 @@ TEST_CASE("steps computed ahead give the results of steps computed at their begi
   Random random(seed);
   ThreadPool pool(threads);
   StepsAhead steps(pool, ahead);
-  const auto engines = std::make_shared<training::Engines>(site.plan, *site.backend, site.data,
-                                                           training::WorkerOptions{.batch_size = kBatch});
+  const auto engines = site.engines();
   std::vector<std::unique_ptr<Twin>> twins;
   for (std::size_t i = 0; i < kMachines; ++i)
     twins.push_back(std::make_unique<Twin>(site, i, engines, steps));
@@ -101,7 +103,7 @@ TEST_CASE("steps computed ahead give the results of steps computed at their begi
     Twin& twin = *twins[random.below(kMachines)];
     if (!twin.step.under_way()) {
       twin.ends = Instant{Duration{now + static_cast<std::int64_t>(random.below(30))}};
-      twin.wanted_loss = twin.eager->compute(twin.wanted.data());
+      twin.wanted_loss = twin.eager->compute(twin.wanted.data(), twin.eager_gradient);
       steps.begin(twin.step, *twin.worker, twin.arena, twin.ends);
     } else if (random.chance(0.3)) {  // an exchange mixes
       const std::vector<float> delta(5, static_cast<float>(random.uniform(-0.1, 0.1)));
@@ -117,9 +119,9 @@ TEST_CASE("steps computed ahead give the results of steps computed at their begi
         twin.eager = site.worker(kMachines + now, nullptr);
       } else {
         REQUIRE(steps.finish(twin.step) == twin.wanted_loss);
-        twin.worker->apply(twin.arena);
-        twin.eager->apply(twin.wanted);
-        steps.done(*twin.worker);
+        twin.worker->apply(twin.arena, twin.step.gradient(), 1);
+        twin.eager->apply(twin.wanted, twin.eager_gradient.values(), 1);
+        steps.done(twin.step);
         ++finished;
         REQUIRE(std::equal(twin.arena.data(), twin.arena.data() + twin.arena.size(), twin.wanted.data()));
       }
@@ -135,8 +137,7 @@ TEST_CASE("among many steps in progress, only those that end next or whose repli
   const Site site;
   ThreadPool pool(2);
   StepsAhead steps(pool, 3);
-  const auto engines = std::make_shared<training::Engines>(site.plan, *site.backend, site.data,
-                                                           training::WorkerOptions{.batch_size = kBatch});
+  const auto engines = site.engines();
   std::vector<std::unique_ptr<Twin>> twins;
   for (std::size_t i = 0; i < kMachines; ++i) {
     twins.push_back(std::make_unique<Twin>(site, i, engines, steps));
@@ -150,7 +151,7 @@ TEST_CASE("among many steps in progress, only those that end next or whose repli
   // Three machines are paused past the ends of their steps; other steps are still computed ahead.
   for (std::size_t i = 3; i + 3 < kMachines; ++i) {
     steps.finish(twins[i]->step);
-    steps.done(*twins[i]->worker);
+    steps.done(twins[i]->step);
     CHECK(steps.vectors_lent() == 3 + 3);
   }
   for (auto& twin : twins) steps.drop(twin->step);

@@ -51,10 +51,13 @@ std::vector<float> streamed(const training::Experiment& experiment) {
   const auto workers = training::make_workers(*settled, *plan, **backend, data->train, 0, 1);
   REQUIRE(workers.ok());
   training::Worker& worker = *workers->front();
-  REQUIRE(worker.streams());
+  REQUIRE(worker.updates_meanwhile());
   models::Arena arena(plan->layout.arena_size());
   REQUIRE(training::write_starting_parameters(experiment, *plan, arena).ok());
-  for (std::uint64_t k = 0; k < *experiment.end.steps; ++k) worker.feed(arena, 1);
+  for (std::uint64_t k = 0; k < *experiment.end.steps; ++k) {
+    worker.feed(arena);
+    while (worker.is_full()) worker.land();
+  }
   while (worker.land()) {
   }
   return {arena.data(), arena.data() + arena.size()};

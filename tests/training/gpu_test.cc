@@ -86,18 +86,22 @@ TrainedOnGpu train(const kernels::Backend& backend, const models::Plan& plan, co
                    int steps, const Options& options) {
   Arena arena(plan.layout.arena_size(), backend);
   models::initialize(plan, Random(3), arena);
-  Worker worker(plan, backend, data, BatchSampler(all_of(data), Random(4)),
-                {12, options.optimizer, models::NetworkOptions{7, options.recompute},
-                 options.kept ? keep(data, backend) : nullptr, nullptr, options.clip_norm});
-  if (options.augmentation.any()) worker.augment(options.augmentation, Random(5));
-  if (options.follow_swarm) worker.follow_swarm(1);
+  WorkerOptions its{.batch_size = 12,
+                    .optimizer = options.optimizer,
+                    .network = models::NetworkOptions{7, options.recompute},
+                    .kept = options.kept ? keep(data, backend) : nullptr,
+                    .clip_norm = options.clip_norm,
+                    .follow_swarm = options.follow_swarm ? 1U : 0U};
+  if (options.augmentation.any()) its.augmenter.emplace(data, options.augmentation, Random(5));
+  Worker worker(plan, backend, data, BatchSampler(all_of(data), Random(4)), its);
   const bool late = !backend.memory().on_host();
   TrainedOnGpu trained;
   for (int i = 0; i < steps; ++i) {
-    const double loss = worker.compute(arena.data());
+    worker.feed(arena);
+    worker.set_rate([i] { return i % 3 == 0 ? 1 : 0.5; });
+    const double loss = worker.land().value();
     // A device returns a loss two steps late; it waits for the first two.
     if (!late || i < 2 || i >= 4) trained.losses.push_back(loss);
-    worker.apply(arena, i % 3 == 0 ? 1 : 0.5);
     if (options.follow_swarm && i % 4 == 3) {
       worker.wait();
       const std::vector<float> change(16, 0.01F);
@@ -332,30 +336,31 @@ TEST_CASE("a worker on a GPU ends where the host's does, for every optimizer and
 TEST_CASE("a worker that is renewed on a GPU resets its optimizer's state", "[gpu]") {
   const auto backend = gpu_backend();
   if (!backend) return;
-  const auto data = quarters(50, 1, 6);
+  const auto data = quarters(48, 1, 6);
   const auto plan = std::move(models::make_model("softmax", {1, 6, 6}, 4)).value();
   Arena arena(plan.layout.arena_size(), *backend);
   Worker worker(plan, *backend, data, BatchSampler(all_of(data), Random(4)),
-                {12, Arena::SgdStep{.learning_rate = 0.1F, .momentum = 0.9F}});
-  for (int i = 0; i < 3; ++i) {
-    worker.compute(arena.data());
-    worker.apply(arena);
-  }
-  worker.wait();
-  const std::vector<float> before = values_of(arena);
+                {48, Arena::SgdStep{.learning_rate = 0.1F, .momentum = 0.9F}});
+  const auto step = [&](double factor) {
+    worker.set_rate([factor] { return factor; });
+    worker.feed(arena);
+    worker.land();
+    worker.wait();
+    return values_of(arena);
+  };
+  for (int i = 0; i < 2; ++i) step(1);
+  const std::vector<float> before = step(1);
+  // A batch has all samples. The same gradient twice with a fresh velocity: v = g, then v = 1.9 g; only the
+  // second moves the arena. With a velocity left, the gradient would be added to it.
   worker.renew();
-  worker.apply(arena, 0.0);  // with a velocity left, the gradient would be added to it: v = 0.9 v + g
-  worker.apply(arena, 1.0);
-  worker.wait();
-  const std::vector<float> after = values_of(arena);
-  // The same gradient twice with a fresh velocity: v = g, then v = 1.9 g; only the second moves the arena.
+  step(0);
+  const std::vector<float> twice = step(1);
+  arena.write(0, before);
   worker.renew();
-  worker.apply(arena, 1.0);
-  worker.wait();
-  const std::vector<float> again = values_of(arena);
+  const std::vector<float> once = step(1);
   for (std::size_t i = 0; i < before.size(); ++i) {
-    const double g = static_cast<double>(after[i]) - static_cast<double>(again[i]);  // 0.1 g
-    CHECK(near(static_cast<double>(before[i]) - static_cast<double>(after[i]), 1.9 * g, 1e-4));
+    const double g = static_cast<double>(before[i]) - static_cast<double>(once[i]);  // 0.1 g
+    CHECK(near(static_cast<double>(before[i]) - static_cast<double>(twice[i]), 1.9 * g, 1e-4));
   }
 }
 
@@ -389,8 +394,8 @@ TEST_CASE("exchanges and workers that come and go leave no memory behind on a GP
     Worker worker(plan, *backend, data, BatchSampler(all_of(data), Random(4)),
                   {12, Arena::SgdStep{.learning_rate = 0.01F, .momentum = 0.9F}, {}, keep(data, *backend)});
     for (int i = 0; i < 3; ++i) {
-      worker.compute(arena.data());
-      worker.apply(arena);
+      worker.feed(arena);
+      worker.land();
     }
     worker.wait();
   };

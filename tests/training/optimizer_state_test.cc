@@ -94,9 +94,9 @@ TEST_CASE("a worker clips the gradient of all trained tensors by its norm, and n
       Arena arena(n, *backend);
       arena.write(0, start);
       Worker worker(plan, *backend, data, BatchSampler(all_of(data), Random(4)),
-                    {16, Arena::SgdStep{.learning_rate = 1}, {}, nullptr, nullptr, clip_norm});
-      worker.compute(arena.data());
-      worker.apply(arena);
+                    {16, Arena::SgdStep{.learning_rate = 1}, {}, nullptr, clip_norm});
+      worker.feed(arena);
+      worker.land();
       worker.wait();
       std::vector<float> x(n);
       arena.read(0, x);

@@ -44,14 +44,16 @@ class Life {
   void step(std::size_t times) {
     for (; times > 0; --times, ++steps_) {
       Worker& worker = *workers_[steps_ % workers_.size()];
-      worker.compute(arena_.data());
-      worker.apply(arena_, own_factor(schedule_, steps_ + 1) / static_cast<double>(1 + steps_ % 3));
+      worker.set_rate(
+          [this] { return own_factor(schedule_, steps_ + 1) / static_cast<double>(1 + steps_ % 3); });
+      worker.feed(arena_);
+      worker.land();
       worker.wait();  // a device applies it asynchronously
       if (steps_ % 5 == 4) mix();
     }
   }
   // Begins a step that will be discarded.
-  void begin_step() { workers_[steps_ % workers_.size()]->compute(arena_.data()); }
+  void begin_step() { workers_[steps_ % workers_.size()]->feed(arena_); }
 
   PeerState save() {
     PeerState state;

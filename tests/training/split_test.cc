@@ -43,13 +43,8 @@ struct SplitBench {
     models::Arena arena(plan.layout.arena_size(), *backend);
     arena.write(0, first_parameters(plan, 1));
     for (int i = 0; i < steps; ++i) {
-      if (worker.streams()) {
-        static_cast<void>(worker.feed(arena, 1));
-        while (worker.land()) {
-        }
-      } else {
-        static_cast<void>(worker.compute(arena.data()));
-        worker.apply(arena);
+      worker.feed(arena);
+      while (worker.land()) {
       }
     }
     std::vector<float> x(arena.size());

@@ -46,9 +46,9 @@ Trained train(const kernels::Backend& backend, const models::Plan& plan, const d
   REQUIRE(worker.batch_size() == 16);
   Trained trained{};
   for (int i = 0; i < steps; ++i) {
-    trained.last_loss = worker.compute(arena.data());
+    worker.feed(arena);
+    trained.last_loss = worker.land().value();
     if (i == 0) trained.first_loss = trained.last_loss;
-    worker.apply(arena);
   }
   trained.parameters.assign(arena.data(), arena.data() + arena.size());
   return trained;
@@ -134,8 +134,8 @@ double jump_of_a_newcomer(std::uint64_t warm_up) {
   };
   const auto first = make(4);
   for (int k = 0; k < 1000; ++k) {
-    first->compute(arena.data());
-    first->apply(arena);
+    first->feed(arena);
+    first->land();
   }
   Evaluator evaluator(*plan, **backend, data, 100);
   const double before = evaluator.evaluate(arena.data()).loss;
@@ -143,8 +143,8 @@ double jump_of_a_newcomer(std::uint64_t warm_up) {
   newcomer->renew();
   double largest = before;
   for (int k = 0; k < 30; ++k) {
-    newcomer->compute(arena.data());
-    newcomer->apply(arena);
+    newcomer->feed(arena);
+    newcomer->land();
     largest = std::max(largest, evaluator.evaluate(arena.data()).loss);
   }
   return largest / before;
@@ -170,22 +170,22 @@ TEST_CASE("a worker with AdamW learns the task, and resets its moments for other
   Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), {16, step});
   models::Arena arena(n);
   arena.write(0, start);
-  const double first = worker.compute(arena.data());
-  worker.apply(arena);
+  worker.feed(arena);
+  const double first = worker.land().value();
   // The first step of Adam is the learning rate for any gradient, except where the gradient is almost zero.
   std::vector<float> after(n);
   arena.read(0, after);
   for (std::size_t i = 0; i < n; ++i) REQUIRE(std::abs(after[i] - start[i]) < 0.0101f);
   double loss = first;
   for (int k = 0; k < 300; ++k) {
-    loss = worker.compute(arena.data());
-    worker.apply(arena);
+    worker.feed(arena);
+    loss = worker.land().value();
   }
   REQUIRE(loss < first / 2);
   worker.renew();
   arena.write(0, start);
-  worker.compute(arena.data());
-  worker.apply(arena);
+  worker.feed(arena);
+  worker.land();
   arena.read(0, after);
   float largest = 0;
   for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(after[i] - start[i]));
@@ -216,11 +216,12 @@ TEST_CASE("a worker's step uses the learning rate times the factor of that step"
       std::vector<float> before(n), moved(n), now(n);
       arena.read(0, before);
       scratch.write(0, before);
-      probe.compute(scratch.data());
-      probe.apply(scratch);
+      probe.feed(scratch);
+      probe.land();
       scratch.read(0, moved);
-      worker.compute(arena.data());
-      worker.apply(arena, factor);
+      worker.feed(arena);
+      worker.set_rate([factor] { return factor; });
+      worker.land();
       arena.read(0, now);
       if (factor == 0) REQUIRE(now == before);
       for (std::size_t j = 0; j < n; ++j) {
@@ -250,8 +251,9 @@ TEST_CASE("a step of AdamW, including its weight decay, is scaled as a whole") {
     std::vector<float> before(n), now(n);
     for (int i = 0; i < steps; ++i) {
       arena.read(0, before);
-      worker.compute(arena.data());
-      worker.apply(arena, i + 1 < steps ? 1 : factor);
+      worker.feed(arena);
+      if (i + 1 == steps) worker.set_rate([factor] { return factor; });
+      worker.land();
     }
     arena.read(0, now);
     for (std::size_t j = 0; j < n; ++j) now[j] -= before[j];
@@ -276,8 +278,8 @@ std::vector<double> probed(Worker& probe, const models::Arena& arena, models::Ar
   std::vector<float> before(arena.size()), moved(arena.size());
   arena.read(0, before);
   scratch.write(0, before);
-  probe.compute(scratch.data());
-  probe.apply(scratch);
+  probe.feed(scratch);
+  probe.land();
   scratch.read(0, moved);
   std::vector<double> gradient(arena.size());
   for (std::size_t j = 0; j < gradient.size(); ++j)
@@ -297,8 +299,9 @@ TEST_CASE(
   models::initialize(*plan, Random(3), start);
   const models::Arena::SgdStep step{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f};
   constexpr std::uint32_t kWorkers = 2;  // the other one is idle
-  Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), {16, step});
-  worker.follow_swarm(kWorkers);
+  WorkerOptions options{16, step};
+  options.follow_swarm = kWorkers;
+  Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), options);
   // Another worker on the same batches gives the gradient.
   Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)),
                {16, models::Arena::SgdStep{.learning_rate = 1}});
@@ -333,9 +336,10 @@ TEST_CASE(
       rates = 0;
     }
     const std::vector<double> gradient = probed(probe, arena, scratch);
-    worker.compute(arena.data());
+    worker.feed(arena);
     const double factor = i < 20 ? 1 : 1.0 / (1 + i % 3);  // of a schedule, later
-    worker.apply(arena, factor);
+    worker.set_rate([factor] { return factor; });
+    worker.land();
     ++k;
     rates += 0.05 * factor;
     std::vector<float> now(n);

@@ -63,12 +63,11 @@ TrainingMemory memory_of_network(const Experiment& experiment, const models::Pla
 // All threads together; everything counts as activations.
 models::NetworkMemory divided_memory(const Experiment& experiment, const models::Plan& plan,
                                      const kernels::Backend& backend) {
-  const auto network = make_step_network(plan, backend, static_cast<int>(experiment.training.batch_size),
-                                         network_form(experiment, 0));
   models::NetworkMemory memory;
   memory.layers.resize(plan.layers.size());
   for (std::size_t i = 0; i < plan.layers.size(); ++i) memory.layers[i].counted_at = static_cast<int>(i);
-  memory.activations_bytes = network->divided_bytes();
+  memory.activations_bytes = divided_bytes(plan, backend, static_cast<int>(experiment.training.batch_size),
+                                           network_form(experiment, 0));
   return memory;
 }
 

@@ -243,10 +243,10 @@ NetworkForm network_form(const Experiment& experiment, std::uint64_t seed,
                        .backends = parts};
 }
 
-Result<std::vector<std::unique_ptr<Worker>>> make_workers(
-    const Experiment& experiment, const models::Plan& plan, const kernels::Backend& backend,
-    const datasets::Dataset& train, std::uint64_t slot, std::uint32_t slots, std::uint32_t device,
-    std::shared_ptr<Engines> engines, const std::vector<const kernels::Backend*>& parts) {
+Result<std::vector<WorkerRecipe>> worker_recipes(const Experiment& experiment, const datasets::Dataset& train,
+                                                 std::uint64_t slot, std::uint32_t slots,
+                                                 std::uint32_t device,
+                                                 const std::vector<const kernels::Backend*>& parts) {
   std::vector<std::uint32_t> shard;
   if (slots == 0) {
     shard.resize(train.size());
@@ -263,23 +263,37 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(
   }
   const auto augmentation = make_augmentation(experiment, train);
   if (!augmentation) return augmentation.error();
-  const Optimizer optimizer = make_optimizer(experiment);
   const Random batches = Random(experiment.seed).split(kBatches).split(slot);
   const Random images = Random(experiment.seed).split(kImages).split(slot);
   const Random networks = Random(experiment.seed).split(kNetworks).split(slot);
+  std::vector<WorkerRecipe> recipes;
+  for (std::uint32_t k = 0; k < experiment.training.workers; ++k) {
+    const std::uint32_t w = device * experiment.training.workers + k;
+    WorkerOptions options{.batch_size = experiment.training.batch_size,
+                          .optimizer = make_optimizer(experiment),
+                          .network = network_form(experiment, networks.split(w).bits(), parts),
+                          .clip_norm = static_cast<float>(experiment.optimizer.clip_norm),
+                          .warm_up = warm_up_of_newcomers(experiment)};
+    if (experiment.optimizer.quasi_global_momentum) options.follow_swarm = experiment.training.workers;
+    if (augmentation->any()) options.augmenter.emplace(train, *augmentation, images.split(w));
+    recipes.push_back({BatchSampler(shard, batches.split(w)), std::move(options)});
+  }
+  return recipes;
+}
+
+Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
+                                                          const models::Plan& plan,
+                                                          const kernels::Backend& backend,
+                                                          const datasets::Dataset& train, std::uint64_t slot,
+                                                          std::uint32_t slots, std::uint32_t device,
+                                                          const std::vector<const kernels::Backend*>& parts) {
+  auto recipes = worker_recipes(experiment, train, slot, slots, device, parts);
+  if (!recipes) return recipes.error();
   const auto make = [&](const std::shared_ptr<const kernels::Samples>& kept) {
     std::vector<std::unique_ptr<Worker>> workers;
-    for (std::uint32_t k = 0; k < experiment.training.workers; ++k) {
-      const std::uint32_t w = device * experiment.training.workers + k;
-      workers.push_back(std::make_unique<Worker>(
-          plan, backend, train, BatchSampler(shard, batches.split(w)),
-          WorkerOptions{experiment.training.batch_size, optimizer,
-                        network_form(experiment, networks.split(w).bits(), parts), kept, engines,
-                        static_cast<float>(experiment.optimizer.clip_norm),
-                        warm_up_of_newcomers(experiment)}));
-      if (experiment.optimizer.quasi_global_momentum)
-        workers.back()->follow_swarm(experiment.training.workers);
-      if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));
+    for (WorkerRecipe& recipe : *recipes) {
+      recipe.options.kept = kept;
+      workers.push_back(std::make_unique<Worker>(plan, backend, train, recipe.sampler, recipe.options));
     }
     return workers;
   };
@@ -291,20 +305,6 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(
     }
   }
   return make(nullptr);
-}
-
-std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const models::Plan& plan,
-                                             const kernels::Backend& backend,
-                                             const datasets::Dataset& train) {
-  const bool draws = std::any_of(plan.layers.begin(), plan.layers.end(), [](const models::LayerInfo& info) {
-    const auto* attention = std::get_if<models::Attention>(&info.layer.kind);
-    return std::holds_alternative<models::Dropout>(info.layer.kind) ||
-           (attention != nullptr && attention->dropout > 0);
-  });
-  if (draws) return nullptr;
-  return std::make_shared<Engines>(
-      plan, backend, train,
-      WorkerOptions{.batch_size = experiment.training.batch_size, .network = network_form(experiment, 0)});
 }
 
 Result<MixOptions> mix_options(const Experiment& experiment) {

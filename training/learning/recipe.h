@@ -73,16 +73,21 @@ NetworkForm network_form(const Experiment& experiment, std::uint64_t seed,
 // partition, or, with slots = 0, the whole set in an order that depends only on `slot`. Batches and their
 // crops and flips are functions of the seed, the slot and the worker's number, which is counted over all the
 // peer's devices. `plan`, `backend` and `train` outlive the workers.
-// `engines`: make_shared_engines()', or null. `parts`: as of network_form(); they outlive the workers.
+// `parts`: as of network_form(); they outlive the workers.
 Result<std::vector<std::unique_ptr<Worker>>> make_workers(
     const Experiment& experiment, const models::Plan& plan, const kernels::Backend& backend,
     const datasets::Dataset& train, std::uint64_t slot, std::uint32_t slots, std::uint32_t device = 0,
-    std::shared_ptr<Engines> engines = nullptr, const std::vector<const kernels::Backend*>& parts = {});
+    const std::vector<const kernels::Backend*>& parts = {});
 
-// Engines that workers of several peers on one host may share; null if each needs its own, because its
-// network has dropout. All arguments outlive them.
-std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const models::Plan& plan,
-                                             const kernels::Backend& backend, const datasets::Dataset& train);
+// What each of these workers is made of.
+struct WorkerRecipe {
+  BatchSampler sampler;
+  WorkerOptions options;
+};
+Result<std::vector<WorkerRecipe>> worker_recipes(const Experiment& experiment, const datasets::Dataset& train,
+                                                 std::uint64_t slot, std::uint32_t slots,
+                                                 std::uint32_t device = 0,
+                                                 const std::vector<const kernels::Backend*>& parts = {});
 
 // The options in the experiment's gossip settings. An Error if they cannot be combined.
 Result<MixOptions> mix_options(const Experiment& experiment);
