@@ -9,15 +9,15 @@
 namespace starling::cli {
 namespace {
 
-using json = training::Json;
+using training::Json;
 using training::or_null;
 using training::to_line;
 
-json shape_json(const models::Shape& shape) {
-  return json::array({shape.channels, shape.height, shape.width});
+Json shape_json(const models::Shape& shape) {
+  return Json::array({shape.channels, shape.height, shape.width});
 }
 
-json topology_object(const std::string& name, const topologies::Analysis& analysis) {
+Json topology_object(const std::string& name, const topologies::Analysis& analysis) {
   return {{"name", name},
           {"peers", analysis.nodes},
           {"edges", analysis.edges},
@@ -44,7 +44,7 @@ json topology_object(const std::string& name, const topologies::Analysis& analys
 }  // namespace
 
 int print_list(const Arguments& arguments, const std::string& title, const std::vector<Described>& entries) {
-  json list = json::array();
+  Json list = Json::array();
   std::size_t width = 0;
   for (const Described& entry : entries) {
     list.push_back({{"name", entry.name}, {"description", entry.description}});
@@ -81,7 +81,7 @@ std::optional<double> flops_per_token(const models::Plan& plan) {
 
 std::string model_json(const models::Plan& plan, const training::TrainingMemory& memory,
                        const training::PeerMemory& peer) {
-  json layers = json::array();
+  Json layers = Json::array();
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     const models::LayerInfo& layer = plan.layers[i];
     const training::LayerBytes& bytes = memory.layers[i];
@@ -145,27 +145,27 @@ std::string fetched_json(const std::string& name, const std::string& folder,
 std::string data_json(const datasets::Info& info) {
   // A number for one channel, else an array.
   const auto by_channel = [&](float datasets::Normalization::*member) {
-    json list = json::array();
+    Json list = Json::array();
     for (const datasets::Normalization& n : info.normalization)
       list.push_back(static_cast<double>(n.*member));
     return list.size() == 1 ? list[0] : list;
   };
   if (info.text) {
     const datasets::TextInfo& text = *info.text;
-    const auto part = [](const datasets::TextInfo::Part& its) -> json {
-      return {{"characters", its.characters ? json(*its.characters) : json()},
+    const auto part = [](const datasets::TextInfo::Part& its) -> Json {
+      return {{"characters", its.characters ? Json(*its.characters) : Json()},
               {"tokens", its.tokens},
               {"documents", its.documents}};
     };
     return to_line({{"name", info.name},
-                    {"tokenizer", text.tokenizer.empty() ? json() : json(text.tokenizer)},
+                    {"tokenizer", text.tokenizer.empty() ? Json() : Json(text.tokenizer)},
                     {"vocabulary", info.classes},
                     {"train", part(text.train)},
                     {"test", part(text.test)},
                     {"memory_bytes", info.memory_bytes}});
   }
   return to_line({{"name", info.name},
-                  {"shape", json::array({info.shape.channels, info.shape.height, info.shape.width})},
+                  {"shape", Json::array({info.shape.channels, info.shape.height, info.shape.width})},
                   {"classes", info.classes},
                   {"train_samples", info.train_samples},
                   {"test_samples", info.test_samples},
@@ -178,7 +178,7 @@ std::string data_json(const datasets::Info& info) {
 
 std::string topology_json(const std::string& name, const topologies::Analysis& analysis,
                           const std::optional<Traffic>& traffic) {
-  json object = topology_object(name, analysis);
+  Json object = topology_object(name, analysis);
   if (traffic) {
     object["model"] = traffic->model;
     object["parameters"] = traffic->parameters;
@@ -189,9 +189,9 @@ std::string topology_json(const std::string& name, const topologies::Analysis& a
 }
 
 std::string compare_json(std::uint32_t peers, bool measured, const std::vector<ComparedRow>& rows) {
-  json list = json::array();
+  Json list = Json::array();
   for (const ComparedRow& row : rows) {
-    json entry = topology_object(row.compared.name, row.compared.analysis);
+    Json entry = topology_object(row.compared.name, row.compared.analysis);
     if (measured) {
       const auto& lock_step = row.compared.lock_step;
       const auto& pairwise = row.compared.pairwise;

@@ -174,7 +174,6 @@ class Checkers : public Watcher {
   void check_final_exchanges(std::uint32_t i, bool could_exchange);
   void check_final_steps(std::uint32_t i);
   void check_counted();
-  bool is_served(std::uint32_t machine) const;
   Instance& instance_of(std::uint32_t machine) { return instances_[current_[machine]]; }
 
   CheckSetting setting_;

@@ -143,21 +143,6 @@ Duration Checkers::barrier() const {
   return left + static_cast<std::int64_t>(2 * period) * round;
 }
 
-// Whether a worker has servers to which it can push. With bounded staleness, a push may wait without limit.
-bool Checkers::is_served(std::uint32_t machine) const {
-  const WorldOptions& options = world_->options();
-  const auto serves = [&](std::uint32_t i) {
-    return gossip::role_of(options.machines[i].name, options.rules->servers).kind !=
-           gossip::Role::Kind::worker;
-  };
-  if (serves(machine) || lets_wait_) return false;
-  for (std::uint32_t i = 0; i < shadows_.size(); ++i) {
-    const bool up = world_->machine(i).state == MachineState::running && shadows_[i].live;
-    if (serves(i) && !up) return false;
-  }
-  return true;
-}
-
 void Checkers::finish() {
   if (violation_) return;
   look();
@@ -171,6 +156,15 @@ void Checkers::finish() {
   const bool replicas =
       std::any_of(shadows_.begin(), shadows_.end(), [](const Shadow& it) { return it.live; });
   const bool apart = reach_.are_apart();
+  const auto serves = [&options = world_->options()](std::uint32_t i) {
+    return gossip::role_of(options.machines[i].name, options.rules->servers).kind !=
+           gossip::Role::Kind::worker;
+  };
+  bool servers_up = true;
+  for (std::uint32_t i = 0; served_ && i < shadows_.size(); ++i) {
+    if (serves(i) && (world_->machine(i).state != MachineState::running || !shadows_[i].live))
+      servers_up = false;
+  }
   std::optional<std::uint32_t> first;
   for (std::uint32_t i = 0; i < current_.size(); ++i) {
     if (world_->machine(i).state != MachineState::running) continue;
@@ -178,7 +172,8 @@ void Checkers::finish() {
     if (apart) continue;
     check_final_view(i, alive, first);
     if (!first) first = i;
-    const bool has_partners = served_ ? is_served(i) : alive.size() > 1;
+    // A worker needs all servers up; with bounded staleness, a push may wait without limit.
+    const bool has_partners = served_ ? !serves(i) && !lets_wait_ && servers_up : alive.size() > 1;
     check_final_exchanges(i, replicas && has_partners && !(lock_step_ && reach_.may_be_alone(i)));
     if (const auto finding = reach_.final_record(i)) violate(11, "{}", *finding);
   }

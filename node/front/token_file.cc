@@ -18,7 +18,7 @@ bool is_token_character(char c) {
 
 }  // namespace
 
-Result<std::string> read_token_file(const std::string& path) {
+Result<std::string> read_command_token(const std::string& path) {
   constexpr std::size_t kShortest = 16, kLongest = 256;
   struct stat about {};
   std::ifstream file(path);

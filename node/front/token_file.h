@@ -9,6 +9,6 @@ namespace starling::node {
 
 // The file's first line without spaces around it: 16 to 256 letters, digits, '-', '_', '.', '~', '+', '/' or
 // '='. An Error if the file cannot be read, holds something else, or can be read by other users.
-Result<std::string> read_token_file(const std::string& path);
+Result<std::string> read_command_token(const std::string& path);
 
 }  // namespace starling::node

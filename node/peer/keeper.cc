@@ -21,7 +21,7 @@ void Keeper::search_swarm(gossip::PeerOptions& peer) const {
   const Remembered& remembered = listening_.remembered();
   peer.join = peer.contacts;
   peer.manifest = remembered.manifest;
-  peer.begin_after = from_seconds(to_seconds(options.begin_after) * Random(entropy()).uniform(1, 1.5));
+  peer.begin_after = from_seconds(to_seconds(options.cache.begin_after) * Random(entropy()).uniform(1, 1.5));
   spdlog::info("searching for the swarm in {}: {} addresses", options.state, remembered.members.size());
   const std::string ignored = ignored_settings(options.given, options.experiment, remembered.manifest);
   if (ignored.empty()) return;
@@ -53,7 +53,7 @@ void Keeper::write_cache() {
 void Keeper::keep_cache() {
   if (listening_.remembered().cache == nullptr || started_.stage == PeerStage::ending) return;
   if (cache_writes_ == 0) write_cache();  // else the disk takes longer than the interval
-  cache_timer_.expires_after(started_.options.cache_interval);
+  cache_timer_.expires_after(started_.options.cache.interval);
   cache_timer_.async_wait([this](const asio::error_code& error) {
     if (!error) keep_cache();
   });

@@ -58,12 +58,14 @@ struct PeerOptions {
 
   // The folder of the peer's identity and of the peer cache (node/keep/peer_cache.h); empty: the peer has a
   // new identity and no cache. A peer without `join` joins through the addresses in its cache. If no member
-  // has welcomed it after `begin_after`, or up to half as long again, it begins the cached run again; if a
-  // member rejected its key, it ends with exit code 1 instead. The run is always the cached one, even if
+  // has welcomed it after `cache.begin_after`, or up to half as long again, it begins the cached run again;
+  // if a member rejected its key, it ends with exit code 1 instead. The run is always the cached one, even if
   // `experiment` differs: peers that come back from a blackout at different times must agree on it.
   std::string state;
-  Duration cache_interval = std::chrono::seconds(3);  // between two writes of a cache that has changed
-  Duration begin_after = std::chrono::seconds(10);
+  struct Cache {
+    Duration interval = std::chrono::seconds(3);  // between two writes of a cache that has changed
+    Duration begin_after = std::chrono::seconds(10);
+  } cache;
 
   // Steps of another program (node/trainers).
   struct Outside {

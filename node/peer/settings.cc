@@ -152,7 +152,7 @@ Result<std::pair<std::uint32_t, std::uint32_t>> parse_slot(std::string_view text
   return std::pair(*slot, *slots);
 }
 
-Result<std::string> read_token(std::string_view path) { return read_token_file(std::string(path)); }
+Result<std::string> read_token(std::string_view path) { return read_command_token(std::string(path)); }
 
 PeerSettings reach_settings() {
   using Reach = PeerOptions::Reach;
@@ -242,9 +242,9 @@ PeerSettings launcher_settings() {
       of_launcher({"snapshots", "N", "number of snapshots to write per epoch of the swarm"},
                   whole_to(in(&PeerOptions::process, &ProcessOptions::snapshots), 0, UINT32_MAX)),
       of_launcher({"cache_interval", "TIME", "time between two writes of --state"},
-                  to(&PeerOptions::cache_interval, parse_time)),
+                  to(in(&PeerOptions::cache, &PeerOptions::Cache::interval), parse_time)),
       of_launcher({"begin_after", "TIME", "time to wait for a stored swarm before the run is begun again"},
-                  to(&PeerOptions::begin_after, parse_time)),
+                  to(in(&PeerOptions::cache, &PeerOptions::Cache::begin_after), parse_time)),
       of_launcher(
           {"trainer_grace", "TIME", "time to wait for another trainer after one has ended (default 60s)"},
           to(in(&PeerOptions::trainer, &PeerOptions::Outside::grace), parse_time)),

@@ -173,8 +173,7 @@ TEST_CASE("a data format is read by its own files and listed in one table") {
   for (const std::string format : {"idx", "cifar", "npy", "csv"}) {
     INFO(format);
     const std::set<std::string> expected = {"datasets/readers/" + format + ".h",
-                                            "datasets/readers/" + format + ".cc",
-                                            "datasets/catalogue.cc"};
+                                            "datasets/readers/" + format + ".cc", "datasets/catalogue.cc"};
     CHECK(files_with_word("read_" + format + "_folder") == expected);
     CHECK(files_with_word("is_" + format + "_folder") == expected);
   }

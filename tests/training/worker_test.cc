@@ -299,9 +299,8 @@ TEST_CASE(
   models::initialize(*plan, Random(3), start);
   const models::Arena::SgdStep step{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f};
   constexpr std::uint32_t kWorkers = 2;  // the other one is idle
-  WorkerOptions options{16, step};
-  options.follow_swarm = kWorkers;
-  Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), options);
+  Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)),
+                {.batch_size = 16, .optimizer = step, .follow_swarm = kWorkers});
   // Another worker on the same batches gives the gradient.
   Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)),
                {16, models::Arena::SgdStep{.learning_rate = 1}});

@@ -89,7 +89,7 @@ Result<std::shared_ptr<transport::TlsContext>> read_key(const Arguments& argumen
 Result<std::string> read_token(const Arguments& arguments) {
   const auto path = arguments.get("--token-file");
   if (!path) return std::string();
-  auto token = node::read_token_file(*path);
+  auto token = node::read_command_token(*path);
   if (!token) return Error{"--token-file: " + token.error().message};
   return token;
 }

@@ -6,7 +6,7 @@
 namespace starling::kernels::cuda {
 namespace {
 
-constexpr unsigned kTurns = 4;  // units of a thread, at least, before a channel is split
+constexpr unsigned kTurnsMin = 4;  // units of a thread, at least, before a channel is split
 
 unsigned divided(unsigned n, unsigned by) { return (n + by - 1) / by; }
 
@@ -39,12 +39,12 @@ Pattern make_pattern(bool bf16, bool columns, const Shape& shape, unsigned segme
     tiles.members = std::min(std::bit_ceil(tiles.units), kThreads / tiles.lanes);
   } else {
     const unsigned least = std::min(std::bit_ceil(tiles.units), 8U);
-    tiles.members = std::clamp(std::bit_ceil(divided(tiles.units, kTurns)), least, kThreads);
+    tiles.members = std::clamp(std::bit_ceil(divided(tiles.units, kTurnsMin)), least, kThreads);
   }
   tiles.lanes = std::min(std::bit_ceil(lanes), kThreads / tiles.members);
   tiles.blocks_across = divided(lanes, tiles.lanes);
   const unsigned most = one_split ? 1 : kBlocks / std::min(tiles.blocks_across * segments, kBlocks);
-  const unsigned splits = std::clamp(tiles.units / (tiles.members * kTurns), 1U, most);
+  const unsigned splits = std::clamp(tiles.units / (tiles.members * kTurnsMin), 1U, most);
   tiles.chunk = divided(divided(tiles.units, splits), tiles.members) * tiles.members;
   tiles.splits = divided(tiles.units, tiles.chunk);
   return {tiles, bf16, columns, wide};
