@@ -23,11 +23,15 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
+// Whether loops take all of their seeds, and tests of figures their large cases.
+inline bool all_seeds() {
+  const char* const text = std::getenv("STARLING_SEEDS");
+  return text != nullptr && std::string_view(text) == "all" && !kSanitized;
+}
+
 // How many of `all` seeds or repetitions to run, but at least `least` of them.
 inline std::uint64_t seeds(std::uint64_t all, std::uint64_t least = 1) {
-  const char* const text = std::getenv("STARLING_SEEDS");
-  const bool whole = text != nullptr && std::string_view(text) == "all";
-  return whole && !kSanitized ? all : std::max(all / 10, std::min(least, all));
+  return all_seeds() ? all : std::max(all / 10, std::min(least, all));
 }
 
 // The first seed of a loop whose statements hold for every seed.

@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/lab/even_network.h"
 #include "tests/lab/simulated_run.h"
+#include "tests/seeds.h"
 #include "training/learning/recipe.h"
 #include "training/learning/split.h"
 #include "training/runs/experiment/settings/settings.h"
@@ -176,6 +177,7 @@ TEST_CASE("streams give the same digits on any number of threads, with every kin
   REQUIRE(first.summary.trace_hash.has_value());
   CHECK(first.summary.accuracy > 0.5);
   for (const unsigned threads : {1U, 3U}) {
+    if (threads == 1 && !all_seeds()) continue;
     const SimulatedRun again = simulated(experiment, threads);
     CHECK(again.summary.trace_hash == first.summary.trace_hash);
     CHECK(again.summary.loss == first.summary.loss);
