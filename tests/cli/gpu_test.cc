@@ -10,6 +10,7 @@
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 #include "tests/kernels/gpu.h"
+#include "tests/waiting.h"
 
 namespace starling::cli_tests {
 namespace {
@@ -65,36 +66,14 @@ double number_behind(const std::string& text, const std::string& words) {
 
 double accuracy_in(const std::string& log) { return number_behind(log, "accuracy "); }
 
-// Waits until the peer has made this many steps, and completed an exchange, and returns its status.
-json trained_for(const std::string& http, std::uint64_t steps) {
-  json status;
-  CHECK(eventually([&] {
-    status = json::parse(run({"status", "--at", http, "--json"}).out);
-    return status.at("steps") >= steps && status.at("exchanges").at("completed") > 0;
-  }));
-  return status;
-}
-
-// Asks the peers to leave, and checks what their models are worth.
-void check_leave(const std::vector<Program*>& peers, double accuracy_min) {
-  for (Program* peer : peers) peer->signal(SIGTERM);
-  for (Program* peer : peers) {
-    const Outcome outcome = peer->finish();
-    INFO(outcome.err);
-    CHECK(outcome.exit_code == 0);
-    CHECK(accuracy_in(outcome.err) > accuracy_min);
-    CHECK(outcome.err.find("refused") == std::string::npos);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("a peer on a GPU and two on processors train one model together", "[gpu][figures]") {
   if (gpu().empty()) return;
   const TemporaryFolder folder;
-  Program first(
-      listening_peer({"--model", "mlp", "--device", "cuda:0", "--pace", "5ms", "--http", "127.0.0.1:0"}),
-      environment());
+  Program first(listening_peer({"--model", "mlp", "--device", "cuda:0", "--steps", "800", "--pace", "5ms",
+                                "--http", "127.0.0.1:0"}),
+                environment());
   const std::string http = first.wait_for_error_word("HTTP at ");
   const std::string address = first.wait_for_error_word(" listens at ");
   REQUIRE(first.wait_for_error_text("training begins"));
@@ -103,8 +82,16 @@ TEST_CASE("a peer on a GPU and two on processors train one model together", "[gp
       listening_peer({"--join", address, "--device", "cpu", "--pace", "5ms", "--precision", "f32"}));
   REQUIRE(second.wait_for_error_text("training begins"));
   REQUIRE(third.wait_for_error_text("training begins"));
-  CHECK(trained_for(http, 250).at("device") == "cuda:0");
-  check_leave({&first, &second, &third}, 0.85);
+  const Outcome status = run({"status", "--at", http, "--json"});
+  REQUIRE(status.exit_code == 0);
+  CHECK(json::parse(status.out).at("device") == "cuda:0");
+  for (Program* program : {&first, &second, &third}) {
+    const Outcome outcome = program->finish();
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    CHECK(accuracy_in(outcome.err) > 0.85);
+    CHECK(outcome.err.find("refused") == std::string::npos);
+  }
 }
 
 TEST_CASE("two workers of a peer share a GPU's arena, in bfloat16", "[gpu][figures]") {
@@ -122,18 +109,28 @@ TEST_CASE("a peer with a replica on each of two GPUs exchanges as one peer, and 
   const auto two = emulated({{"STARLING_EMULATOR_DEVICES", "2"}});
   if (!two) return;
   Program first(listening_peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "4",
-                                "--pace", "5ms", "--http", "127.0.0.1:0"}),
+                                "--steps", "800", "--pace", "5ms", "--http", "127.0.0.1:0"}),
                 *two);
   const std::string http = first.wait_for_error_word("HTTP at ");
   const std::string address = first.wait_for_error_word(" listens at ");
   REQUIRE(first.wait_for_error_text("training begins"));
   Program second(listening_peer({"--join", address, "--device", "cpu", "--pace", "5ms"}));
   REQUIRE(second.wait_for_error_text("training begins"));
-  const json status = trained_for(http, 250);
+  json status;
+  REQUIRE(eventually([&] {
+    status = json::parse(run({"status", "--at", http, "--json"}).out);
+    return !status.at("device_spread").is_null();
+  }));
   CHECK(status.at("device") == "cuda:0,cuda:1");
   REQUIRE(status.at("device_spread").is_number());
   CHECK(status.at("device_spread") >= 0);
-  check_leave({&first, &second}, 0.85);
+  for (Program* program : {&first, &second}) {
+    const Outcome outcome = program->finish();
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    CHECK(accuracy_in(outcome.err) > 0.85);
+    CHECK(outcome.err.find("refused") == std::string::npos);
+  }
 }
 
 TEST_CASE("two GPUs hold one replica together: in stages, without a flush, and with divided layers",
@@ -147,17 +144,20 @@ TEST_CASE("two GPUs hold one replica together: in stages, without a flush, and w
   for (const Way& way : {Way{{"--split", "stages"}, "on cuda:0,cuda:1 (2 stages: "},
                          Way{{"--split", "stages", "--pipeline", "pipedream"}, "; pipedream"},
                          Way{{"--split", "layers"}, "on cuda:0,cuda:1 (each layer in 2 parts)"}}) {
-    Words flags{"--model", "mlp", "--devices", "cuda:0,cuda:1", "--pace", "5ms", "--http", "127.0.0.1:0"};
+    Words flags{"--model", "mlp", "--devices", "cuda:0,cuda:1", "--steps", "150", "--pace", "5ms"};
     flags.insert(flags.end(), way.flags.begin(), way.flags.end());
     Program first(listening_peer(flags), *two);
-    const std::string http = first.wait_for_error_word("HTTP at ");
     const std::string address = first.wait_for_error_word(" listens at ");
     REQUIRE(first.wait_for_error_text("training begins"));
     Program second(listening_peer({"--join", address, "--device", "cpu", "--pace", "5ms"}));
-    REQUIRE(second.wait_for_error_text("training begins"));
-    trained_for(http, 150);
-    check_leave({&first, &second}, 0.8);
-    CHECK(first.error_text().find(way.said) != std::string::npos);
+    for (Program* program : {&first, &second}) {
+      const Outcome outcome = program->finish();
+      INFO(outcome.err);
+      CHECK(outcome.exit_code == 0);
+      CHECK(accuracy_in(outcome.err) > 0.8);
+      CHECK(outcome.err.find("refused") == std::string::npos);
+      if (program == &first) CHECK(outcome.err.find(way.said) != std::string::npos);
+    }
   }
 }
 
