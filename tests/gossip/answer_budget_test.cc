@@ -10,7 +10,7 @@
 #include "tests/catch.h"
 #include "tests/seeds.h"
 
-namespace starling::gossip {
+namespace starling::gossip::budget_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -315,4 +315,4 @@ TEST_CASE("a further copy of a peer ends its first one, and a slow one ends when
   CHECK(budget.may_copy());
 }
 
-}  // namespace starling::gossip
+}  // namespace starling::gossip::budget_tests
