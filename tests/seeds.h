@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace starling {
 
@@ -38,6 +40,22 @@ inline std::uint64_t seeds(std::uint64_t all, std::uint64_t least = 1) {
 inline std::uint64_t first_seed() {
   const char* const text = std::getenv("STARLING_FIRST_SEED");
   return text != nullptr ? std::strtoull(text, nullptr, 10) : 0;
+}
+
+// Whether case `number` of `all` similar, slow cases runs: all do with STARLING_SEEDS=all, else `count` of
+// them, which depend on first_seed(), so that other commits run other ones.
+inline bool in_turn(std::uint64_t number, std::uint64_t all, std::uint64_t count = 1) {
+  return all_seeds() || (number + all - first_seed() % all) % all < count;
+}
+
+// Those of the values whose turn it is.
+template <class T>
+std::vector<T> some_of(std::initializer_list<T> values, std::uint64_t count = 1) {
+  std::vector<T> taken;
+  std::uint64_t number = 0;
+  for (const T& value : values)
+    if (in_turn(number++, values.size(), count)) taken.push_back(value);
+  return taken;
 }
 
 // The seeds first_seed(), first_seed() + 1, ...: seeds(all, least) of them.

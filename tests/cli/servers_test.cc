@@ -6,6 +6,7 @@
 #include "tests/catch.h"
 #include "tests/cli/json.h"
 #include "tests/cli/program.h"
+#include "tests/seeds.h"
 
 namespace starling::cli_tests {
 namespace {
@@ -57,7 +58,7 @@ TEST_CASE("processes train with a server per rack and one above them", "[figures
 }
 
 TEST_CASE("virtual peers train with parameter servers, reproducibly", "[figures]") {
-  for (const char* const rule : {"parameter-server", "ssp"}) {
+  for (const char* const rule : some_of({"parameter-server", "ssp"})) {
     const TemporaryFolder folder;
     const json one = summary_of(run(served("simulate", rule, folder.file("one"), {"--threads", "1"})));
     const json two = summary_of(run(served("simulate", rule, folder.file("two"), {"--threads", "2"})));

@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/cli/json.h"
+#include "tests/seeds.h"
 
 namespace starling::cli_tests {
 namespace {
@@ -37,7 +38,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 TEST_CASE("peers in stages learn and exchange like others, with every schedule", "[figures]") {
   const TemporaryFolder folder;
-  for (const char* schedule : {"1f1b", "gpipe", "layer-wise", "pipedream"}) {
+  for (const char* schedule : some_of({"1f1b", "gpipe", "layer-wise", "pipedream"})) {
     INFO(schedule);
     const json result = result_of(swarm_of(
         folder, {"--devices", "cpu:0,cpu:1", "--split", "stages", "--cuts", "6", "--pipeline", schedule}));
@@ -51,7 +52,7 @@ TEST_CASE("peers in stages learn and exchange like others, with every schedule",
 
 TEST_CASE("stages of peers may have replicas", "[figures]") {
   const TemporaryFolder folder;
-  for (const char* schedule : {"1f1b", "pipedream"}) {
+  for (const char* schedule : some_of({"1f1b", "pipedream"})) {
     INFO(schedule);
     const json result = result_of(swarm_of(folder, {"--devices", "cpu:0,cpu:1,cpu:2", "--split", "stages",
                                                     "--stage-replicas", "2,1", "--pipeline", schedule}));
@@ -74,7 +75,7 @@ TEST_CASE("peers with divided layers learn and exchange like others", "[figures]
 
 TEST_CASE("groups of processors may also have a replica each, and auto decides", "[figures]") {
   const TemporaryFolder folder;
-  for (const char* split : {"data", "auto"}) {
+  for (const char* split : some_of({"data", "auto"})) {
     INFO(split);
     const json result = result_of(swarm_of(folder, {"--devices", "cpu:0,cpu:1", "--split", split}));
     CHECK(result.at("accuracy").get<double>() > 0.8);

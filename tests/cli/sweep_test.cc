@@ -8,6 +8,7 @@
 
 #include "tests/catch.h"
 #include "tests/cli/program.h"
+#include "tests/seeds.h"
 
 namespace starling::cli_tests {
 namespace {
@@ -160,6 +161,7 @@ TEST_CASE("the sweep in README.md runs as printed, and its folder can be reporte
 }
 
 TEST_CASE("the sweep in docs/EXPERIMENTS.md can be run as printed", "[figures]") {
+  if (!all_seeds()) return;  // its estimate takes most of a minute
   const TemporaryFolder folder;
   const auto blocks = blocks_of("docs/EXPERIMENTS.md", "toml");
   REQUIRE(blocks.size() == 2);

@@ -11,14 +11,16 @@
 #include "tests/catch.h"
 #include "tests/kernels/near.h"
 #include "tests/models/stream.h"
+#include "tests/seeds.h"
 
 namespace starling::models {
 namespace {
 
 constexpr int kSteps = 10;
 
-std::array<double, kSteps> losses(const std::string& model, Shape input, int batch,
-                                  const std::string& backend_name) {
+// The reference is slow, so it makes fewer steps.
+std::vector<double> losses(const std::string& model, Shape input, int batch,
+                           const std::string& backend_name) {
   const Plan plan = std::move(make_model(model, input, 10)).value();
   const auto backend = std::move(kernels::make_backend(backend_name)).value();
   Stream stream(1);
@@ -35,7 +37,7 @@ std::array<double, kSteps> losses(const std::string& model, Shape input, int bat
   std::vector<float> gradient(start.size()), velocity(plan.layout.trained_size());
   std::vector<float> inputs(static_cast<std::size_t>(batch * input.size()));
   std::vector<std::int32_t> labels(static_cast<std::size_t>(batch));
-  std::array<double, kSteps> result{};
+  std::vector<double> result(backend_name == "reference" && !all_seeds() ? 3 : kSteps);
   for (double& loss : result) {
     for (float& x : inputs) x = stream.uniform(1);
     for (std::int32_t& label : labels) label = static_cast<std::int32_t>(stream.bits() % 10);
@@ -46,9 +48,8 @@ std::array<double, kSteps> losses(const std::string& model, Shape input, int bat
   return result;
 }
 
-void check(const std::array<double, kSteps>& actual, const std::array<double, kSteps>& expected,
-           double tolerance) {
-  for (std::size_t step = 0; step < kSteps; ++step) {
+void check(const std::vector<double>& actual, const std::array<double, kSteps>& expected, double tolerance) {
+  for (std::size_t step = 0; step < actual.size(); ++step) {
     INFO("step " << step << ": " << actual[step] << ", PyTorch's is " << expected[step]);
     CHECK(near(actual[step], expected[step], tolerance));
   }

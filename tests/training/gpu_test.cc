@@ -281,7 +281,7 @@ TEST_CASE("small Transformers on a GPU have the host's losses in steps and in an
   Options options{.optimizer = Arena::AdamWStep{.learning_rate = 0.005F, .weight_decay = 0.1F}};
   options.augmentation.shift = true;
   options.clip_norm = 1;
-  for (const char* name : {"gpt-tiny", "llama-tiny"}) {
+  for (const char* name : some_of({"gpt-tiny", "llama-tiny"})) {
     INFO(name);
     const auto plan = std::move(models::make_model(name, {1, 1, 1, 64}, data.classes)).value();
     const TrainedOnGpu expected = train(*host, plan, data, 4, options);
