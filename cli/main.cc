@@ -1,9 +1,15 @@
 // starling: one program with subcommands.
 #include <malloc.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdio>
 
 #include "cli/commands/commands.h"
 #include "cli/shell/arguments.h"
 #include "cli/shell/log.h"
+
+using namespace starling::cli;
 
 namespace {
 
@@ -15,11 +21,20 @@ void keep_heaps_small() {
   mallopt(M_TRIM_THRESHOLD, 4 << 20);
 }
 
+// The exit code of a command: another one if its output was lost. A reader that wants no more, as `head`,
+// loses nothing.
+int after_output(int exit_code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  pollfd reader{STDOUT_FILENO, 0, 0};
+  if (::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0) return exit_code;
+  tell(Told::complaint, "starling: standard output cannot be written; the output is incomplete");
+  return exit_code == kExitDone ? kExitRunFailed : exit_code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace starling::cli;
   keep_heaps_small();
   begin_log(argc, argv);
-  return run_command_line(argc, argv, all_commands());
+  return after_output(run_command_line(argc, argv, all_commands()));
 }

@@ -14,6 +14,8 @@ namespace starling::lab {
 namespace {
 
 constexpr int kExitInterrupted = 130;
+// Launchers such as `timeout` signal the process and its group: within this time it is one wish.
+constexpr std::chrono::seconds kSameWish(1);
 
 void raise_event(int fd) {
   const std::uint64_t one = 1;
@@ -58,10 +60,13 @@ void Interrupts::watch() {
     if (waiting[1].revents != 0) return;
     signalfd_siginfo info;
     if (read(signals_, &info, sizeof info) != sizeof info) continue;
-    if (++count_ == 1) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!requested_at_) {
+      requested_at_ = now;
+      is_requested_ = true;
       raise_event(requested_);
-      continue;
     }
+    if (info.ssi_signo != SIGINT || now - *requested_at_ < kSameWish) continue;
     const std::lock_guard lock(mutex_);
     for (const pid_t pid : children_) kill(pid, SIGKILL);
     _exit(kExitInterrupted);

@@ -1,12 +1,14 @@
-// Ctrl-C for a program with child processes: the first requests an orderly end; the second kills the children
-// and exits with 130 immediately. SIGTERM and SIGHUP count as Ctrl-C.
+// Ctrl-C for a program with child processes: the first requests an orderly end; another one at least a second
+// later kills the children and exits with 130 immediately. SIGTERM and SIGHUP request an orderly end, too.
 #pragma once
 
 #include <signal.h>
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -21,7 +23,7 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  bool requested() const { return count_.load() > 0; }
+  bool requested() const { return is_requested_.load(); }
   int fd() const { return requested_; }  // readable after the first
 
   // The processes that the second Ctrl-C kills.
@@ -33,7 +35,8 @@ class Interrupts {
 
   sigset_t former_mask_;
   int signals_, requested_, stop_;
-  std::atomic<int> count_ = 0;
+  std::atomic<bool> is_requested_ = false;
+  std::optional<std::chrono::steady_clock::time_point> requested_at_;
   std::mutex mutex_;
   std::set<pid_t> children_;
   std::thread thread_;

@@ -7,7 +7,7 @@
 
 namespace starling::node {
 
-// Runs until the end of the run, a signal (SIGINT, SIGTERM: leave) or a failure. Blocks; one call per
+// Runs until the end of the run, a signal (SIGINT, SIGTERM, SIGHUP: leave) or a failure. Blocks; one call per
 // process. A thread in an operation that cannot be interrupted (a disk, a name lookup, the step of a large
 // model) gets a moment to return; then the process exits with the outcome's code. A peer that is asked to
 // leave is gone within three seconds.

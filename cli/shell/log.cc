@@ -2,12 +2,14 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <spdlog/details/os.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -15,6 +17,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "cli/shell/error_stream.h"
 #include "training/runs/records/json.h"
 
 namespace starling::cli {
@@ -81,6 +84,14 @@ void set_format(bool json) {
   }
 }
 
+std::string lost_lines(std::uint64_t lines) {
+  const std::string sentence =
+      fmt::format("{} lines of the log were dropped, because nobody read standard error", lines);
+  if (!g_json) return sentence + "\n";
+  return training::to_line(
+      {{"time", time_text(spdlog::log_clock::now())}, {"level", "warning"}, {"message", sentence}});
+}
+
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
@@ -89,8 +100,12 @@ std::optional<std::string> variable(const char* name) {
 }  // namespace
 
 void begin_log(int argc, const char* const* argv) {
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_color_sink_mt>()));
+  begin_error_stream(lost_lines);
+  auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+  // The sink does not recognize the replaced stream as a terminal.
+  if (isatty(STDERR_FILENO) == 1 && spdlog::details::os::is_color_terminal())
+    sink->set_color_mode(spdlog::color_mode::always);
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(sink)));
   bool json = variable(kFormatVariable) == "json";
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];

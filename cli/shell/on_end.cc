@@ -32,16 +32,19 @@ std::vector<char*> environment_with(std::vector<std::string>& more) {
   return all;
 }
 
-// Starts the shell without the signals that this process blocks. Returns an error number, or 0.
+// Starts the shell without the signals that this process blocks or ignores. Returns an error number, or 0.
 int start_shell(std::string command, char* const* environment, pid_t& child) {
   std::string shell = "sh", option = "-c";
   char* words[] = {shell.data(), option.data(), command.data(), nullptr};
-  sigset_t none;
+  sigset_t none, usual;
   sigemptyset(&none);
+  sigemptyset(&usual);
+  sigaddset(&usual, SIGPIPE);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   const int problem = ::posix_spawn(&child, "/bin/sh", nullptr, &attributes, words, environment);
   posix_spawnattr_destroy(&attributes);
   return problem;

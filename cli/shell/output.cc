@@ -27,6 +27,7 @@ void ProgressLine::show(const std::string& text) {
   shown_ = text;
   if (terminal_) {
     fmt::print(stderr, "\r\033[K{}", text);
+    std::fflush(stderr);
   } else if (const auto now = std::chrono::steady_clock::now(); now - written_ >= kBetweenLines) {
     written_ = now;
     tell(Told::progress, text);

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <utility>
@@ -21,6 +22,8 @@ namespace starling::node {
 namespace {
 
 constexpr int kKilled = 130;
+// Launchers such as `timeout` signal the process and its group: within this time it is one wish.
+constexpr std::chrono::seconds kSameWish(1);
 constexpr std::size_t kQueuedBytesMax = 256 * 1024;
 constexpr std::size_t kCommandBytesMax = 1024;
 
@@ -107,6 +110,9 @@ Process::Process(asio::io_context& io, const ProcessOptions& options, Background
 void Process::catch_signals() {
   signals_.add(SIGINT);
   signals_.add(SIGTERM);
+  struct sigaction hangup {};
+  if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)  // as under nohup
+    signals_.add(SIGHUP);                                                          // the terminal is gone
 }
 
 void Process::start(ProcessEvents events) {
@@ -116,11 +122,15 @@ void Process::start(ProcessEvents events) {
 }
 
 void Process::watch_signals() {
-  signals_.async_wait([this](const asio::error_code& error, int) {
+  signals_.async_wait([this](const asio::error_code& error, int number) {
     if (error) return;
-    if (signalled_) std::_Exit(kKilled);
-    signalled_ = true;
-    events_.leave();
+    const auto now = Clock::now();
+    if (!signalled_) {
+      signalled_ = now;
+      events_.leave();
+    } else if (number == SIGINT && now - *signalled_ >= kSameWish) {
+      std::_Exit(kKilled);
+    }
     watch_signals();
   });
 }

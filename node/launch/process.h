@@ -57,7 +57,9 @@ class Process {
   // `disk` may be constructed later, and ends first.
   Process(asio::io_context& io, const ProcessOptions& options, Background& disk);
 
-  // Catches SIGINT and SIGTERM from now on. A second signal ends the process at once with exit code 130.
+  // Catches SIGINT, SIGTERM and, unless it is ignored, SIGHUP from now on. The first one is a leave event; a
+  // SIGINT at least a second later ends the process at once with exit code 130, and other signals have no
+  // effect.
   void catch_signals();
   // Reports signals, and ticks: the first time at once.
   void start(ProcessEvents events);
@@ -93,7 +95,8 @@ class Process {
   asio::signal_set signals_;
   asio::steady_timer timer_;
   std::unique_ptr<LauncherLink> launcher_;
-  bool signalled_ = false, launcher_gone_ = false;
+  std::optional<Clock::time_point> signalled_;  // the first time
+  bool launcher_gone_ = false;
   Duration lag_{0};
   Clock::time_point last_log_ = Clock::now();
   std::uint64_t snapshots_ = 0;

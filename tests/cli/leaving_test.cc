@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "tests/catch.h"
+#include "tests/cli/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/silent_port.h"
 
@@ -130,15 +131,59 @@ TEST_CASE("a peer leaves within three seconds despite an endless HTTP request") 
   CHECK(outcome->exit_code == 0);
 }
 
-TEST_CASE("a second signal ends a peer at once") {
+// A peer that trains and whose replica is to be saved as FOLDER/out/a.safetensors.
+Words saving_peer(const TemporaryFolder& folder) {
+  return softmax_peer({"--http", "127.0.0.1:0", "--out", folder.file("out"), "--name", "a"});
+}
+
+TEST_CASE("signals that arrive together, as launchers send them, are one request") {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    const TemporaryFolder folder;
+    Program program(saving_peer(folder));
+    REQUIRE(program.wait_for_error_text("training begins"));
+    program.signal(number);
+    program.signal(SIGINT);
+    check_leaves(program, number);
+    CHECK(std::filesystem::exists(folder.file("out/a.safetensors")));
+  }
+}
+
+TEST_CASE("a peer whose log nobody reads goes on, and leaves with its replica") {
+  const TemporaryFolder folder;
+  Program program(saving_peer(folder));
+  const std::string http = program.wait_for_error_word("HTTP at ");
+  REQUIRE(program.wait_for_error_text("training begins"));
+  program.clog_errors();
+  const auto steps = [&] {
+    return run_json({"status", "--at", http, "--json"}).at("steps").get<std::uint64_t>();
+  };
+  const std::uint64_t before = steps();
+  CHECK(eventually([&] { return steps() > before; }));
+  program.signal(SIGTERM);
+  REQUIRE(program.ends_unread_within(kLimit));
+  CHECK(program.finish().exit_code == 0);
+  CHECK(std::filesystem::exists(folder.file("out/a.safetensors")));
+}
+
+TEST_CASE("a peer whose log has no reader any more leaves with its replica") {
+  const TemporaryFolder folder;
+  Program program(saving_peer(folder));
+  REQUIRE(program.wait_for_error_text("training begins"));
+  program.close_errors();
+  check_leaves(program);
+  CHECK(std::filesystem::exists(folder.file("out/a.safetensors")));
+}
+
+TEST_CASE("a Ctrl-C a second after the first ends a peer at once") {
   const SilentPort silent;
   Program program({"peer", "--listen", "127.0.0.1:0", "--join", silent.address()});
   REQUIRE(program.wait_for_error_text("listens at"));
-  program.signal(SIGTERM);
-  REQUIRE(program.wait_for_error_text("leaving"));
-  program.signal(SIGTERM);
-  const Outcome outcome = program.finish();
-  CHECK((outcome.exit_code == 130 || outcome.exit_code == 0));  // 0: it ended before the signal
+  std::optional<Outcome> outcome;
+  while (!outcome) {
+    program.signal(SIGINT);
+    outcome = program.finish_within(std::chrono::milliseconds(50));
+  }
+  CHECK((outcome->exit_code == 130 || outcome->exit_code == 0));  // 0: it left within the second
 }
 
 }  // namespace

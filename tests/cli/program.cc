@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "base/check.h"
 
@@ -122,6 +123,29 @@ std::optional<Outcome> Program::finish_within(std::chrono::milliseconds limit) {
     if (has_closed()) return finish();
   }
   return std::nullopt;
+}
+
+void Program::clog_errors() {
+  const int fd = open(("/proc/self/fd/" + std::to_string(err_)).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  STARLING_CHECK(fd >= 0);
+  while (write(fd, "\n", 1) == 1) {
+  }
+  close(fd);
+}
+
+void Program::close_errors() {
+  close(err_);
+  err_ = -1;
+}
+
+bool Program::ends_unread_within(std::chrono::milliseconds limit) {
+  for (const Beats beats; beats.passed() < limit; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid == pid_)
+      return true;
+  }
+  return false;
 }
 
 Outcome run(const Words& arguments, const Environment& environment, const std::string& folder) {

@@ -43,6 +43,12 @@ class Program {
   Outcome finish();
   // The same if the program ends within this time, by Beats; otherwise nothing.
   std::optional<Outcome> finish_within(std::chrono::milliseconds limit);
+  // Fills the pipe of standard error, as a reader that has stopped reading leaves it; or closes its reading
+  // end.
+  void clog_errors();
+  void close_errors();
+  // Whether the program ends within this time, by Beats, although nobody reads.
+  bool ends_unread_within(std::chrono::milliseconds limit);
   const std::string& error_text() const { return outcome_.err; }  // so far
 
  private:
