@@ -3,12 +3,13 @@
 The names follow docs/TRAINERS.md: x are the trainer's parameters, s the last snapshot of them (it stays in the
 post mailbox), r the peer's reply. In copy mode x += r - s takes what is new; in view mode x is the arena itself.
 """
+import contextlib
 import struct
 import threading
 import time
 
 from .connection import Connection, Lost
-from .errors import Error, log
+from .errors import Changed, Error, log
 from .region import (ACCURACY, ACCURACY_STEPS, ALLOWED, ERA, LEARNING_RATE, LOSS, MAJOR, MINOR, POST, POST_ERA,
                      POST_SAMPLES, POST_STEPS, REPLY, RING_AT, SAMPLES, STEPS, WAITS, Region)
 
@@ -152,7 +153,9 @@ class Attachment:
     def _ring(self, due):
         if self._late_loss:
             self.words.real[LOSS], self._late_loss = float(self._late_loss()), None
-        if not self._view:
+        if self._view:
+            self._tensors.refresh()
+        else:
             self._post_snapshot()
         self._rung = due
         self.connection.send("ring\n")
@@ -238,7 +241,8 @@ class Attachment:
     def keep_own(self):
         """Views become arrays of one's own, with the arena's values."""
         if self._view and self.state == STARTED:
-            self._tensors.refresh()
+            with contextlib.suppress(Changed):  # those are the trainer's own
+                self._tensors.refresh()
             for slot, _ in self._arenas:
                 slot.keep_own()
             self._tensors.store()
