@@ -210,7 +210,8 @@ class Attachment:
     # The end
 
     def finish(self, reply_seconds, over_seconds):
-        """Posts the last steps, says `bye` and waits for `over`. Raises Lost. True if the peer answered."""
+        """Posts the last steps, says `bye` and waits for `over`. Raises Lost, Changed. True if the peer answered."""
+        self._tensors.refresh()
         if not self._view and self._pending:
             self._wait_until(lambda: not self._pending or self.state != STARTED, reply_seconds)
         if self.state == STARTED and not self._view and not self._pending and self.steps > self._posted_steps:
@@ -243,8 +244,7 @@ class Attachment:
         if self._view and self.state == STARTED:
             with contextlib.suppress(Changed):  # those are the trainer's own
                 self._tensors.refresh()
-            for slot, _ in self._arenas:
-                slot.keep_own()
+            self._tensors.keep_own()
             self._tensors.store()
 
     def report(self, accuracy=None, loss=None, learning_rate=None):

@@ -64,7 +64,8 @@ class Daemon:
         except BaseException as error:
             self.stop(0)
             if isinstance(error, OSError):
-                raise Error(f"cannot start {self.program}: {error.strerror}: {error.filename}") from None
+                what = f"open the log {log}" if log and error.filename == log else f"start {self.program}"
+                raise Error(f"cannot {what}: {error.strerror}") from None
             raise
 
     def start(self):

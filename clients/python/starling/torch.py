@@ -128,6 +128,11 @@ class TorchSlot(Slot):
                         'float32 in the memory of the host; use mode="copy"')
 
 
+def start(tensor):
+    """The address of the memory that a tensor and its views share."""
+    return getattr(tensor, "untyped_storage", tensor.storage)().data_ptr()
+
+
 def unwrap(model):
     """The module whose tensors have the names that every peer uses: without DataParallel, DDP and torch.compile."""
     while True:
@@ -160,6 +165,7 @@ class ModelTensors(Tensors):
         super().__init__(slots, tied)
         by_name = {slot.name: slot for slot in slots}
         self._tied = {other: by_name[name] for other, name in tied if name in by_name}
+        self._frozen = {slot for slot in slots if slot.role == "frozen"}
         self._told = set(self._now()) - set(self._tied)  # names that are exchanged, or known to stay local
 
     def _now(self):
@@ -169,11 +175,21 @@ class ModelTensors(Tensors):
         now = self._now()
         for slot in self.slots:
             slot.follow(now.get(slot.name))
-        local = [name for name, tensor in now.items() if name not in self._told and self._is_local(name, tensor)]
-        if local:
-            self._told.update(local)
-            log.warning("starling: %s joined the model after gossip() began and will not be exchanged",
-                        ", ".join(local))
+        new = [name for name, tensor in now.items() if name not in self._told and self._is_local(name, tensor)]
+        self._told.update(new)
+        thawed = {slot for slot in self._frozen if slot.values.requires_grad}
+        self._frozen -= thawed
+        for names, event in (new, "added"), ([slot.name for slot in thawed], "unfrozen"):
+            if names:
+                more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+                log.warning("starling: %s%s: %s after gossip() began, so not exchanged", ", ".join(names[:3]), more, event)
+
+    def keep_own(self):
+        shared = {start(slot.arena) for slot in self.slots if slot.arena is not None}
+        super().keep_own()
+        for tensor in self._now().values():  # those that weight_norm and others make from the data of a view
+            if tensor.device.type == "cpu" and tensor.layout == torch.strided and start(tensor) in shared:
+                tensor.data = tensor.data.clone()
 
     def _is_local(self, name, tensor):
         slot = self._tied.get(name)
@@ -191,7 +207,8 @@ class ModelTensors(Tensors):
 
     def _buffers(self):
         for module, key, name, tensor in self._members("_buffers"):
-            if key not in module._non_persistent_buffers_set and not tensor.is_complex() and kind_of(name, tensor):
+            complex_ones = not torch.nn.parameter.is_lazy(tensor) and tensor.is_complex()  # local, unlike parameters
+            if key not in module._non_persistent_buffers_set and not complex_ones and kind_of(name, tensor):
                 if bool(torch.isfinite(tensor).all()):
                     yield name, tensor, "running"
 
@@ -333,7 +350,7 @@ def hook_step(optimizer, stepped):
     step = optimizer.step
     active = [True]
 
-    @functools.wraps(step)  # has the name by which it is pickled, and the marks of learning-rate schedulers
+    @functools.wraps(step)  # and has the marks of learning-rate schedulers
     def step_and_tell(self, *args, **kwargs):
         if self is not optimizer:  # but its copy
             return type(self).step(self, *args, **kwargs)
@@ -341,6 +358,7 @@ def hook_step(optimizer, stepped):
         if active:
             stepped(result)
         return result
+    step_and_tell.__name__ = "step"  # by which an optimizer that saves its attributes finds its class's step
     own = "step" in vars(optimizer)
     optimizer.step = wrapped = types.MethodType(step_and_tell, optimizer)
 
