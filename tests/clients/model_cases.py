@@ -6,9 +6,11 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import types
 
 import daemon
 import starling
+import starling.peer
 from stage import Skipped, raises
 from suite import require
 from torch_cases import needs_torch, network, same, sgd, torch, train, values
@@ -80,7 +82,7 @@ def copies_of_an_optimizer_report_no_steps(stage):
                 first = other.param_groups[0]["params"][0].clone()
                 other.step()
                 require(not torch.equal(first, other.param_groups[0]["params"][0]), "the copy makes its step")
-            require(same(before, values(model)) and peer.get(daemon.STEPS) == 2, f"{kind.__name__}: of its own parameters")
+            require(same(before, values(model)) and peer.get(daemon.STEPS) == 2, f"{kind.__name__}: its own step")
         peer.die()
 
 
@@ -211,26 +213,45 @@ def a_change_before_the_end_is_said_too(stage):
         peer.die()
 
 
-def added_unfrozen_and_untied_parameters_are_named_once(stage):
+def added_and_untied_parameters_are_named_once(stage):
     needs_torch()
     peer = stage.daemon(every=1, ahead=1)
     model = network()
-    model[0].weight.requires_grad = False
     model.head = torch.nn.Linear(8, 2)
     model.head.weight = model[3].weight
     trainer = stage.keep(starling.gossip(model, socket=stage.socket))
     model.add_module("extra", torch.nn.BatchNorm1d(2))
-    model[0].weight.requires_grad = True
     model.head.weight = torch.nn.Parameter(torch.zeros(2, 8))
     for _ in range(3):
         trainer.step()
     require(stage.messages.texts == [
-        "starling: head.weight, extra.weight, extra.bias and 3 more: added after gossip() began, so not exchanged",
-        "starling: 0.weight: unfrozen after gossip() began, so not exchanged"], f"{stage.messages.texts}")
+        "starling: head.weight, extra.weight, extra.bias and 3 more: added after gossip() began, so not exchanged"],
+            f"{stage.messages.texts}")
     with torch.no_grad():
         model[3].weight.fill_(4)
     trainer.step()
     require(peer.value("3.weight") == [4.0] * 16 and peer.ends == 0, "the others are exchanged")
+
+
+def unfrozen_parameters_are_exchanged(stage):
+    needs_torch()
+    for mode in "copy", "view":
+        peer = stage.daemon(every=1, ahead=1)
+        model = network()
+        model[0].weight.requires_grad = False
+        trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
+        trainer.step()
+        model[0].weight.requires_grad = True
+        model[0].weight.data.fill_(4)
+        peer.on_post = lambda p: p.mix(lambda value, i: value + 1)
+        trainer.step()
+        peer.until(lambda: peer.value("0.weight") == ([5.0] if mode == "copy" else [4.0]) * 32, "it is exchanged")
+        require(model[0].weight.flatten().tolist() == peer.value("0.weight"), f"{mode}: {model[0].weight}")
+        peer.die()
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt("while it waits")
 
 
 def unfit(make):
@@ -266,7 +287,7 @@ def nothing_remains(words, stage, model, optimizer, program="/nonexistent/starli
     attributes = set(vars(optimizer)) if hasattr(optimizer, "param_groups") else None
     tempfile.tempdir = tempfile.mkdtemp(dir=stage.folder)
     try:
-        raises(Exception, words, lambda: starling.gossip(model, optimizer, listen="127.0.0.1:0", program=program,
+        raises(BaseException, words, lambda: starling.gossip(model, optimizer, listen="127.0.0.1:0", program=program,
                                                          log=os.path.join(stage.folder, "log")))
         require(not os.listdir(tempfile.tempdir), "its folder is gone")
         require(not processes(tempfile.tempdir), "its process is gone")
@@ -305,6 +326,14 @@ def a_gossip_that_fails_late_leaves_nothing(stage):
             raise ZeroDivisionError("no hooks")
     model = network()
     nothing_remains("no hooks", stage, model, Failing(model.parameters(), lr=0.1), stage.stand_in())
+    silent = stage.stand_in()
+    with open(silent, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec {sys.executable} -c "import signal; signal.pause()" "$@"\n')
+    clock, starling.peer.time = starling.peer.time, types.SimpleNamespace(sleep=interrupted)
+    try:
+        nothing_remains("while it waits", stage, model, sgd(model), silent)
+    finally:
+        starling.peer.time = clock
     nothing_remains("cannot listen", stage, model, sgd(model), stage.stand_in("--fail", "'cannot listen'"))
     model[0].weight.data = model[0].weight.data.double()
     for words, more in (("in view mode", {"mode": "view"}), ('"copy" or "view"', {"mode": "see"})):
@@ -354,7 +383,7 @@ CASES = [
     copies_and_saved_models_have_no_peer, copies_of_an_optimizer_report_no_steps, assigned_parameters_are_followed,
     parameters_of_new_modules_are_followed, emptied_parameters_are_followed, overwritten_parameters_are_followed,
     new_data_of_parameters_are_followed, tensors_of_another_kind_end_the_membership_once,
-    a_change_before_the_end_is_said_too, added_unfrozen_and_untied_parameters_are_named_once,
+    a_change_before_the_end_is_said_too, added_and_untied_parameters_are_named_once, unfrozen_parameters_are_exchanged,
     tensors_that_no_swarm_averages_are_refused_by_name, what_is_no_optimizer_is_refused,
     a_gossip_that_fails_late_leaves_nothing, a_model_has_one_peer, a_replaced_optimizer_is_said_once,
     a_loaded_state_of_the_optimizer_is_cleared_by_a_new_era,

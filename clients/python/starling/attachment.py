@@ -83,7 +83,6 @@ class Attachment:
                 pieces.append(slot.piece(region.memory, begin + 4 * entry.offset) if begin else None)
         self._region, self.words = region, region.words
         self._all = list(zip(self._tensors.slots, replies, posts))
-        self._changing = [entry for entry in self._all if entry[0].role != "frozen"]
         self._arenas = list(zip(self._tensors.slots, arenas))
         for slot, piece in self._arenas if self._view else zip(self._tensors.slots, posts):
             slot.write(piece)
@@ -163,8 +162,9 @@ class Attachment:
     def _post_snapshot(self):
         whole = self.words.whole
         self._tensors.refresh()
-        for slot, _, post in self._changing if self._frozen_posted else self._all:
-            slot.write(post)
+        for slot, _, post in self._all:
+            if not (slot.frozen and self._frozen_posted):
+                slot.write(post)
         self._frozen_posted = True
         self._posted_steps = self.steps
         whole[POST_STEPS], whole[POST_SAMPLES], whole[POST_ERA] = self.steps, self.samples, self._era
@@ -186,7 +186,9 @@ class Attachment:
             return
         self._pending = False
         self._tensors.refresh()
-        for slot, reply, post in self._changing:
+        for slot, reply, post in self._all:
+            if slot.frozen:
+                continue
             if self.steps > self._posted_steps:
                 slot.add(reply, post)
             else:

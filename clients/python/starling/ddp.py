@@ -96,7 +96,11 @@ def gossip_of_group(model, optimizer, tensors, attach):
     except BaseException:
         group.broadcast(FAILED)
         raise
-    group.broadcast(TAKEN)
+    try:
+        group.broadcast(TAKEN)
+    except BaseException:
+        peer.close()
+        raise
     hooks = Hooks(peer, model, optimizer, dist.get_world_size())
     hooks.after = Leader(peer, optimizer, group).stepped
     peer.on_leave = lambda: group.broadcast(TAKEN)

@@ -73,6 +73,7 @@ class TorchSlot(Slot):
                 self.arena.copy_(found.data)
                 found.data = self.arena
         self.values = found
+        self.frozen = self.frozen and not found.requires_grad
 
     def piece(self, memory, at):
         return torch.frombuffer(memory, dtype=torch.float32, count=self.floats, offset=at).view(self.shape)
@@ -165,7 +166,6 @@ class ModelTensors(Tensors):
         super().__init__(slots, tied)
         by_name = {slot.name: slot for slot in slots}
         self._tied = {other: by_name[name] for other, name in tied if name in by_name}
-        self._frozen = {slot for slot in slots if slot.role == "frozen"}
         self._told = set(self._now()) - set(self._tied)  # names that are exchanged, or known to stay local
 
     def _now(self):
@@ -177,12 +177,9 @@ class ModelTensors(Tensors):
             slot.follow(now.get(slot.name))
         new = [name for name, tensor in now.items() if name not in self._told and self._is_local(name, tensor)]
         self._told.update(new)
-        thawed = {slot for slot in self._frozen if slot.values.requires_grad}
-        self._frozen -= thawed
-        for names, event in (new, "added"), ([slot.name for slot in thawed], "unfrozen"):
-            if names:
-                more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-                log.warning("starling: %s%s: %s after gossip() began, so not exchanged", ", ".join(names[:3]), more, event)
+        if new:
+            more = f" and {len(new) - 3} more" if len(new) > 3 else ""
+            log.warning("starling: %s%s: added after gossip() began, so not exchanged", ", ".join(new[:3]), more)
 
     def keep_own(self):
         shared = {start(slot.arena) for slot in self.slots if slot.arena is not None}
@@ -377,8 +374,8 @@ def check(model, optimizer):
     if any(isinstance(hook, Hook) for hook in model._forward_pre_hooks.values()):
         raise Error("this model has a peer already; close() that one first")
     if optimizer is not None and not all(hasattr(optimizer, name) for name in ("step", "param_groups", "state")):
-        raise Error(f"optimizer must be one torch.optim.Optimizer, got {type(optimizer).__name__}; gossip() takes no list "
-                    "of them and no learning-rate scheduler")
+        raise Error(f"optimizer must be one torch.optim.Optimizer, got {type(optimizer).__name__}; gossip() takes no "
+                    "list of them and no learning-rate scheduler")
 
 
 def gossip(model, optimizer, attach):
