@@ -221,11 +221,13 @@ def added_and_untied_parameters_are_named_once(stage):
     model.head.weight = model[3].weight
     trainer = stage.keep(starling.gossip(model, socket=stage.socket))
     model.add_module("extra", torch.nn.BatchNorm1d(2))
+    model.extra.add_module("last", torch.nn.Linear(2, 2))
+    model.register_buffer("cache", torch.zeros(2), persistent=False)
     model.head.weight = torch.nn.Parameter(torch.zeros(2, 8))
     for _ in range(3):
         trainer.step()
     require(stage.messages.texts == [
-        "starling: head.weight, extra.weight, extra.bias and 3 more: added after gossip() began, so not exchanged"],
+        "starling: head.weight, extra.weight, extra.bias and 2 more: added after gossip() began, so not exchanged"],
             f"{stage.messages.texts}")
     with torch.no_grad():
         model[3].weight.fill_(4)

@@ -175,7 +175,8 @@ class ModelTensors(Tensors):
         now = self._now()
         for slot in self.slots:
             slot.follow(now.get(slot.name))
-        new = [name for name, tensor in now.items() if name not in self._told and self._is_local(name, tensor)]
+        new = [name for _, _, name, tensor in self._members("_parameters")
+               if name not in self._told and self._is_local(name, tensor)]
         self._told.update(new)
         if new:
             more = f" and {len(new) - 3} more" if len(new) > 3 else ""
