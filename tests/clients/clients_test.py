@@ -16,10 +16,11 @@ import array_cases  # noqa: E402
 import c_cases  # noqa: E402
 import core_cases  # noqa: E402
 import life_cases  # noqa: E402
+import model_cases  # noqa: E402
 import package_cases  # noqa: E402
 import torch_cases  # noqa: E402
 
-GROUPS = [core_cases, life_cases, array_cases, torch_cases, c_cases, package_cases]
+GROUPS = [core_cases, life_cases, array_cases, torch_cases, model_cases, c_cases, package_cases]
 
 
 class Clients(suite.Suite):

@@ -4,6 +4,8 @@ import os
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 
 import daemon
@@ -204,6 +206,21 @@ def a_peer_that_cannot_begin_is_an_error_with_its_last_line(stage):
            lambda: starling.gossip({"w": floats(1)}, listen="127.0.0.1:7100", program=program, log=log))
     raises(starling.Error, "cannot start", lambda: starling.gossip({"w": floats(1)}, listen="127.0.0.1:7100",
                                                                    program="/nonexistent/starling"))
+    raises(starling.Error, "cannot open the log", lambda: starling.gossip(
+        {"w": floats(1)}, listen="127.0.0.1:7100", program=program, log="/nonexistent/log"))
+
+
+def an_exit_without_close_leaves_nothing(stage):
+    temporary = os.path.join(stage.folder, "tmp")
+    os.mkdir(temporary)
+    program = stage.stand_in()
+    text = ("import array, starling, sys\n"
+            f"peer = starling.gossip({{'w': array.array('f', [1])}}, listen='127.0.0.1:0', program={program!r})\n"
+            "peer.step()\nprint(peer._daemon.process.pid, flush=True)\nsys.exit(3)\n")
+    trainer = subprocess.run([sys.executable, "-c", text], env=stage.environment(TMPDIR=temporary), text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    require(trainer.returncode == 3 and not os.listdir(temporary), f"{trainer.returncode}, {os.listdir(temporary)}")
+    raises(ProcessLookupError, "", lambda: os.kill(int(trainer.stdout), 0))
 
 
 def an_exception_in_the_loop_leaves_the_swarm_in_peace(stage):
@@ -243,6 +260,6 @@ CASES = [
     impossible_parameters_and_arguments_are_errors, training_survives_the_death_of_the_peer,
     a_swarm_that_went_on_has_the_parameters, returning_never_blocks, a_refusal_on_return_is_said_once,
     forked_children_leave_the_connection_alone, a_peer_of_its_own_is_started_restarted_and_ended,
-    a_peer_that_cannot_begin_is_an_error_with_its_last_line, an_exception_in_the_loop_leaves_the_swarm_in_peace,
-    settings_become_flags, regions_end_where_they_say,
+    a_peer_that_cannot_begin_is_an_error_with_its_last_line, an_exit_without_close_leaves_nothing,
+    an_exception_in_the_loop_leaves_the_swarm_in_peace, settings_become_flags, regions_end_where_they_say,
 ]

@@ -10,7 +10,7 @@ import sys
 
 from .daemon import Daemon, listen_for
 from .errors import Error
-from .peer import Peer, Progress
+from .peer import Peer, Progress, check
 from .tree import Tree
 
 __all__ = ["Error", "Peer", "Progress", "attach", "gossip"]
@@ -51,6 +51,7 @@ def _gossip(model, optimizer, join, listen, socket, mode, model_name, data, epoc
             raise Error(f'"{line}" must be one word without spaces after the first')
 
     def begin(tensors, device):
+        check(tensors, mode)
         daemon, path = None, socket or os.environ.get("STARLING_SOCKET")
         if join or listen:
             listens = listen or os.environ.get("STARLING_LISTEN") or listen_for(join)

@@ -3,12 +3,13 @@
 The names follow docs/TRAINERS.md: x are the trainer's parameters, s the last snapshot of them (it stays in the
 post mailbox), r the peer's reply. In copy mode x += r - s takes what is new; in view mode x is the arena itself.
 """
+import contextlib
 import struct
 import threading
 import time
 
 from .connection import Connection, Lost
-from .errors import Error, log
+from .errors import Changed, Error, log
 from .region import (ACCURACY, ACCURACY_STEPS, ALLOWED, ERA, LEARNING_RATE, LOSS, MAJOR, MINOR, POST, POST_ERA,
                      POST_SAMPLES, POST_STEPS, REPLY, RING_AT, SAMPLES, STEPS, WAITS, Region)
 
@@ -82,7 +83,6 @@ class Attachment:
                 pieces.append(slot.piece(region.memory, begin + 4 * entry.offset) if begin else None)
         self._region, self.words = region, region.words
         self._all = list(zip(self._tensors.slots, replies, posts))
-        self._changing = [entry for entry in self._all if entry[0].role != "frozen"]
         self._arenas = list(zip(self._tensors.slots, arenas))
         for slot, piece in self._arenas if self._view else zip(self._tensors.slots, posts):
             slot.write(piece)
@@ -152,7 +152,9 @@ class Attachment:
     def _ring(self, due):
         if self._late_loss:
             self.words.real[LOSS], self._late_loss = float(self._late_loss()), None
-        if not self._view:
+        if self._view:
+            self._tensors.refresh()
+        else:
             self._post_snapshot()
         self._rung = due
         self.connection.send("ring\n")
@@ -160,8 +162,9 @@ class Attachment:
     def _post_snapshot(self):
         whole = self.words.whole
         self._tensors.refresh()
-        for slot, _, post in self._changing if self._frozen_posted else self._all:
-            slot.write(post)
+        for slot, _, post in self._all:
+            if not (slot.frozen and self._frozen_posted):
+                slot.write(post)
         self._frozen_posted = True
         self._posted_steps = self.steps
         whole[POST_STEPS], whole[POST_SAMPLES], whole[POST_ERA] = self.steps, self.samples, self._era
@@ -183,7 +186,9 @@ class Attachment:
             return
         self._pending = False
         self._tensors.refresh()
-        for slot, reply, post in self._changing:
+        for slot, reply, post in self._all:
+            if slot.frozen:
+                continue
             if self.steps > self._posted_steps:
                 slot.add(reply, post)
             else:
@@ -207,7 +212,8 @@ class Attachment:
     # The end
 
     def finish(self, reply_seconds, over_seconds):
-        """Posts the last steps, says `bye` and waits for `over`. Raises Lost. True if the peer answered."""
+        """Posts the last steps, says `bye` and waits for `over`. Raises Lost, Changed. True if the peer answered."""
+        self._tensors.refresh()
         if not self._view and self._pending:
             self._wait_until(lambda: not self._pending or self.state != STARTED, reply_seconds)
         if self.state == STARTED and not self._view and not self._pending and self.steps > self._posted_steps:
@@ -238,9 +244,9 @@ class Attachment:
     def keep_own(self):
         """Views become arrays of one's own, with the arena's values."""
         if self._view and self.state == STARTED:
-            self._tensors.refresh()
-            for slot, _ in self._arenas:
-                slot.keep_own()
+            with contextlib.suppress(Changed):  # those are the trainer's own
+                self._tensors.refresh()
+            self._tensors.keep_own()
             self._tensors.store()
 
     def report(self, accuracy=None, loss=None, learning_rate=None):

@@ -58,24 +58,33 @@ class Daemon:
         self._command = [self.program, "peer", "--trainer", self.socket, *flags_of(settings)]
         self._log, self._lines, self._reader = log, collections.deque(maxlen=LINES), None
         self._backoff, self._next = BACKOFF, 0
-        self._owner = os.getpid()
+        self._owner, self.process = os.getpid(), None
         try:
             self.start()
-        except OSError as error:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            raise Error(f"cannot start {self.program}: {error.strerror}") from None
+        except BaseException as error:
+            self.stop(0)
+            if isinstance(error, OSError):
+                what = f"open the log {log}" if log and error.filename == log else f"start {self.program}"
+                raise Error(f"cannot {what}: {error.strerror}") from None
+            raise
 
     def start(self):
         # A session of its own: Ctrl-C reaches the trainer, which then says `bye`. SIGPIPE stays ignored: a peer whose
         # trainer was killed answers others for a while, and its log has no reader.
-        self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, start_new_session=True, restore_signals=False)
-        self._reader = threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True,
-                                        name="starling-log")
-        self._reader.start()
-
-    def _read(self, pipe):
         log = open(self._log, "ab", buffering=0) if self._log else None
+        try:
+            self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                            stderr=subprocess.STDOUT, start_new_session=True, restore_signals=False)
+            reader = threading.Thread(target=self._read, args=(self.process.stdout, log), daemon=True,
+                                      name="starling-log")
+            reader.start()
+        except BaseException:
+            if log:
+                log.close()
+            raise
+        self._reader = reader
+
+    def _read(self, pipe, log):
         with pipe:
             for line in pipe:
                 text = line.decode(errors="replace")
@@ -115,7 +124,7 @@ class Daemon:
         """Waits this long for the peer's end, then ends it."""
         if os.getpid() != self._owner:
             return
-        for end in (None, self.process.terminate, self.process.kill):
+        for end in (None, self.process.terminate, self.process.kill) if self.process else ():
             try:
                 if end:
                     end()
@@ -123,5 +132,6 @@ class Daemon:
                 break
             except subprocess.TimeoutExpired:
                 continue
-        self._reader.join(1)
+        if self._reader:
+            self._reader.join(1)
         shutil.rmtree(self.folder, ignore_errors=True)

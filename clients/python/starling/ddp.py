@@ -1,9 +1,11 @@
 """Several processes with DistributedDataParallel as one peer: rank 0 has the connection and sends the others what
 the swarm has changed, after every eighth step."""
+import contextlib
+
 import torch
 import torch.distributed as dist
 
-from .errors import Error
+from .errors import Changed, Error
 from .peer import Progress
 from .torch import Hooks, hook_step
 
@@ -24,6 +26,8 @@ class Group:
         dist.broadcast(word, 0)
         flag = int(word.item())
         if flag in (TAKEN, NEW_ERA):
+            with contextlib.suppress(Changed):  # rank 0's peer has said it; all ranks have changed alike
+                self.tensors.refresh()
             with torch.no_grad():
                 for slot in self.tensors.slots:
                     whole = slot.values.data.contiguous()
@@ -39,7 +43,7 @@ class Follower:
         self._optimizer, self._group, self._steps = optimizer, group, 0
         if group.broadcast(NOTHING) == FAILED:
             raise Error("rank 0 found no peer; its error says why")
-        self._stop = hook_step(optimizer, self._stepped) if optimizer else lambda: None
+        self._stop = hook_step(optimizer, self._stepped) if optimizer is not None else lambda: None
         self.progress, self.share, self.own_loss = Progress(0, None, 0, 0, 1.0, False), (0, 1), False
 
     def _stepped(self, _=None):
@@ -92,7 +96,11 @@ def gossip_of_group(model, optimizer, tensors, attach):
     except BaseException:
         group.broadcast(FAILED)
         raise
-    group.broadcast(TAKEN)
+    try:
+        group.broadcast(TAKEN)
+    except BaseException:
+        peer.close()
+        raise
     hooks = Hooks(peer, model, optimizer, dist.get_world_size())
     hooks.after = Leader(peer, optimizer, group).stepped
     peer.on_leave = lambda: group.broadcast(TAKEN)

@@ -6,13 +6,24 @@ import time
 
 from .attachment import OVER, REFUSED, STARTED, Attachment
 from .connection import Lost
-from .errors import Error, log
+from .errors import Changed, Error, log
 from .region import EXCHANGES, MEMBERS, RATE_FACTOR, SHARE_INDEX, SHARE_OF, SWARM_SAMPLES
 
 RETRY, RETRY_REFUSED = 0.1, 5  # seconds between two connections
 REPLY_SECONDS, OVER_SECONDS = 1, 10  # of waits at the end
 
 Progress = collections.namedtuple("Progress", "samples epochs exchanges members rate_factor done")
+
+
+def check(tensors, mode):
+    """Raises Error if no peer can exchange these tensors."""
+    if mode not in ("copy", "view"):
+        raise Error(f'mode must be "copy" or "view", got "{mode}"')
+    if mode == "view":
+        for slot in tensors.slots:
+            slot.check_view()
+    if not any(slot.role == "trained" for slot in tensors.slots):
+        raise Error("there is nothing to train: none of the tensors has floating-point values that are trained")
 
 
 class Peer:
@@ -23,13 +34,6 @@ class Peer:
     one the trainer trains on alone, and returns when it can. A context manager that closes itself."""
 
     def __init__(self, tensors, path, head=(), mode="copy", epoch=None, batch=None, daemon=None):
-        if mode not in ("copy", "view"):
-            raise Error(f'mode must be "copy" or "view", got "{mode}"')
-        if mode == "view":
-            for slot in tensors.slots:
-                slot.check_view()
-        if not any(slot.role == "trained" for slot in tensors.slots):
-            raise Error("there is nothing to train: none of the tensors has floating-point values that are trained")
         self.tensors = tensors
         self.on_era = lambda: None  # the replica was replaced: the optimizer's state begins anew
         self.on_close = []  # functions that undo hooks
@@ -46,6 +50,8 @@ class Peer:
         try:
             self._begin()
         except BaseException:
+            if self._attachment is not None:
+                self._attachment.keep_own()
             self._drop()
             if daemon:
                 daemon.stop(0)
@@ -67,6 +73,8 @@ class Peer:
                 self._return()
         except Lost:
             self._lost()
+        except Changed as reason:
+            self._part(reason)
 
     def exchange(self, params=None, samples=None, loss=None):
         """After a step that made `params`: reports it, and returns the parameters to continue with. Those of NumPy,
@@ -94,7 +102,7 @@ class Peer:
     @property
     def progress(self):
         """Of the swarm: samples, epochs (None if the run has none), exchanges of this peer, members that live, the
-        learning rate's factor, and whether the run is over."""
+        learning rate's factor, and whether the run is over or the peer has left it."""
         words = self._words
         samples = words.whole[SWARM_SAMPLES]
         return Progress(samples, samples / self._epoch if self._epoch else None, words.whole[EXCHANGES],
@@ -173,6 +181,8 @@ class Peer:
         attachment = self._attachment
         try:
             attachment.advance()
+        except Changed:
+            raise
         except Error as error:
             attachment.state, attachment.text = REFUSED, str(error)
         if attachment.state == STARTED:
@@ -192,6 +202,15 @@ class Peer:
     def _lost(self):
         if self._live:
             log.warning("starling: the peer has ended; training continues without it until it returns")
+        self._drop()
+
+    def _part(self, reason):
+        """Leaves the swarm without the last steps and parameters."""
+        log.warning("starling: %s; the peer leaves the swarm, and training continues without it", reason)
+        if self._live:
+            self._attachment.keep_own()
+            self._attachment.connection.send("bye\n")
+        self._done = True
         self._drop()
 
     def _drop(self):
@@ -238,7 +257,9 @@ class Peer:
             log.warning("starling: the peer did not answer `bye` within %d s", OVER_SECONDS)
         except Lost:
             self._lost()
-        return False
+        except Changed as reason:
+            self._part(reason)
+        return self._done
 
     def __enter__(self):
         return self

@@ -27,6 +27,7 @@ class Slot:
     def __init__(self, name, values, kind, shape, role):
         self.name, self.values, self.kind, self.role = name, values, kind, role
         self.shape, self.floats = tuple(shape), product(shape)
+        self.frozen = role == "frozen"  # until the trainer unfreezes it
         self.master = self.base = None
         if len(name.encode()) > 200 or not name or any(c.isspace() or not c.isprintable() for c in name):
             raise Error(f"the name of tensor {name!r} must have 1 to 200 bytes without spaces")

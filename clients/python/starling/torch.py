@@ -1,28 +1,41 @@
 """Peers that train a torch.nn.Module: tensors by their names in the module, and hooks so that the loop is unchanged."""
+import contextlib
+import functools
 import types
 
 import torch
 
-from .errors import Error
+from .errors import Changed, Error, log
 from .slots import KINDS, Slot
 from .tree import Tensors
 
 BLOCK = 30000  # floats: less than PyTorch divides among threads, which would disturb those of the trainer
+BACKWARDS = 1000  # without a step of the optimizer: more than are accumulated for one
 
 
 def kind_of(name, tensor):
     """The type in a declaration, or None if the tensor stays local. Raises Error for types that no swarm averages."""
+    if torch.nn.parameter.is_lazy(tensor):
+        raise Error(f"{name} has no shape yet; make a forward pass before gossip()")
     if type(tensor).__name__ == "DTensor" or type(tensor.data).__name__ == "DTensor":
         raise Error(f"{name} is sharded over processes (FSDP or DTensor); a peer needs whole parameters: use DDP, or "
                     "one process per peer")
+    if tensor.is_quantized:
+        raise Error(f"{name} is quantized; a swarm averages floating-point numbers")
     if tensor.is_complex():
         raise Error(f"{name} has complex numbers; a swarm averages real ones")
-    if tensor.is_floating_point():
-        kind = KINDS.get(str(tensor.dtype).rpartition(".")[2])
-        if kind is None:
-            raise Error(f"{name} has type {tensor.dtype}; a swarm averages float32, float64, float16 and bfloat16")
-        return kind
-    return None
+    if not tensor.is_floating_point():
+        return None
+    if tensor.is_meta:
+        raise Error(f"{name} is on the meta device and has no values; call to_empty() and initialize it first")
+    if tensor.is_nested:
+        raise Error(f"{name} is a nested tensor; a swarm averages tensors with one shape")
+    if tensor.layout != torch.strided:
+        raise Error(f"{name} has layout {tensor.layout}; a swarm averages dense tensors")
+    kind = KINDS.get(str(tensor.dtype).rpartition(".")[2])
+    if kind is None:
+        raise Error(f"{name} has type {tensor.dtype}; a swarm averages float32, float64, float16 and bfloat16")
+    return kind
 
 
 def blocks(*tensors):
@@ -37,6 +50,30 @@ class TorchSlot(Slot):
 
     def __init__(self, name, values, role):
         super().__init__(name, values, kind_of(name, values), values.shape, role)
+        self.dtype = values.dtype
+        self.arena = None  # in view mode: the memory of x
+
+    def follow(self, found):
+        """Makes `found`, the model's tensor with this name or None, x. Raises Changed if x was another kind of
+        tensor. A new tensor keeps its values, which in view mode become those of the arena."""
+        if found is None:
+            raise Changed(f"{self.name} is no longer in the model; it was removed, or renamed by a parametrization or "
+                          "pruning")
+        try:
+            kind = self.kind if found is self.values and found.dtype == self.dtype else kind_of(self.name, found)
+        except Error as error:
+            raise Changed(str(error)) from None
+        if kind != self.kind or found.shape != self.shape:
+            raise Changed(f"{self.name} was {self.kind} with shape {list(self.shape)} and is "
+                          f"{found.dtype} with shape {list(found.shape)}")
+        if self.arena is not None:
+            if found.device.type != "cpu":
+                raise Changed(f"{self.name} is on {found.device}, where it cannot be a view")
+            if found.data_ptr() != self.arena.data_ptr():
+                self.arena.copy_(found.data)
+                found.data = self.arena
+        self.values = found
+        self.frozen = self.frozen and not found.requires_grad
 
     def piece(self, memory, at):
         return torch.frombuffer(memory, dtype=torch.float32, count=self.floats, offset=at).view(self.shape)
@@ -80,15 +117,21 @@ class TorchSlot(Slot):
             self.base.copy_(x)
 
     def view(self, piece):
-        self.values.data = piece
+        self.values.data = self.arena = piece
 
     def keep_own(self):
         self.values.data = self.values.data.clone()
+        self.arena = None
 
     def check_view(self):
         if self.kind != "f32" or self.values.device.type != "cpu":
             raise Error(f"{self.name} is {self.kind} on {self.values.device}: in view mode every tensor must be "
                         'float32 in the memory of the host; use mode="copy"')
+
+
+def start(tensor):
+    """The address of the memory that a tensor and its views share."""
+    return getattr(tensor, "untyped_storage", tensor.storage)().data_ptr()
 
 
 def unwrap(model):
@@ -104,7 +147,8 @@ def unwrap(model):
 
 class ModelTensors(Tensors):
     """Parameters (trained, or frozen without requires_grad) and the persistent buffers of floating-point numbers
-    (running). Local stay integers, buffers that are not saved, and buffers with infinite values, such as masks."""
+    (running). Local stay integers, buffers that are not saved, and buffers with infinite values, such as masks.
+    Slots follow the names: what the model has now under a name is exchanged."""
 
     def __init__(self, model):
         self.model = model = unwrap(model)
@@ -120,6 +164,34 @@ class ModelTensors(Tensors):
                 seen[id(tensor)] = name
                 slots.append(TorchSlot(name, tensor, role))
         super().__init__(slots, tied)
+        by_name = {slot.name: slot for slot in slots}
+        self._tied = {other: by_name[name] for other, name in tied if name in by_name}
+        self._told = set(self._now()) - set(self._tied)  # names that are exchanged, or known to stay local
+
+    def _now(self):
+        return {name: tensor for table in ("_parameters", "_buffers") for _, _, name, tensor in self._members(table)}
+
+    def refresh(self):
+        now = self._now()
+        for slot in self.slots:
+            slot.follow(now.get(slot.name))
+        new = [name for _, _, name, tensor in self._members("_parameters")
+               if name not in self._told and self._is_local(name, tensor)]
+        self._told.update(new)
+        if new:
+            more = f" and {len(new) - 3} more" if len(new) > 3 else ""
+            log.warning("starling: %s%s: added after gossip() began, so not exchanged", ", ".join(new[:3]), more)
+
+    def keep_own(self):
+        shared = {start(slot.arena) for slot in self.slots if slot.arena is not None}
+        super().keep_own()
+        for tensor in self._now().values():  # those that weight_norm and others make from the data of a view
+            if tensor.device.type == "cpu" and tensor.layout == torch.strided and start(tensor) in shared:
+                tensor.data = tensor.data.clone()
+
+    def _is_local(self, name, tensor):
+        slot = self._tied.get(name)
+        return slot is None or (tensor is not slot.values and tensor.data_ptr() != slot.values.data_ptr())
 
     def _members(self, table):
         for prefix, module in self.model.named_modules(remove_duplicate=False):
@@ -133,7 +205,8 @@ class ModelTensors(Tensors):
 
     def _buffers(self):
         for module, key, name, tensor in self._members("_buffers"):
-            if key not in module._non_persistent_buffers_set and tensor.is_floating_point():
+            complex_ones = not torch.nn.parameter.is_lazy(tensor) and tensor.is_complex()  # local, unlike parameters
+            if key not in module._non_persistent_buffers_set and not complex_ones and kind_of(name, tensor):
                 if bool(torch.isfinite(tensor).all()):
                     yield name, tensor, "running"
 
@@ -199,24 +272,43 @@ def _grad_scaler():
     return getattr(getattr(torch, "amp", None), "GradScaler", None) or torch.cuda.amp.GradScaler
 
 
+class Hook:
+    """Calls function(...). Its copies and what is pickled of it do nothing, and load without this package."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args):
+        return self.function(*args)
+
+    def __reduce__(self):
+        return getattr, (contextlib.nullcontext(), "__exit__")  # returns None, whatever its arguments are
+
+
 class Hooks:
     """Calls peer.step after each optimizer step, with the samples of the forward passes since the last one and the
-    loss of the last backward(). `weight`: processes that make each step together (DDP)."""
+    loss of the last backward(). `weight`: processes that make each step together (DDP). Closes the peer if it fails."""
 
     def __init__(self, peer, model, optimizer, weight=1):
         self.peer, self.optimizer, self.weight = peer, optimizer, weight
         self.samples, self.loss, self.rate = 0, None, None
+        self.backwards = 0  # since the last step
         self.after = None  # called after each step
-        peer.on_era = optimizer.state.clear if optimizer else lambda: None
-        peer.on_close += [self._hook_forward(model), Losses.listen(self._backward)]
-        if optimizer:
-            peer.on_close.append(hook_step(optimizer, self._stepped))
+        try:
+            peer.on_close.append(self._hook_forward(model))
+            peer.on_close.append(Losses.listen(self._backward))
+            if optimizer is not None:
+                peer.on_era = lambda: optimizer.state.clear()
+                peer.on_close.append(hook_step(optimizer, self._stepped))
+        except BaseException:
+            peer.close()
+            raise
 
     def _hook_forward(self, model):
         try:
-            return model.register_forward_pre_hook(self._forward, with_kwargs=True).remove
+            return model.register_forward_pre_hook(Hook(self._forward), with_kwargs=True).remove
         except TypeError:  # before PyTorch 2
-            return model.register_forward_pre_hook(self._forward).remove
+            return model.register_forward_pre_hook(Hook(self._forward)).remove
 
     def _forward(self, module, args, kwargs=None):
         if module.training and torch.is_grad_enabled():
@@ -227,9 +319,13 @@ class Hooks:
 
     def _backward(self, loss):
         self.loss = loss
+        self.backwards += 1
+        if self.backwards == BACKWARDS and self.optimizer is not None:
+            log.warning("starling: the optimizer given to gossip() made no step in %d backward passes, so nothing is "
+                        "exchanged; if another one trains the model, call gossip() with that one", BACKWARDS)
 
     def _stepped(self, result=None):
-        loss, samples = self.loss, self.samples
+        loss, samples, self.backwards = self.loss, self.samples, 0
         if isinstance(result, (float, torch.Tensor)):  # a closure's
             loss = result
         self.samples = 0
@@ -248,16 +344,19 @@ def hook_step(optimizer, stepped):
     """Calls stepped(result) after each optimizer.step(); result: None, or what step() returned. Returns a function
     that ends this."""
     if hasattr(optimizer, "register_step_post_hook"):
-        return optimizer.register_step_post_hook(lambda *_: stepped()).remove
+        return optimizer.register_step_post_hook(Hook(lambda *_: stepped())).remove
     step = optimizer.step
     active = [True]
 
+    @functools.wraps(step)  # and has the marks of learning-rate schedulers
     def step_and_tell(self, *args, **kwargs):
+        if self is not optimizer:  # but its copy
+            return type(self).step(self, *args, **kwargs)
         result = step(*args, **kwargs)
         if active:
             stepped(result)
         return result
-    step_and_tell.__dict__.update(getattr(step, "__dict__", {}))  # marks of learning-rate schedulers
+    step_and_tell.__name__ = "step"  # by which an optimizer that saves its attributes finds its class's step
     own = "step" in vars(optimizer)
     optimizer.step = wrapped = types.MethodType(step_and_tell, optimizer)
 
@@ -271,8 +370,18 @@ def hook_step(optimizer, stepped):
     return stop
 
 
+def check(model, optimizer):
+    """Raises Error if no peer can be made of these."""
+    if any(isinstance(hook, Hook) for hook in model._forward_pre_hooks.values()):
+        raise Error("this model has a peer already; close() that one first")
+    if optimizer is not None and not all(hasattr(optimizer, name) for name in ("step", "param_groups", "state")):
+        raise Error(f"optimizer must be one torch.optim.Optimizer, got {type(optimizer).__name__}; gossip() takes no "
+                    "list of them and no learning-rate scheduler")
+
+
 def gossip(model, optimizer, attach):
     """A peer that trains `model`; attach(tensors, device) makes it. Several processes with DDP are one peer."""
+    check(model, optimizer)
     tensors = ModelTensors(model)
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         if torch.distributed.get_world_size() > 1:

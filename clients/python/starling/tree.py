@@ -21,6 +21,11 @@ class Tensors:
     def store(self):
         """After values were written."""
 
+    def keep_own(self):
+        """Views become arrays in memory of their own."""
+        for slot in self.slots:
+            slot.keep_own()
+
 
 class Tree(Tensors):
     """Parameters in nested dictionaries, lists and tuples, or one array. `roles`: of names that are not trained,

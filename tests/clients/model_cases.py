@@ -1,0 +1,392 @@
+"""What happens to a model of PyTorch during gossip(): the rows of "The life of a model" in docs/TRAINERS.md."""
+import copy
+import io
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import types
+
+import daemon
+import starling
+import starling.peer
+from stage import Skipped, raises
+from suite import require
+from torch_cases import needs_torch, network, same, sgd, torch, train, values
+
+LOAD = """
+import sys, torch
+model = torch.load(sys.argv[1], **({} if torch.__version__ < "2" else {"weights_only": False}))
+model(torch.ones(2, 4)).sum().backward()
+torch.optim.SGD(model.parameters(), 0.1).step()
+print("starling" in sys.modules)
+"""
+
+
+def pickled(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+def saved(value):
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, **({} if torch.__version__ < "2" else {"weights_only": False}))
+
+
+def copies_and_saved_models_have_no_peer(stage):
+    needs_torch()
+    for mode in "copy", "view":
+        peer = stage.daemon()
+        model = network()
+        optimizer = sgd(model)
+        with starling.gossip(model, optimizer, socket=stage.socket, mode=mode):
+            train(model, optimizer, steps=2)
+            averaged = torch.optim.swa_utils.AveragedModel(model)
+            for other in copy.deepcopy(model), copy.deepcopy(copy.deepcopy(model)), pickled(model), saved(model), \
+                    averaged.module:
+                require(same(values(model), values(other)), f"{mode}: the values")
+                before = values(model)
+                train(other, sgd(other))
+                require(same(before, values(model)) and not same(before, values(other)), f"{mode}: it trains alone")
+            averaged.update_parameters(model)
+            train(model, optimizer, steps=1)
+            require(peer.get(daemon.STEPS) == 3 and peer.get(daemon.SAMPLES) == 24, f"{mode}: the model's samples only")
+            path = os.path.join(stage.folder, "model.pt")
+            torch.save(model, path)
+        peer.die()
+    loaded = subprocess.run([sys.executable, "-c", LOAD, path], capture_output=True, text=True)
+    require(loaded.stdout == "False\n", f"it loads without this package: {loaded.stdout}{loaded.stderr}")
+
+
+def copies_of_an_optimizer_report_no_steps(stage):
+    needs_torch()
+
+    class Whole(torch.optim.SGD):  # saves all that it has
+        def __getstate__(self):
+            return dict(self.__dict__)
+    sys.modules[__name__].Whole = Whole
+    Whole.__qualname__ = "Whole"
+    for kind in torch.optim.SGD, Whole:
+        peer = stage.daemon()
+        model = network()
+        optimizer = kind(model.parameters(), lr=0.05)
+        with starling.gossip(model, optimizer, socket=stage.socket):
+            train(model, optimizer, steps=2)
+            before = values(model)
+            for other in copy.deepcopy(optimizer), pickled(optimizer), saved(optimizer):
+                for group in other.param_groups:
+                    for parameter in group["params"]:
+                        parameter.grad = torch.ones_like(parameter)
+                first = other.param_groups[0]["params"][0].clone()
+                other.step()
+                require(not torch.equal(first, other.param_groups[0]["params"][0]), "the copy makes its step")
+            require(same(before, values(model)) and peer.get(daemon.STEPS) == 2, f"{kind.__name__}: its own step")
+        peer.die()
+
+
+def assign(model, fill):
+    if "assign" not in torch.nn.Module.load_state_dict.__code__.co_varnames:
+        raise Skipped("this torch has no load_state_dict(assign=True)")
+    model.load_state_dict({name: torch.full_like(x, fill) for name, x in model.state_dict().items()}, assign=True)
+
+
+def new_module(model, fill):
+    model[0] = torch.nn.Linear(4, 8)
+    model[0].weight.data.fill_(fill)
+
+
+def to_empty(model, fill):
+    model.to_empty(device="cpu")
+    for tensor in model.state_dict().values():
+        tensor.fill_(fill)
+
+
+def overwritten(model, fill):
+    before = torch.__future__.get_overwrite_module_params_on_conversion()
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        model._apply(lambda x: torch.full_like(x, fill))
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(before)
+
+
+def new_data(model, fill):
+    model[0].weight.data = torch.full((8, 4), fill)
+
+
+def replaced(change, stage):
+    for mode in "copy", "view":
+        peer = stage.daemon(every=1, ahead=1)
+        model = network()
+        trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
+        trainer.step()
+        change(model, 7.0)
+        trainer.step()
+        peer.until(lambda: peer.get(daemon.STEPS) == 2, "the step")
+        require(peer.value("0.weight") == [7.0] * 32, f"{mode}: the swarm has the new values")
+        peer.mix(lambda value, i: value + 1)
+        trainer.step()
+        require(bool((model[0].weight == 8).all()), f"{mode}: the new tensor takes exchanges: {model[0].weight}")
+        change(model, 5.0)
+        trainer.close()
+        require(bool((model[0].weight == 5).all()) or mode == "copy", f"{mode}: the last values are not lost")
+        require(not stage.messages.texts, f"{mode}: {stage.messages.texts}")
+        peer.die()
+
+
+def assigned_parameters_are_followed(stage):
+    needs_torch()
+    replaced(assign, stage)
+
+
+def parameters_of_new_modules_are_followed(stage):
+    needs_torch()
+    replaced(new_module, stage)
+
+
+def emptied_parameters_are_followed(stage):
+    needs_torch()
+    replaced(to_empty, stage)
+
+
+def overwritten_parameters_are_followed(stage):
+    needs_torch()
+    replaced(overwritten, stage)
+
+
+def new_data_of_parameters_are_followed(stage):
+    needs_torch()
+    replaced(new_data, stage)
+
+
+def prune(model):
+    from torch.nn.utils import prune
+    prune.l1_unstructured(model[0], "weight", 0.5)
+
+
+def parametrize(model):
+    torch.nn.utils.parametrize.register_parametrization(model[0], "weight", torch.nn.Identity())
+
+
+def tensors_of_another_kind_end_the_membership_once(stage):
+    needs_torch()
+    import torch.nn.utils.parametrize
+    no_more = "0.weight is no longer in the model"
+    for words, change in (
+            (no_more, prune), (no_more, parametrize), (no_more, lambda model: torch.nn.utils.weight_norm(model[0])),
+            (no_more, lambda model: model.__setattr__("0", torch.nn.Identity())),
+            ("is torch.float32 with shape [3, 4]", lambda model: setattr(model[0].weight, "data", torch.zeros(3, 4))),
+            ("is torch.float64", lambda model: model.double()), ("on the meta device", lambda model: model.to("meta"))):
+        for mode in "copy", "view":
+            peer = stage.daemon(every=1, ahead=1)
+            model = network()
+            trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
+            trainer.step()
+            change(model)
+            for _ in range(3):
+                trainer.step()
+            peer.until(lambda: peer.ends, "the peer leaves")
+            require("bye" in peer.lines and trainer.progress.done, f"{mode}: it left in peace")
+            require(len(stage.messages.texts) == 1 and stage.messages.count(words), f"{mode}: {stage.messages.texts}")
+            if mode == "view":
+                peer.mix(lambda value, i: 9.0)
+            own = [name for name, x in model.named_parameters() if x.is_meta or not bool((x == 9).any())]
+            require(own == list(dict(model.named_parameters())), f"{mode}, {words}: {own} are the model's own")
+            trainer.close()
+            stage.messages.texts.clear()
+            peer.die()
+
+
+def a_change_before_the_end_is_said_too(stage):
+    needs_torch()
+    for mode in "copy", "view":
+        peer = stage.daemon(every=1000)
+        model = network()
+        with starling.gossip(model, socket=stage.socket, mode=mode) as trainer:
+            trainer.step()
+            prune(model)
+        peer.until(lambda: peer.ends, "the peer leaves")
+        require(stage.messages.count("0.weight is no longer in the model") == 1, f"{mode}: {stage.messages.texts}")
+        stage.messages.texts.clear()
+        peer.die()
+
+
+def added_and_untied_parameters_are_named_once(stage):
+    needs_torch()
+    peer = stage.daemon(every=1, ahead=1)
+    model = network()
+    model.head = torch.nn.Linear(8, 2)
+    model.head.weight = model[3].weight
+    trainer = stage.keep(starling.gossip(model, socket=stage.socket))
+    model.add_module("extra", torch.nn.BatchNorm1d(2))
+    model.extra.add_module("last", torch.nn.Linear(2, 2))
+    model.register_buffer("cache", torch.zeros(2), persistent=False)
+    model.head.weight = torch.nn.Parameter(torch.zeros(2, 8))
+    for _ in range(3):
+        trainer.step()
+    require(stage.messages.texts == [
+        "starling: head.weight, extra.weight, extra.bias and 2 more: added after gossip() began, so not exchanged"],
+            f"{stage.messages.texts}")
+    with torch.no_grad():
+        model[3].weight.fill_(4)
+    trainer.step()
+    require(peer.value("3.weight") == [4.0] * 16 and peer.ends == 0, "the others are exchanged")
+
+
+def unfrozen_parameters_are_exchanged(stage):
+    needs_torch()
+    for mode in "copy", "view":
+        peer = stage.daemon(every=1, ahead=1)
+        model = network()
+        model[0].weight.requires_grad = False
+        trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
+        trainer.step()
+        model[0].weight.requires_grad = True
+        model[0].weight.data.fill_(4)
+        peer.on_post = lambda p: p.mix(lambda value, i: value + 1)
+        trainer.step()
+        peer.until(lambda: peer.value("0.weight") == ([5.0] if mode == "copy" else [4.0]) * 32, "it is exchanged")
+        require(model[0].weight.flatten().tolist() == peer.value("0.weight"), f"{mode}: {model[0].weight}")
+        peer.die()
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt("while it waits")
+
+
+def unfit(make):
+    model = network()
+    model.w = make()
+    return model
+
+
+def tensors_that_no_swarm_averages_are_refused_by_name(stage):
+    needs_torch()
+
+    def parameter(x):
+        return torch.nn.Parameter(x, requires_grad=x.is_floating_point())
+    for words, make in (
+            ("w is on the meta device", lambda: parameter(torch.zeros(2, device="meta"))),
+            ("w has layout torch.sparse_coo", lambda: parameter(torch.eye(2).to_sparse())),
+            ("w is quantized", lambda: parameter(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8))),
+            ("w is a nested", lambda: parameter(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))),
+            ("w.weight has no shape yet", lambda: torch.nn.LazyLinear(3))):
+        model = unfit(make)
+        optimizer = sgd(network())
+        nothing_remains(words, stage, model, optimizer)
+        model.w = None
+    buffers = network()
+    buffers.register_buffer("b", torch.eye(2).to_sparse())
+    nothing_remains("b has layout torch.sparse_coo", stage, buffers, None)
+    raises(starling.Error, "w has layout", lambda: starling.attach({"w": torch.eye(2).to_sparse()}, stage.socket))
+
+
+def nothing_remains(words, stage, model, optimizer, program="/nonexistent/starling"):
+    """Requires that gossip() fails with these words, by default before it starts a program, and leaves no trace."""
+    backward, before = torch.Tensor.backward, tempfile.tempdir
+    attributes = set(vars(optimizer)) if hasattr(optimizer, "param_groups") else None
+    tempfile.tempdir = tempfile.mkdtemp(dir=stage.folder)
+    try:
+        raises(BaseException, words, lambda: starling.gossip(model, optimizer, listen="127.0.0.1:0", program=program,
+                                                         log=os.path.join(stage.folder, "log")))
+        require(not os.listdir(tempfile.tempdir), "its folder is gone")
+        require(not processes(tempfile.tempdir), "its process is gone")
+    finally:
+        tempfile.tempdir = before
+    require(torch.Tensor.backward is backward and not model._forward_pre_hooks, "hooks of the model")
+    require(attributes is None or set(vars(optimizer)) == attributes, "hooks of the optimizer")
+
+
+def processes(words):
+    """Processes with these words in the command."""
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{process}/cmdline", "rb") as file:
+                found += [process] if words.encode() in file.read() else []
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def what_is_no_optimizer_is_refused(stage):
+    needs_torch()
+    model = network()
+    optimizer = sgd(model)
+    for kind, other in (("list", [optimizer]), ("tuple", (optimizer,)),
+                        ("StepLR", torch.optim.lr_scheduler.StepLR(optimizer, 1))):
+        nothing_remains(f"must be one torch.optim.Optimizer, got {kind}", stage, model, other)
+
+
+def a_gossip_that_fails_late_leaves_nothing(stage):
+    needs_torch()
+
+    class Failing(torch.optim.SGD):
+        def register_step_post_hook(self, hook):
+            raise ZeroDivisionError("no hooks")
+    model = network()
+    nothing_remains("no hooks", stage, model, Failing(model.parameters(), lr=0.1), stage.stand_in())
+    silent = stage.stand_in()
+    with open(silent, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec {sys.executable} -c "import signal; signal.pause()" "$@"\n')
+    clock, starling.peer.time = starling.peer.time, types.SimpleNamespace(sleep=interrupted)
+    try:
+        nothing_remains("while it waits", stage, model, sgd(model), silent)
+    finally:
+        starling.peer.time = clock
+    nothing_remains("cannot listen", stage, model, sgd(model), stage.stand_in("--fail", "'cannot listen'"))
+    model[0].weight.data = model[0].weight.data.double()
+    for words, more in (("in view mode", {"mode": "view"}), ('"copy" or "view"', {"mode": "see"})):
+        raises(starling.Error, words, lambda more=more: starling.gossip(
+            model, listen="127.0.0.1:0", program="/nonexistent/starling", **more))
+
+
+def a_model_has_one_peer(stage):
+    needs_torch()
+    peer = stage.daemon()
+    model = network()
+    optimizer = sgd(model)
+    with starling.gossip(model, optimizer, socket=stage.socket):
+        raises(starling.Error, "has a peer already", lambda: starling.gossip(model, optimizer, socket=stage.socket))
+        train(model, optimizer, steps=1)
+        require(peer.get(daemon.STEPS) == 1 and peer.ends == 0, "the first one goes on")
+    starling.gossip(model, optimizer, socket=stage.socket).close()
+    require(peer.starts == 2, "one after the other")
+
+
+def a_replaced_optimizer_is_said_once(stage):
+    needs_torch()
+    stage.daemon()
+    model = network()
+    with starling.gossip(model, sgd(model), socket=stage.socket):
+        w = torch.zeros(1, requires_grad=True)
+        for _ in range(2500):
+            w.sum().backward()
+    require(len(stage.messages.texts) == 1 and stage.messages.count("made no step in 1000 backward passes"),
+            f"{stage.messages.texts}")
+
+
+def a_loaded_state_of_the_optimizer_is_cleared_by_a_new_era(stage):
+    needs_torch()
+    peer = stage.daemon()
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters())
+    with starling.gossip(model, optimizer, socket=stage.socket):
+        train(model, optimizer, steps=2)
+        optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        peer.replace([0.5] * peer.count, era=1)
+        train(model, optimizer, steps=1)
+        require(not optimizer.state, "fresh state")
+
+
+CASES = [
+    copies_and_saved_models_have_no_peer, copies_of_an_optimizer_report_no_steps, assigned_parameters_are_followed,
+    parameters_of_new_modules_are_followed, emptied_parameters_are_followed, overwritten_parameters_are_followed,
+    new_data_of_parameters_are_followed, tensors_of_another_kind_end_the_membership_once,
+    a_change_before_the_end_is_said_too, added_and_untied_parameters_are_named_once, unfrozen_parameters_are_exchanged,
+    tensors_that_no_swarm_averages_are_refused_by_name, what_is_no_optimizer_is_refused,
+    a_gossip_that_fails_late_leaves_nothing, a_model_has_one_peer, a_replaced_optimizer_is_said_once,
+    a_loaded_state_of_the_optimizer_is_cleared_by_a_new_era,
+]
