@@ -11,4 +11,7 @@ inline constexpr std::size_t kLargePage = std::size_t{2} << 20;
 // as a whole once a byte of it is written.
 void request_large_pages(void* begin, std::size_t bytes);
 
+// Sets a range of the heap to zero. Whole pages take memory only once they are written.
+void clear_pages(void* begin, std::size_t bytes);
+
 }  // namespace starling

@@ -20,7 +20,10 @@ class HostMemory final : public Memory {
                                  (std::max(bytes, std::size_t{1}) + alignment - 1) / alignment * alignment);
     if (p == nullptr) throw std::bad_alloc();
     request_large_pages(p, bytes);
-    std::memset(p, 0, bytes);
+    if (bytes < kLargePage)
+      std::memset(p, 0, bytes);
+    else
+      clear_pages(p, bytes);
     return p;
   }
   void release(void* p) noexcept override { std::free(p); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <list>
+#include <new>
 
 #include "base/nearest.h"
 #include "cli/shell/environment.h"
@@ -256,7 +257,13 @@ int run_parsed(Parsed& parsed, const std::vector<Command>& commands,
   // A launcher has warned already.
   if (!arguments.has("--control-fd"))
     for (const std::string& problem : problems_of_environment(commands)) warn(problem);
-  return command.run(arguments);
+  try {
+    return command.run(arguments);
+  } catch (const std::bad_alloc&) {
+    return complain(command.path,
+                    "this needs more memory than the machine, or the limit of `ulimit -v`, has left",
+                    kExitRunFailed);
+  }
 }
 
 }  // namespace

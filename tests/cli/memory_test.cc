@@ -124,6 +124,21 @@ TEST_CASE("model show uses the shape and memory of a data set") {
   CHECK(run({"model", "show", "softmax", "--workers", "0"}).exit_code == 2);
 }
 
+TEST_CASE("model show describes a network that would not fit") {
+  if (!STARLING_OWN_MEMORY) return;
+  const json it = shown({"gpt2"});
+  CHECK(bytes(it.at("peer"), "peak_bytes") > 10'000'000'000);
+  rusage children{};
+  REQUIRE(::getrusage(RUSAGE_CHILDREN, &children) == 0);
+  CHECK(children.ru_maxrss < 4'000'000);  // kB, of the largest child so far
+
+  const DataLimit limit(2'000'000'000);
+  const Outcome refused = run({"model", "show", "gpt2"});
+  CHECK(refused.exit_code == 1);
+  CHECK(is_one_line(refused.err));
+  CHECK(refused.err.find("this needs more memory than the machine") != std::string::npos);
+}
+
 TEST_CASE("a peer uses the predicted memory within 10 %") {
   if (!STARLING_OWN_MEMORY) return;
   const TemporaryFolder folder;
