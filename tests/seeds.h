@@ -44,7 +44,7 @@ inline std::uint64_t first_seed() {
 
 // Whether case `number` of `all` similar, slow cases runs: all do with STARLING_SEEDS=all, else `count` of
 // them, which depend on first_seed(), so that other commits run other ones.
-inline bool in_turn(std::uint64_t number, std::uint64_t all, std::uint64_t count = 1) {
+inline bool is_turn_of(std::uint64_t number, std::uint64_t all, std::uint64_t count = 1) {
   return all_seeds() || (number + all - first_seed() % all) % all < count;
 }
 
@@ -54,7 +54,7 @@ std::vector<T> some_of(std::initializer_list<T> values, std::uint64_t count = 1)
   std::vector<T> taken;
   std::uint64_t number = 0;
   for (const T& value : values)
-    if (in_turn(number++, values.size(), count)) taken.push_back(value);
+    if (is_turn_of(number++, values.size(), count)) taken.push_back(value);
   return taken;
 }
 

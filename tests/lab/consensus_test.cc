@@ -122,7 +122,7 @@ TEST_CASE("asynchronous pairwise gossip of every family mixes at the rate of its
     if (n > 16 && !all_seeds()) continue;  // minutes
     std::uint64_t number = n / 8;
     for (const Topology& topology : families(n)) {
-      if (!in_turn(number++, 4)) continue;
+      if (!is_turn_of(number++, 4)) continue;
       CAPTURE(topology.name(), n);
       const auto analysis = topologies::analyze(topology.among(n));
       REQUIRE(analysis.ok());

@@ -170,7 +170,7 @@ TEST_CASE("a resumed simulation has the same results with payloads, optimizers, 
     learn_text(experiment, scratch.path() + "/rhyme.txt");
   }
   static std::uint64_t number = 0;
-  if (!in_turn(number++, 7, 3)) return;
+  if (!is_turn_of(number++, 7, 3)) return;
   const Left whole = run_whole(experiment, scratch.path() + "/whole");
   int pieces = 0;
   std::vector<std::string> notices;
@@ -199,7 +199,7 @@ TEST_CASE("a resumed simulation of peers with several devices has the same resul
     experiment.optimizer.quasi_global_momentum = GENERATE(false, true);
   }
   static std::uint64_t number = 0;
-  if (!in_turn(number++, 4)) return;
+  if (!is_turn_of(number++, 4)) return;
   const Left whole = run_whole(experiment, scratch.path() + "/whole");
   int pieces = 0;
   std::vector<std::string> notices;

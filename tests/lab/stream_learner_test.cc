@@ -148,7 +148,7 @@ TEST_CASE("a simulated stream learns as a real peer's stages do") {
     experiment.pipeline.micro_batches = 2;
   }
   static std::uint64_t number = 0;
-  if (!in_turn(number++, 7, 2)) return;
+  if (!is_turn_of(number++, 7, 2)) return;
   const std::vector<float> real = streamed(experiment);
   CHECK(largest_difference(simulated(experiment).parameters, real) < 1e-5);
   // Other parameters would show.
@@ -172,7 +172,7 @@ TEST_CASE("streams give the same digits on any number of threads, with every kin
     experiment.pipeline.stage_replicas = {2, 1};
   }
   static std::uint64_t number = 0;
-  if (!in_turn(number++, 5)) return;
+  if (!is_turn_of(number++, 5)) return;
   experiment.faults = {{.peer = 1, .factor = 4}};
   training::OwnSettings own{.peers = 2};
   REQUIRE(training::set_own(own, "speeds", "1,0.5,1").ok());
