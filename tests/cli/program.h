@@ -61,6 +61,9 @@ class Program {
   Outcome outcome_;
 };
 
+// After this time, by Beats, another Ctrl-C is no repetition of the first one (node/launch/process.h).
+inline constexpr std::chrono::milliseconds kSecondCtrlC{1100};
+
 // Kills the program and waits for its end.
 void kill_at_once(Program& program);
 
