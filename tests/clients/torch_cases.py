@@ -14,8 +14,9 @@ except ImportError:
     torch = None
 
 RANK = """
-import os, sys, torch, torch.distributed as dist, starling
-dist.init_process_group("gloo")
+import faulthandler, os, sys, torch, torch.distributed as dist, starling
+faulthandler.dump_traceback_later(120, exit=True)  # a hang says where
+dist.init_process_group("gloo", init_method="file://" + os.environ["STORE"], rank=int(os.environ["RANK"]), world_size=2)
 torch.manual_seed(dist.get_rank())
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -316,11 +317,10 @@ def ranks_of_one_model_are_one_peer(stage):
         raise Skipped("torch has no torch.distributed")
     peer = stage.daemon(every=4)
     peer.on_post = lambda p: p.mix(lambda value, i: value + 0.5)
-    port = str(20000 + os.getpid() % 20000)
+    # They meet in a file: a port could be another program's.
     ranks = [subprocess.Popen([sys.executable, "-c", RANK], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              env=stage.environment(STARLING_SOCKET=stage.socket, MASTER_ADDR="127.0.0.1",
-                                                    MASTER_PORT=port, WORLD_SIZE="2", RANK=str(rank),
-                                                    OMP_NUM_THREADS="1"))
+                              env=stage.environment(STARLING_SOCKET=stage.socket, RANK=str(rank), OMP_NUM_THREADS="1",
+                                                    STORE=os.path.join(stage.folder, "ranks")))
              for rank in range(2)]
     texts = [rank.communicate(timeout=HANG)[0] for rank in ranks]
     require(all(rank.returncode == 0 for rank in ranks), "\n".join(texts))
