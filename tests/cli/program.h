@@ -61,7 +61,7 @@ class Program {
   Outcome outcome_;
 };
 
-// After this time, by Beats, another Ctrl-C is no repetition of the first one (node/launch/process.h).
+// The time, by Beats, after which a second Ctrl-C ends a program at once (node/launch/process.h).
 inline constexpr std::chrono::milliseconds kSecondCtrlC{1100};
 
 // Kills the program and waits for its end.
