@@ -7,6 +7,7 @@
 
 #include "tests/catch.h"
 #include "tests/cli/program.h"
+#include "tests/seeds.h"
 
 namespace starling::cli_tests {
 namespace {
@@ -128,7 +129,7 @@ TEST_CASE("a peer with a key cannot join a swarm without one") {
 TEST_CASE("a peer that returns with a wrong key does not begin a second swarm") {
   const TemporaryFolder folder;
   const std::string key = new_key(folder, "key"), other = new_key(folder, "other");
-  for (const bool swarm_has_key : {true, false}) {
+  for (const bool swarm_has_key : some_of({true, false})) {
     const std::string state = folder.file(swarm_has_key ? "locked" : "open");
     const Words keyed = swarm_has_key ? Words{"--key", key} : Words{};
     Program stays(beginner(keyed));

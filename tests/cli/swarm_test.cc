@@ -143,7 +143,7 @@ TEST_CASE("the same run again shows its results; another one of the same name ge
 
 TEST_CASE("an interrupted simulation says where it stopped, and the same command offers to continue") {
   const TemporaryFolder folder;
-  const std::string epochs = kSanitized ? "10" : "40";
+  const std::string epochs = kSanitized ? "10" : "20";
   const Words words = {"simulate", "--peers", "2",     "--model",         "softmax",
                        "--epochs", epochs,    "--out", folder.file("run")};
   Program program(words);
