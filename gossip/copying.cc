@@ -24,16 +24,44 @@ std::vector<const wire::Member*> Copying::donors() const {
   return donors;
 }
 
+// Whether a donor may appear by itself: a live member has parameters but no time for this peer, or one
+// prepares its training, as far as this peer knows. If a member that had parameters is gone, those that still
+// have none probably wait for them, too.
+bool Copying::may_get_donor() const {
+  bool some_live = false, some_gone = false;
+  for (const Record& record : run_.membership.others()) {
+    const bool has_parameters = record.member.phase >= wire::Phase::training;
+    if (record.responds() && has_parameters) return true;
+    some_live |= record.responds();
+    some_gone |= !record.responds() && has_parameters;
+  }
+  return some_live && !some_gone;
+}
+
+void Copying::wait(Actions& out) {
+  if (!std::exchange(waits_, true))
+    out.push_back(Notice{Notice::What::waiting, {}, "no member of the swarm has parameters to copy yet"});
+  version_ = run_.membership.version();
+  next_request_ = run_.now + run_.options.state_retry.min;
+  if (run_.diverged || may_get_donor()) {  // a Recovery has its own limit
+    give_up_at_ = kNever;
+  } else if (give_up_at_ == kNever) {
+    give_up_at_ = run_.now + run_.options.copy_limit;
+  } else if (give_up_at_ <= run_.now) {
+    stop(out);
+    run_.say_goodbye_and_finish(
+        Finish::How::failed,
+        "every member that had the run's parameters has failed or left, and none came back within a minute: "
+        "start one with --resume and its checkpoint, or begin the run anew",
+        out);
+  }
+}
+
 void Copying::start(Actions& out) {
   const auto candidates = donors();
-  const bool has_waited = std::exchange(waits_, candidates.empty());
-  if (candidates.empty()) {
-    if (!has_waited)
-      out.push_back(Notice{Notice::What::waiting, {}, "no member of the swarm has parameters to copy yet"});
-    version_ = run_.membership.version();
-    next_request_ = run_.now + run_.options.state_retry.min;
-    return;
-  }
+  if (candidates.empty()) return wait(out);
+  waits_ = false;
+  give_up_at_ = kNever;
   const wire::Member& donor = *candidates[run_.random.below(candidates.size())];
   next_request_ = kNever;
   copy_ = Copy{donor.id, run_.now + run_.options.state_stall, 0, run_.now, 0};

@@ -1,6 +1,7 @@
 // Copies a member's parameters, for a joiner's first replica and for one that was lost. A donor is drawn from
 // the live members that have a replica. One that stalls, or becomes much slower than an earlier one was, is
-// replaced; the copy resumes where it stopped.
+// replaced; the copy resumes where it stopped. A joiner fails if no member is left that has parameters, or
+// may get some.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +50,8 @@ class Copying {
   };
 
   std::vector<const wire::Member*> donors() const;
+  bool may_get_donor() const;
+  void wait(Actions& out);
   void drop_donor(Actions& out);
 
   RunState& run_;
@@ -59,8 +62,9 @@ class Copying {
   bool refused_ = false;  // a donor failed since the last restart()
   Duration delay_;
   Instant next_request_ = kNever;
-  bool waits_ = false;         // no member had parameters
-  std::uint64_t version_ = 0;  // of the membership then
+  bool waits_ = false;           // no member had parameters
+  Instant give_up_at_ = kNever;  // without a change; kNever while there is hope
+  std::uint64_t version_ = 0;    // of the membership then
 };
 
 // What a peer does when its own replica holds values that are not finite: it exchanges nothing, copies a

@@ -1,5 +1,7 @@
 #include "kernels/memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -29,11 +31,33 @@ class HostMemory final : public Memory {
   void release(void* p) noexcept override { std::free(p); }
 };
 
+// A buffer of any size is the same inaccessible page.
+class NoMemory final : public Memory {
+ public:
+  NoMemory() : page_(::mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    if (page_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  bool on_host() const override { return true; }
+  void* allocate(std::size_t) override { return page_; }
+  void release(void*) noexcept override {}
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  void* page_;
+};
+
+thread_local int t_only_sizes = 0;  // existing OnlySizes of the thread
+
 }  // namespace
 
 Memory& host_memory() {
   static HostMemory memory;
-  return memory;
+  if (t_only_sizes == 0) return memory;
+  static NoMemory none;
+  return none;
 }
+
+OnlySizes::OnlySizes() { ++t_only_sizes; }
+OnlySizes::~OnlySizes() { --t_only_sizes; }
 
 }  // namespace starling::kernels

@@ -28,6 +28,16 @@ class Memory {
 
 Memory& host_memory();
 
+// While one exists, its thread's new buffers in the host's memory have a size but no memory: networks are
+// made to ask for their sizes. To read or write such a buffer is a segmentation fault.
+class OnlySizes {
+ public:
+  OnlySizes();
+  ~OnlySizes();
+  OnlySizes(const OnlySizes&) = delete;
+  OnlySizes& operator=(const OnlySizes&) = delete;
+};
+
 // A device failed: it has too little memory, or it is gone. The owner of a replica on it catches this when it
 // makes the replica and around its work, and reports the message.
 class DeviceError : public std::runtime_error {

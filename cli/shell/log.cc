@@ -79,7 +79,7 @@ void set_format(bool json) {
     spdlog::set_formatter(std::make_unique<JsonFormatter>());
   } else {
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
-    formatter->add_flag<PeerFlag>('*').set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %*%v");
+    formatter->add_flag<PeerFlag>('*').set_pattern("%Y-%m-%d %H:%M:%S.%e%z %^%l%$ %*%v");
     spdlog::set_formatter(std::move(formatter));
   }
 }

@@ -46,7 +46,7 @@ struct CheckpointFacts {
   std::string name;       // the peer's
   PeerId id;              // of the life that wrote the file
   std::uint32_t incarnation = 0;
-  std::uint64_t order = 0;  // seed of the order of the data without a slot; fixed in the peer's first life
+  std::uint64_t order = 0;  // of the data, if the peer has no slot; Remembered::order_of
   // Of the trainer before this life; that the swarm counts for earlier lives of this id; of all others so
   // far.
   std::uint64_t earlier_samples = 0, counted_before = 0, others_samples = 0;

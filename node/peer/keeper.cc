@@ -113,7 +113,7 @@ CheckpointFacts Keeper::checkpoint_facts() const {
   facts.name = listening_.self().name;
   facts.id = listening_.self().id;
   facts.incarnation = view.membership.self().incarnation;
-  facts.order = listening_.remembered().order_of(listening_.self().id);
+  facts.order = listening_.remembered().order_of(listening_.self().name);
   facts.earlier_samples = resumed ? resumed->earlier.samples : 0;
   facts.counted_before = view.samples_before;
   facts.others_samples = lives_.running->others_samples();

@@ -68,7 +68,7 @@ wire::Manifest Preparation::own_manifest() const {
 Preparation::Making Preparation::make(training::Experiment experiment, Result<datasets::DataPair> data,
                                       const PlanCheck& check) const {
   auto replica = make_replica(experiment, std::move(data), started_.options.slot,
-                              listening_.remembered().order_of(listening_.self().id), check);
+                              listening_.remembered().order_of(listening_.self().name), check);
   if (!replica) return replica.error();
   return Built{std::move(experiment), std::move(*replica)};
 }

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "base/ids.h"
+#include "base/hash.h"
 #include "base/result.h"
 #include "node/front/event_log.h"
 #include "node/keep/checkpointer.h"
@@ -29,8 +30,8 @@ struct Remembered {
   std::uint64_t of_this_life(std::uint64_t samples) const {
     return samples - std::min(samples, resumed ? resumed->earlier.samples : 0);
   }
-  // The seed of the order of the data, for a peer without a slot.
-  std::uint64_t order_of(PeerId self) const { return resumed ? resumed->order : self.value; }
+  // The order of the data of the peer `name` without a slot: with the run's seed, it determines the batches.
+  std::uint64_t order_of(const std::string& name) const { return resumed ? resumed->order : hash64(name); }
 };
 
 // Reads the cache, and finds the checkpoint.

@@ -74,7 +74,7 @@ Status check_memory(const training::Experiment& experiment, const models::Plan& 
                     const kernels::Backend& backend) {
   const auto free = backend.memory().on_host() ? free_memory() : std::nullopt;
   if (!free) return Done{};
-  // Measuring takes time and memory, so it is left out where even the upper bound fits.
+  // Measuring takes time, so it is left out where even the upper bound fits.
   training::Experiment keeps_all = experiment;
   keeps_all.training.recompute = training::Recomputation::never;
   const std::size_t surely_fits = *free / training::kLeastMemoryMultiple;

@@ -142,10 +142,9 @@ TEST_CASE("two GPUs hold one replica together: in stages, without a flush, and w
     Words flags;
     const char* said;
   };
-  for (const Way& way :
-       some_of<Way>({{{"--split", "stages"}, "on cuda:0,cuda:1 (2 stages: "},
-                     {{"--split", "stages", "--pipeline", "pipedream"}, "; pipedream"},
-                     {{"--split", "layers"}, "on cuda:0,cuda:1 (each layer in 2 parts)"}})) {
+  for (const Way& way : some_of<Way>({{{"--split", "stages"}, "on cuda:0,cuda:1 (2 stages: "},
+                                      {{"--split", "stages", "--pipeline", "pipedream"}, "; pipedream"},
+                                      {{"--split", "layers"}, "on cuda:0,cuda:1 (each layer in 2 parts)"}})) {
     Words flags{"--model", "mlp", "--devices", "cuda:0,cuda:1", "--steps", "150", "--pace", "5ms"};
     flags.insert(flags.end(), way.flags.begin(), way.flags.end());
     Program first(listening_peer(flags), *two);

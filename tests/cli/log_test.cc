@@ -48,6 +48,14 @@ TEST_CASE("an error message is one JSON object, whatever text it contains") {
   CHECK(unknown.at(0).at("message").get<std::string>().find("unknown command 'fly'") != std::string::npos);
 }
 
+TEST_CASE("a line's time has its offset from UTC") {
+  const Words peer = {"peer",    "--listen", "127.0.0.1:0", "--name", "north",
+                      "--model", "softmax",  "--steps",     "3"};
+  const Outcome outcome = run(peer, {{"TZ", "XST-5:30"}});  // 5:30 h east of Greenwich
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.err.find("+05:30 info north: training begins: ") != std::string::npos);
+}
+
 TEST_CASE("a peer's JSON log has its name and the requested level") {
   const Words peer = {"peer",    "--listen", "127.0.0.1:0", "--name",  "north", "--model",
                       "softmax", "--data",   "glyphs",      "--steps", "3"};

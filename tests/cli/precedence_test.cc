@@ -298,6 +298,43 @@ TEST_CASE("swarm and simulate: flags override variables, and variables override 
   check_command("simulate");
 }
 
+TEST_CASE("a network's preset is below all sources, and none applies if one of them chooses the optimizer") {
+  const TemporaryFolder folder;
+  const auto config = [&](Words more, const Environment& environment = {}) {
+    more.emplace_back("--print-config");
+    return read_config(run(more, environment).out);
+  };
+  const Words text = {"simulate", "--model", "gpt-tiny", "--data", "shakespeare"};
+  const auto with = [&text](const Words& more) {
+    Words all = text;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const auto preset = config(text);
+  CHECK(preset.at("training.optimizer") == "adamw");
+  CHECK(preset.at("training.batch_size") == "12");
+  CHECK(preset.at("training.learning_rate") == "0.003");
+  CHECK(preset.at("training.schedule") == "cosine");
+  CHECK(config(with({"--seconds", "60"})).at("training.schedule") == "constant");  // cosine needs steps
+
+  folder.write("file.toml", "training.batch_size = 24\nmodel.name = \"gpt-tiny\"\n");
+  const auto mixed = config({"simulate", folder.file("file.toml"), "--learning-rate", "0.01"},
+                            {{"STARLING_CLIP_NORM", "2"}});
+  CHECK(mixed.at("training.optimizer") == "adamw");
+  CHECK(mixed.at("training.batch_size") == "24");
+  CHECK(mixed.at("training.learning_rate") == "0.01");
+  CHECK(mixed.at("training.clip_norm") == "2");
+
+  const auto own = config(with({"--optimizer", "sgd"}));
+  CHECK(own.at("training.optimizer") == "sgd");
+  CHECK(own.at("training.batch_size") == "64");
+  CHECK(config({"simulate", "--model", "lenet"}).at("training.optimizer") == "sgd");
+
+  const Outcome told = run(with({"--steps", "1", "--peers", "1", "--out", folder.file("run")}));
+  CHECK(told.err.find("gpt-tiny is trained with its preset, --optimizer adamw --batch-size 12") !=
+        std::string::npos);
+}
+
 TEST_CASE("a peer's file is named by --config or STARLING_CONFIG") {
   const TemporaryFolder folder;
   folder.write("one.toml", "seed = 11\n");

@@ -120,14 +120,14 @@ TEST_CASE("a sweep with --keep-going ends with exit code 1 and a list of what fa
   CHECK(std::filesystem::exists(folder.file("out/rule=pairwise,seed=2/summary.json")));
 }
 
-TEST_CASE("the sweep in README.md runs, and its folder can be reported with a wildcard",
-          "[figures]") {
+TEST_CASE("the sweep in README.md runs, and its folder can be reported with a wildcard", "[figures]") {
   const TemporaryFolder folder;
   const auto blocks = blocks_of("README.md", "toml");
   REQUIRE(blocks.size() == 2);
   folder.write("stragglers.toml", blocks[0] + blocks[1]);
   const std::string out = folder.file("out");
-  const Outcome outcome = run({"sweep", folder.file("stragglers.toml"), "--set", "training.epochs=0.1", "--out", out});
+  const Outcome outcome =
+      run({"sweep", folder.file("stragglers.toml"), "--set", "training.epochs=0.1", "--out", out});
   INFO(outcome.out << outcome.err);
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.out.find("4 experiments ran") != std::string::npos);

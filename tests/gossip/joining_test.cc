@@ -48,6 +48,38 @@ TEST_CASE("an address that does not answer is reported and retried") {
   REQUIRE_FALSE(sent<wire::Join>(life.waits(at(2s))).empty());
 }
 
+TEST_CASE("a joiner fails a minute after the last member that had parameters has failed") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3, Phase::joining)}});
+  REQUIRE(all<FetchState>(life.happens(Prepared{rules_of()})).size() == 1);
+  while (life.peer.view().membership.find(PeerId{2})->is_live()) life.waits(life.now + 100ms, {3});
+  const Instant failed_at = life.now;
+  REQUIRE(failed_at < at(20s));
+  life.waits(failed_at + 50s, {3});
+  REQUIRE_FALSE(life.peer.view().over);
+  life.waits(failed_at + 62s, {3});
+  REQUIRE(life.peer.view().over);
+  const auto end = all<Finish>(life.out);
+  REQUIRE(end.size() == 1);
+  REQUIRE(end[0].how == Finish::How::failed);
+  REQUIRE(end[0].why.find("has failed or left") != std::string::npos);
+}
+
+TEST_CASE("a joiner waits without a limit for a member that prepares its training") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  life.hears(2, wire::Welcome{manifest(), 0s, {member(2, Phase::joining)}});
+  life.happens(Prepared{rules_of()});
+  life.waits(at(1800s), {2});
+  REQUIRE_FALSE(life.peer.view().over);
+  wire::Member trains = member(2);
+  trains.incarnation = 1;
+  life.meets(by_itself(trains));
+  life.waits(life.now + 1s, {2});
+  REQUIRE(all<FetchState>(life.out).size() == 1);
+}
+
 TEST_CASE("a joiner fails with the reason if its only address cannot belong to the swarm") {
   Life life(joining({2}));
   life.happens(Start{});

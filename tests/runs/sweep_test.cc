@@ -28,6 +28,17 @@ Result<Sweep> read(const std::string& text, const std::vector<std::pair<std::str
 
 }  // namespace
 
+TEST_CASE("the preset of a network is below the file and the lists of a sweep") {
+  const std::string text = "model.name = \"gpt-tiny\"\ndata.source = \"shakespeare\"\n";
+  const auto sweep = read(text + "[sweep]\ntraining.learning_rate = [0.001, 0.002]\n");
+  REQUIRE(sweep.ok());
+  for (const SweepPoint& point : sweep->points) CHECK(point.experiment.optimizer.name == "adamw");
+  CHECK(sweep->points.at(1).experiment.optimizer.learning_rate == 0.002);
+  const auto own = read(text + "training.optimizer = \"sgd\"\n[sweep]\nseed = [1]\n");
+  REQUIRE(own.ok());
+  CHECK(own->points.at(0).experiment.optimizer.clip_norm == 0);
+}
+
 TEST_CASE("a sweep is every combination of its lists, seeds last") {
   const auto sweep = read(
       "peers = 4\n"

@@ -1,8 +1,10 @@
 #include "training/learning/memory.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
+#include "kernels/memory.h"
 #include "models/network.h"
 #include "training/learning/evaluator.h"
 #include "training/learning/recipe.h"
@@ -71,9 +73,21 @@ models::NetworkMemory divided_memory(const Experiment& experiment, const models:
   return memory;
 }
 
+// A network that is made without its memory, if that would be the host's.
+class Sketch {
+ public:
+  explicit Sketch(const kernels::Backend& backend) {
+    if (backend.memory().on_host()) only_sizes_.emplace();
+  }
+
+ private:
+  std::optional<kernels::OnlySizes> only_sizes_;
+};
+
 // `recompute` only counts for a whole network; for stages the experiment says it.
 models::NetworkMemory network_memory(const Experiment& experiment, const models::Plan& plan,
                                      const kernels::Backend& backend, bool recompute) {
+  const Sketch sketch(backend);
   if (has_stages(experiment) || has_divided_layers(experiment))
     return divided_memory(experiment, plan, backend);
   return models::Network(plan, backend, static_cast<int>(experiment.training.batch_size),
@@ -120,6 +134,7 @@ PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
                        const kernels::Backend& backend, const datasets::DataPair* data) {
   PeerMemory peer;
   peer.training = memory.total();
+  const Sketch sketch(backend);
   const models::Network judge(plan, backend, Evaluator::kBatch, models::Purpose::evaluate);
   peer.evaluation = memory.weights + judge.memory().total() + batch_bytes(plan, Evaluator::kBatch);
   peer.exchange = std::min(memory.weights, kExchangeMost);
@@ -158,12 +173,7 @@ std::size_t least_training_memory(const Experiment& experiment, const models::Pl
 
 std::size_t host_training_memory(const Experiment& experiment, const models::Plan& plan,
                                  const kernels::Backend& backend) {
-  // Back ends store images in groups of 8 or 16. Batches that differ by a multiple of that leave as many
-  // places empty. If most of a small batch's places would be empty, they store it otherwise.
-  constexpr std::uint32_t kApart = 32;
-  const std::uint32_t batch = experiment.training.batch_size;
-  if (batch <= 4 * kApart) return total_memory(experiment, plan, backend);
-  return extrapolate(experiment, plan, backend, 2 * kApart + batch % kApart, kApart);
+  return total_memory(experiment, plan, backend);
 }
 
 std::size_t device_memory(const Experiment& experiment, const models::Plan& plan,

@@ -1,7 +1,7 @@
-// The memory that training needs, known before it starts: networks are built as in a peer, and report their
-// sizes. The accounting follows Rajbhandari et al., "ZeRO" (SC 2020): weights, gradients and the optimizer's
-// state grow with the model, activations with the batch. All figures are exact except PeerMemory::process,
-// which was measured, and device_memory(), which estimates.
+// The memory that training needs, known before it starts: networks are made as in a peer, on the host without
+// memory, and report their sizes. The accounting follows Rajbhandari et al., "ZeRO" (SC 2020): weights,
+// gradients and the optimizer's state grow with the model, activations with the batch. All figures are exact
+// except PeerMemory::process, which was measured, and device_memory(), which estimates.
 #pragma once
 
 #include <algorithm>
@@ -76,9 +76,7 @@ std::size_t least_training_memory(const Experiment& experiment, const models::Pl
 // times as much. Small batches of ResNet-8 need 12 times as much, because of workspaces.
 inline constexpr std::size_t kLeastMemoryMultiple = 16;
 
-// training_memory().total() without the memory of a large batch: exact for batches of up to 128, beyond that
-// extrapolated from smaller ones: within 5 %, or within 20 % with Winograd's convolutions, whose workspace
-// varies with the divisors of the batch. REQUIRES: the back end computes on the host.
+// training_memory().total(). REQUIRES: the back end computes on the host.
 std::size_t host_training_memory(const Experiment& experiment, const models::Plan& plan,
                                  const kernels::Backend& backend);
 

@@ -19,6 +19,7 @@
 #include "training/runs/experiment/check.h"
 #include "training/runs/experiment/experiment_file.h"
 #include "training/runs/experiment/schedule.h"
+#include "training/runs/experiment/settings/presets.h"
 #include "training/runs/experiment/settings/settings.h"
 
 namespace starling::cli {
@@ -51,6 +52,10 @@ constexpr std::array kCommonKeys = {"name",
                                     "gossip.topology",
                                     "gossip.every",
                                     "gossip.payload"};
+
+// Reads the sources of settings over `experiment`.
+Status read_sources(Experiment& experiment, const Arguments& arguments,
+                    const std::optional<std::string>& file);
 
 }  // namespace
 
@@ -99,6 +104,22 @@ Flag print_config_flag(const std::string& section) {
 
 Status read_experiment(Experiment& experiment, const Arguments& arguments,
                        const std::optional<std::string>& file) {
+  Experiment probe = experiment;
+  probe.optimizer.name.clear();
+  if (Status read = read_sources(probe, arguments, file); !read) return read;
+  const auto preset = training::preset_for(probe, arguments.command() != "peer");
+  if (preset.empty() || arguments.has("--join")) return read_sources(experiment, arguments, file);
+  if (!arguments.has("--print-config"))
+    tell(Told::progress, probe.model.name + " is trained with its preset, " + training::flags_of(preset) +
+                             ", and what the command sets otherwise; --optimizer leaves the preset out");
+  training::set_preset(preset, experiment);
+  return read_sources(experiment, arguments, file);
+}
+
+namespace {
+
+Status read_sources(Experiment& experiment, const Arguments& arguments,
+                    const std::optional<std::string>& file) {
   const bool is_peer = arguments.command() == "peer";
   if (file) {
     const auto daemon = is_peer ? training::DaemonTable::passed_over : training::DaemonTable::refused;
@@ -135,6 +156,8 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
     return Error{"--model: " + fine.error().message};
   return resolve_names(experiment);
 }
+
+}  // namespace
 
 Status resolve_names(Experiment& experiment) {
   if (experiment.model.layers.empty()) {

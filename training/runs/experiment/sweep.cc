@@ -7,6 +7,7 @@
 #include "training/runs/experiment/check.h"
 #include "training/runs/experiment/experiment_file.h"
 #include "training/runs/experiment/kinds.h"
+#include "training/runs/experiment/settings/presets.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/experiment/settings/toml.h"
 #include "training/runs/experiment/settings/toml_text.h"
@@ -250,11 +251,16 @@ std::vector<std::string> axis_names(const std::vector<SweepAxis>& axes) {
 
 Result<Sweep> read_sweep(const std::string& path, const std::function<const char*(const char*)>& lookup,
                          const std::vector<std::pair<std::string, std::string>>& sets) {
-  Experiment base;
-  if (Status read = read_file(base, path, Sweeps::accepted); !read) return read.error();
   std::string where;
+  Experiment base, probe;
+  probe.optimizer.name.clear();
+  if (Status read = read_file(probe, path, Sweeps::accepted); !read) return read.error();
   const auto axes = read_axes(path, where);
   if (!axes) return axes.error();
+  if (Status read = read_overrides(probe, *axes, path, lookup, sets); !read) return read.error();
+  if (!is_axis(*axes, "training.optimizer") && !is_axis(*axes, "model.name"))
+    set_preset(preset_for(probe, true), base);
+  if (Status read = read_file(base, path, Sweeps::accepted); !read) return read.error();
   if (Status read = read_overrides(base, *axes, path, lookup, sets); !read) return read.error();
 
   Sweep sweep;
