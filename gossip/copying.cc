@@ -43,17 +43,17 @@ void Copying::wait(Actions& out) {
     out.push_back(Notice{Notice::What::waiting, {}, "no member of the swarm has parameters to copy yet"});
   version_ = run_.membership.version();
   next_request_ = run_.now + run_.options.state_retry.min;
-  if (run_.diverged || may_get_donor()) {  // a Recovery has its own limit
+  if (run_.diverged || may_get_donor()) {  // Recovery has this limit itself
     give_up_at_ = kNever;
   } else if (give_up_at_ == kNever) {
-    give_up_at_ = run_.now + run_.options.copy_limit;
+    give_up_at_ = run_.now + run_.options.recovery_limit;
   } else if (give_up_at_ <= run_.now) {
     stop(out);
-    run_.say_goodbye_and_finish(
-        Finish::How::failed,
-        "every member that had the run's parameters has failed or left, and none came back within a minute: "
-        "start one with --resume and its checkpoint, or begin the run anew",
-        out);
+    run_.say_goodbye_and_finish(Finish::How::failed,
+                                "every member that had the run's parameters has failed or left, and none "
+                                "came back within half a minute: "
+                                "start one with --resume and its checkpoint, or begin the run anew",
+                                out);
   }
 }
 

@@ -56,7 +56,6 @@ struct PeerOptions {
   Duration exchange_hold_off = std::chrono::milliseconds(20);  // after a failed exchange
   Duration leave_limit = std::chrono::milliseconds(1500);      // from LeaveRequested to the goodbye
   std::uint32_t answers_max = 16;                              // offers answered at once; others get `busy`
-  Duration copy_limit = std::chrono::seconds(60);      // a joiner waits for a member that has parameters
   Duration recovery_limit = std::chrono::seconds(30);  // without a replica and a donor: the peer fails
   // A replica lost within this number of steps after a copy makes the peer wait before it copies again, twice
   // as long each time (state_retry). After recoveries_max such copies in a row the peer fails.

@@ -38,6 +38,10 @@ Result<Document> read_document(const std::string& path, std::uint64_t& budget) {
                    " bytes that are accepted"};
   }
   budget -= content.size();
+  if (constexpr std::string_view kMark = "\xef\xbb\xbf"; content.starts_with(kMark)) {  // a byte-order mark
+    content.erase(0, kMark.size());
+    document.offset = kMark.size();
+  }
   if (content.empty()) return Error{"'" + path + "' is empty; a text is needed"};
   if (content.starts_with("starling tokenizer "))
     return Error{"'" + path +
@@ -86,7 +90,7 @@ Documents divide_characters(std::vector<Document> all) {
     const std::uint64_t count = count_characters(document.text);
     if (left > 0 && left < count) {
       const std::size_t cut = offset_of(document.text, left);
-      parts.test.push_back({document.path, cut, document.text.substr(cut)});
+      parts.test.push_back({document.path, document.offset + cut, document.text.substr(cut)});
       document.text.resize(cut);
       parts.train.push_back(std::move(document));
     } else {
@@ -116,7 +120,7 @@ std::vector<Document> articles(const Document& file) {
   std::size_t begin = 0;
   bool any = false;  // there is a heading in the article so far
   const auto cut = [&](std::size_t end) {
-    found.push_back({file.path, begin, file.text.substr(begin, end - begin)});
+    found.push_back({file.path, file.offset + begin, file.text.substr(begin, end - begin)});
     begin = end;
   };
   for (std::size_t at = 0; at < file.text.size();) {
@@ -247,6 +251,10 @@ Result<DataPair> read_texts(const std::string& path, const std::string& tokens,
   if (!train) return train.error();
   auto test = encode(documents->test, **tokenizer);
   if (!test) return test.error();
+  const auto is_first = [&train](std::uint16_t token) { return token == train->tokens.front(); };
+  if (train->tokens.size() > 1 && std::ranges::all_of(train->tokens, is_first) &&
+      std::ranges::all_of(test->tokens, is_first))
+    return Error{"'" + path + "' has only one token, again and again: there is nothing to learn"};
   return join_text(data_name(tokens.empty() ? path : path + ":tokens=" + tokens), path, std::move(*train),
                    std::move(*test), std::move(*tokenizer));
 }

@@ -55,6 +55,13 @@ TEST_CASE("the division counts characters, not bytes, and the vocabulary has tho
   CHECK(pair.tokenizer->kind() == "characters");
 }
 
+TEST_CASE("a byte-order mark is no character of the text") {
+  TemporaryFolder folder;
+  const DataPair pair = loaded(folder.write("notepad.txt", bytes_in("\xef\xbb\xbf" + repeated("ab", 20))));
+  CHECK(decoded(pair, pair.train) + decoded(pair, pair.test) == repeated("ab", 20));
+  CHECK(pair.train.classes == 2);
+}
+
 TEST_CASE("the option selects characters, bytes or a tokenizer, and gzipped files are equal to plain ones") {
   TemporaryFolder root;
   const std::string text = repeated("the thé. ", 10);
@@ -200,6 +207,8 @@ TEST_CASE("an empty, short or wrongly encoded text is an error with file and pla
   TemporaryFolder folder;
   CHECK(contains(error_of(folder.write("empty.txt", {})), "empty.txt' is empty; a text is needed"));
   CHECK(contains(error_of(folder.write("one.txt", {'a'})), "is too short: its training part has no token"));
+  CHECK(contains(error_of(folder.write("same.txt", bytes_in(repeated("a", 40)))),
+                 "same.txt' has only one token, again and again: there is nothing to learn"));
   CHECK(contains(error_of(folder.write("short.txt", bytes_in("0123456789"))),
                  "short.txt' is too short: its test part has 1 token, and at least 2 are needed"));
   CHECK(contains(error_of(folder.write("latin.txt", bytes_in("caf\xe9 au lait"))),

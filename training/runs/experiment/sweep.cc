@@ -259,7 +259,7 @@ Result<Sweep> read_sweep(const std::string& path, const std::function<const char
   if (!axes) return axes.error();
   if (Status read = read_overrides(probe, *axes, path, lookup, sets); !read) return read.error();
   if (!is_axis(*axes, "training.optimizer") && !is_axis(*axes, "model.name"))
-    set_preset(preset_for(probe, true), base);
+    set_preset(preset_for(probe, false), base);
   if (Status read = read_file(base, path, Sweeps::accepted); !read) return read.error();
   if (Status read = read_overrides(base, *axes, path, lookup, sets); !read) return read.error();
 

@@ -1,5 +1,7 @@
 #include "training/runs/experiment/settings/presets.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "training/runs/experiment/settings/settings.h"
 
@@ -8,14 +10,15 @@ namespace {
 
 struct Row {
   const char* model;
-  const char *batch, *rate, *warmup;
+  const char *batch, *rate;
+  std::uint64_t warmup;  // steps
 };
 // Small networks take larger rates. nanoGPT's settings for the sizes of gpt-char and gpt2 have these rates,
 // too.
-constexpr Row kRows[] = {{"gpt-tiny", "12", "0.003", "100 steps"},
-                         {"llama-tiny", "12", "0.003", "100 steps"},
-                         {"gpt-char", "64", "0.001", "100 steps"},
-                         {"gpt2", "12", "0.0006", "2000 steps"}};
+constexpr Row kRows[] = {{"gpt-tiny", "12", "0.003", 100},
+                         {"llama-tiny", "12", "0.003", 100},
+                         {"gpt-char", "64", "0.001", 100},
+                         {"gpt2", "12", "0.0006", 2000}};
 
 }  // namespace
 
@@ -25,9 +28,10 @@ Preset preset_for(const Experiment& probe, bool default_end) {
   for (const Row& row : kRows) {
     if (!probe.optimizer.name.empty() || probe.model.name != row.model) continue;
     Preset preset = {{"training.optimizer", "adamw"},      {"training.batch_size", row.batch},
-                     {"training.learning_rate", row.rate}, {"training.warmup", row.warmup},
-                     {"training.beta2", "0.99"},           {"training.weight_decay", "0.1"},
-                     {"training.clip_norm", "1"}};
+                     {"training.learning_rate", row.rate}, {"training.beta2", "0.99"},
+                     {"training.weight_decay", "0.1"},     {"training.clip_norm", "1"}};
+    const std::uint64_t warmup = end.steps ? std::min(row.warmup, *end.steps / 10) : row.warmup;
+    if (warmup > 0) preset.emplace_back("training.warmup", std::to_string(warmup) + " steps");
     if (end.epochs || end.steps || (has_no_end && default_end)) {
       preset.emplace_back("training.schedule", "cosine");
       preset.emplace_back("training.final_rate", "0.1");
@@ -50,7 +54,7 @@ std::string flags_of(const Preset& preset) {
     for (const Setting& setting : settings()) {
       if (setting.key != key) continue;
       text += (text.empty() ? "" : " ") + setting.flag + " ";
-      text += value.find(' ') == value.npos ? std::string(value) : "'" + std::string(value) + "'";
+      text += value.find(' ') == value.npos ? value : "'" + value + "'";
     }
   }
   return text;

@@ -11,11 +11,11 @@
 
 namespace starling::training {
 
-using Preset = std::vector<std::pair<std::string_view, std::string_view>>;  // keys and values
+using Preset = std::vector<std::pair<std::string_view, std::string>>;  // keys and values
 
 // For what the sources have chosen in `probe`, whose optimizer.name was empty before they were read; empty:
-// no preset applies. The schedule is cosine if the run ends by epochs or steps. `default_end`: a run that
-// sets no end does, too.
+// no preset applies. The schedule is cosine if the run ends by epochs or steps (`default_end`: a run that
+// sets no end does, too), and the warm-up at most a tenth of the steps.
 Preset preset_for(const Experiment& probe, bool default_end);
 
 // Sets the values of the preset.
