@@ -15,6 +15,7 @@
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/files.h"
 #include "training/runs/records/json.h"
+#include "wire/rules/rule.h"
 
 namespace starling::lab {
 namespace {
@@ -119,7 +120,10 @@ std::string take_summary(ReportRun& run, const Json& json) {
   run.text = {fields.maybe("tokens"), fields.maybe("perplexity"), fields.maybe("bits_per_character")};
   run.accuracy_min = fields.maybe("accuracy_min");
   run.accuracy_max = fields.maybe("accuracy_max");
-  run.consensus = fields.maybe("consensus_distance");
+  // As in the curves, settling excluded; replicas that are averaged at once do not settle.
+  const auto rule = rule_named(run.rule);
+  run.consensus = fields.maybe(rule && traits(*rule).all_at_once() ? "consensus_distance"
+                                                                   : "consensus_distance_before_settling");
   run.seconds_to_target = fields.maybe("seconds_to_target");
   run.bytes_sent = fields.number("bytes_sent");
   Fields exchanges(fields.part("exchanges", false));
