@@ -50,6 +50,7 @@ class Daemon {
   // ---- until the core begins ----
   Status open_to_users();
   void await_trainer();
+  void await_another_trainer();
   void begin();
   void obey(const std::string& command);
   void discover();
@@ -74,6 +75,7 @@ class Daemon {
   void look_for_namesake();
   void report_steps();
   void lose_device(const std::string& why);
+  void lose_trainer(const std::string& why);
   void leave();
 
   void act(const gossip::Send& send) { listening_.links().send(send.to, send.message); }
@@ -110,12 +112,11 @@ class Daemon {
   std::atomic<bool> steps_posted_{false};  // the trainer's threads use it
   Lives lives_;
   asio::steady_timer timer_{started_.io};
+  asio::steady_timer trainer_timer_{started_.io};  // until the peer trains
   Teller teller_{started_, listening_, lives_, driver()};
   Keeper keeper_{started_, listening_, lives_, teller_};
-  Preparation preparation_{started_, listening_, lives_, [this](const std::string& why) {
-                             started_.events.say(spdlog::level::warn, "trainer", why);
-                             leave();
-                           }};
+  Preparation preparation_{started_, listening_, lives_,
+                           [this](const std::string& why) { lose_trainer(why); }};
   Shutdown shutdown_{started_, listening_, lives_, teller_, keeper_};
   Discovery discovery_{started_, listening_, lives_, driver()};
   Front front_{started_, listening_, lives_, teller_, driver(), [this] { leave(); }};
@@ -160,9 +161,30 @@ void Daemon::obey(const std::string& command) {
 // The run, or this peer's part in it, needs the layout of the trainer's parameters.
 void Daemon::await_trainer() {
   spdlog::info("{} waits for a trainer at {}", listening_.self().name, started_.options.trainer.socket);
-  listening_.attachment()->listen_to({.ready = [this, begun = false]() mutable {
+  const auto ready = [this, begun = false]() mutable {
+    trainer_timer_.cancel();
     if (!std::exchange(begun, true) && started_.stage < PeerStage::leaving) begin();
-  }});
+  };
+  listening_.attachment()->listen_to({.ready = ready, .gone = [this] { await_another_trainer(); }});
+}
+
+// Until the peer trains; from then on OutsideTrainer waits.
+void Daemon::await_another_trainer() {
+  if (started_.stage >= PeerStage::leaving) return;
+  const double seconds = to_seconds(started_.options.trainer.grace);
+  spdlog::warn("the trainer has ended; the peer leaves unless another one attaches within {:.0f} s", seconds);
+  trainer_timer_.expires_after(
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(started_.options.trainer.grace));
+  trainer_timer_.async_wait([this, seconds](const asio::error_code& error) {
+    if (error || lives_.equipped || listening_.attachment()->is_ready()) return;
+    lose_trainer(OutsideTrainer::nobody_attached(seconds));
+  });
+}
+
+void Daemon::lose_trainer(const std::string& why) {
+  const bool expected = why == OutsideTrainer::kLastStep;
+  started_.events.say(expected ? spdlog::level::info : spdlog::level::warn, "trainer", why);
+  leave();
 }
 
 void Daemon::begin() {
@@ -245,7 +267,10 @@ void Daemon::advise() const {
   const Address& own = listening_.self().address;
   if (own) {
     const std::string at = is_any_host(own.host) ? fmt::format("ADDRESS:{}", own.port) : to_string(own);
-    spdlog::info("others join with: starling peer --join {}{}{}", at,
+    const bool outside = listening_.attachment() != nullptr;
+    spdlog::info("others join with: {}starling peer {}--join {}{}{}",
+                 outside ? fmt::format("join=\"{}\" in starling.gossip, or ", at) : "",
+                 outside ? "--trainer SOCKET " : "", at,
                  options.key_file.empty() ? "" : " --key " + options.key_file,
                  options.swarm == PeerOptions{}.swarm ? "" : " --swarm " + options.swarm);
   }
@@ -255,8 +280,9 @@ void Daemon::advise() const {
     spdlog::info("no page: --http {} serves one", "127.0.0.1:7180");
   if (const std::string file = export_path(options, listening_.self().name); !file.empty())
     spdlog::info("at the end the model is written to {}", file);
-  else if (!started_.process.saves() && options.checkpoints.folder.empty())
-    spdlog::info("the model is not kept; --export FILE keeps it");
+  else if (listening_.attachment() == nullptr && !started_.process.saves() &&
+           options.checkpoints.folder.empty())
+    spdlog::warn("the model is not kept; --export FILE keeps it");
 }
 
 void Daemon::act(const gossip::Prepare& prepare) {
@@ -449,8 +475,10 @@ void Daemon::act(const gossip::StartTraining& start) {
   }
   if (!started_.process.is_launched()) {
     const std::string end = ends_after(run.end);
-    spdlog::info(
-        "{}", end.empty() ? "the run has no end: stop this peer with Ctrl-C" : "the run ends after " + end);
+    const char* const endless = lives_.outside() != nullptr
+                                    ? "the run has no end: this peer leaves when its trainer has ended"
+                                    : "the run has no end: stop this peer with Ctrl-C";
+    spdlog::info("{}", end.empty() ? endless : "the run ends after " + end);
   }
   started_.advance(PeerStage::training);
   teller_.begin_training();

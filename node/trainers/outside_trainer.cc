@@ -103,8 +103,12 @@ void OutsideTrainer::await_another() {
                seconds);
   grace_timer_.expires_after(std::chrono::duration_cast<Clock::duration>(options_.grace));
   grace_timer_.async_wait([this, seconds](const asio::error_code& error) {
-    if (!error) end(fmt::format("no trainer has attached for {:.0f} s after the last one ended", seconds));
+    if (!error) end(nobody_attached(seconds));
   });
+}
+
+std::string OutsideTrainer::nobody_attached(double seconds) {
+  return fmt::format("no trainer has attached for {:.0f} s after the last one ended", seconds);
 }
 
 void OutsideTrainer::end(const std::string& why) {
@@ -154,7 +158,7 @@ void OutsideTrainer::rang() {
   }
   if (boxes_ && boxes_->is_absorbing()) return;  // absorbed() follows
   if (now_.steps != counted.steps) events_.stepped();
-  if (stage_ == Stage::said_bye) return end("the trainer has made its last step");
+  if (stage_ == Stage::said_bye) return end(std::string(kLastStep));
   plan();
 }
 
@@ -163,7 +167,7 @@ void OutsideTrainer::absorbed(Mailboxes::Post post) {
   if (counts_posts() && post != Mailboxes::Post::not_finite)
     take_counts(TrainerWord::post_steps, TrainerWord::post_samples);
   events_.stepped();
-  if (stage_ == Stage::said_bye) return end("the trainer has made its last step");
+  if (stage_ == Stage::said_bye) return end(std::string(kLastStep));
   plan();
 }
 

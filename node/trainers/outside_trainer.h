@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <asio/any_io_executor.hpp>
@@ -42,6 +43,10 @@ struct SwarmProgress {
 
 class OutsideTrainer final : public Trainer {
  public:
+  // Reasons of Events::ended.
+  static constexpr std::string_view kLastStep = "the trainer has made its last step";
+  static std::string nobody_attached(double seconds);
+
   struct Events {
     std::function<void()> stepped;                  // the counts, or what they mean, have changed
     std::function<void(const std::string&)> ended;  // no more steps will come: why, in a sentence
