@@ -1,7 +1,11 @@
 // starling peer: one peer, which begins a run or joins one.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "cli/commands/commands.h"
@@ -130,9 +134,16 @@ Status create_out(const std::string& out) {
   if (out.empty()) return Done{};
   std::error_code problem;
   fs::create_directories(out, problem);
-  if (!problem && fs::is_directory(out)) return Done{};
-  return Error{"--out: cannot create the folder " + out +
-               (problem ? ": " + problem.message() : std::string())};
+  if (problem || !fs::is_directory(out))
+    return Error{"--out: cannot create the folder " + out +
+                 (problem ? ": " + problem.message() : std::string())};
+  // Also on a read-only file system, where permissions say nothing.
+  std::string file = out + "/.starling.XXXXXX";
+  const int descriptor = ::mkostemp(file.data(), O_CLOEXEC);
+  if (descriptor < 0) return Error{"--out: cannot write to the folder " + out + ": " + std::strerror(errno)};
+  ::close(descriptor);
+  ::unlink(file.c_str());
+  return Done{};
 }
 
 // Reads the experiment.
