@@ -226,6 +226,8 @@ TEST_CASE("a peer serves health checks, metrics and a page over HTTP") {
   CHECK(get("/livez") == "ok\n");
   CHECK(get("/readyz") == "ok\n");
   CHECK(get("/metrics").find("\nstarling_phase{phase=\"training\"} 1\n") != std::string::npos);
+  CHECK(eventually([&] { return get("/metrics").find("\nstarling_accuracy_steps ") != std::string::npos; }));
+  CHECK(run({"status", "--at", peer.http}).out.find(" % at step ") != std::string::npos);
   CHECK(get("/").find("<!DOCTYPE html>") != std::string::npos);
   const json topology = json::parse(get("/api/v1/topology"));
   CHECK(topology.at("topology") == "exponential");
