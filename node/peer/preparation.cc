@@ -147,8 +147,9 @@ Preparation::Making Preparation::build_of(const wire::Manifest& manifest) {
   if (listening_.attachment() != nullptr) return build_outside(std::move(experiment), manifest);
   if (experiment.model.layers.empty() &&
       std::ranges::find(models::model_names(), manifest.model) == models::model_names().end()) {
-    return Error{"the swarm trains the model '" + manifest.model +
-                 "' of another program: join with starling.gossip(join=...) in that program, or with --trainer"};
+    return Error{
+        "the swarm trains the model '" + manifest.model +
+        "' of another program: join with starling.gossip(join=...) in that program, or with --trainer"};
   }
   if (options.expected_model && options.experiment.model.layers != experiment.model.layers) {
     return Error{"the swarm's model '" + manifest.model +

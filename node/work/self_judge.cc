@@ -22,8 +22,7 @@ void SelfJudge::judge_if_due(Replica& replica, std::uint64_t steps) {
   if (judging_ || steps == 0 || now < due_ || replica.data.test.size() == 0) return;
   if (!first_) first_ = now;
   const std::size_t most = std::min(replica.data.test.size(), training::samples_of_look(replica.data.test));
-  const JudgingPace pace =
-      judging_pace(std::chrono::duration<double>(now - *first_).count(), cost_, most);
+  const JudgingPace pace = judging_pace(std::chrono::duration<double>(now - *first_).count(), cost_, most);
   due_ = now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(pace.seconds));
   judging_ = true;
   const double begin = thread_seconds();

@@ -384,7 +384,12 @@ TEST_CASE("a topology that the swarm cannot use is rejected") {
 
 TEST_CASE("an --http address that cannot be used is rejected") {
   Asked asked({"--model", "softmax", "--pace", "5ms"});
-  check_fails({"peer", "--listen", "127.0.0.1:0", "--http", asked.http}, 2, {"--http", asked.http, "taken"});
+  check_fails({"peer", "--listen", "127.0.0.1:0", "--http", asked.http}, 2,
+              {"--http", asked.http, "the port is in use by another program"});
+  // Of TEST-NET-1 (RFC 5737), which no interface has.
+  for (const char* flag : {"--http", "--listen"})
+    check_fails({"peer", flag, "192.0.2.1:0"}, 2,
+                {"192.0.2.1:0", "no interface of this machine has that address"});
   check_fails({"peer", "--http", "here"}, 2, {"--http", "'here'"});
 }
 

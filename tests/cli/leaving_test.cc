@@ -90,7 +90,8 @@ TEST_CASE("a model that cannot be written where it was wanted goes to the curren
   REQUIRE(outcome.has_value());
   INFO(outcome->err);
   CHECK(outcome->exit_code == 1);
-  CHECK(outcome->err.find("could not be written to " + out + "/alone.safetensors; they are in "
+  CHECK(outcome->err.find("could not be written to " + out +
+                          "/alone.safetensors; they are in "
                           "./alone.safetensors") != std::string::npos);
   CHECK(std::filesystem::exists(folder.file("alone.safetensors")));
 }

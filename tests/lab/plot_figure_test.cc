@@ -110,8 +110,9 @@ TEST_CASE("a figure of curves has a line for each kind: the mean over its seeds 
     CHECK(std::abs(points[i].spread->high - points[i].y - 4.302652730 / std::sqrt(3)) < 1e-6);
   }
   CHECK(close_to(figure.lines[1].points[4].x, 10));
-  CHECK(figure.caption.starts_with("accuracy (%) against virtual time (s): means of 3 runs of each kind; bands "
-                                   "are 95 % confidence intervals"));
+  CHECK(
+      figure.caption.starts_with("accuracy (%) against virtual time (s): means of 3 runs of each kind; bands "
+                                 "are 95 % confidence intervals"));
 }
 
 TEST_CASE("times are virtual if all runs of a figure are simulated") {

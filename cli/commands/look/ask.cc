@@ -66,7 +66,8 @@ Error no_answer(const AskedPeer& peer, const node::NoAnswer& error) {
                  " is a peer's --listen address, for other peers; give its --http address" +
                  page_of(peer.at)};
   }
-  if (error.connected) return Error{error.message + ": the peer is busy, or this is no peer's --http address"};
+  if (error.connected)
+    return Error{error.message + ": the peer is busy, or this is no peer's --http address"};
   if (!peer.is_default) return Error{error.message + "; give the --http address of a running peer"};
   return Error{fmt::format(
       "{}, the default of --at; start the peer with --http {}, or name its --http address with --at or "
