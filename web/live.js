@@ -134,7 +134,8 @@
     const t = topology || { topology: "", members: [], edges: [] };
     const many = (n, one, more) => `${whole(n)} ${n === 1 ? one : more}`;
     const kinds = ["slow", "suspect", "failed", "quarantined", "paused"].map((k) => [k, members.filter((m) => Net.kindOf(m) === k).length]).filter(([, n]) => n > 0);
-    put(document.querySelector("#graph figcaption"), t.topology ? `${many(t.members.length, "member trains", "members train")}, ${many(t.edges.length, "link", "links")}` +
+    const paused = members.filter((m) => m.condition === "paused" && t.members.includes(m.id)).length;
+    put(document.querySelector("#graph figcaption"), t.topology ? `${many(t.members.length - paused, "member trains", "members train")}, ${paused ? `${whole(paused)} paused, ` : ""}${many(t.edges.length, "link", "links")}` +
       (known(t.contraction) ? `; factor per exchange${t.contraction_is_bound ? " at most" : ""} ${digits(t.contraction, 4)} of the squared disagreement.` : ".") : "");
     const label = t.topology ? `${t.topology}: ${many(t.members.length, "member", "members")}, ${many(t.edges.length, "link", "links")}, ` +
       `${many(graph.fresh, "exchange is", "exchanges are")} new or running${kinds.map(([k, n]) => `; ${n} ${k}`).join("")}. Use the arrow keys to select a member.` : "Members and links";
