@@ -282,7 +282,7 @@ void Daemon::advise() const {
     spdlog::info("at the end the model is written to {}", file);
   else if (listening_.attachment() == nullptr && !started_.process.saves() &&
            options.checkpoints.folder.empty())
-    spdlog::warn("the model is not kept; --export FILE keeps it");
+    spdlog::info("the model is not kept; --export FILE keeps it");
 }
 
 void Daemon::act(const gossip::Prepare& prepare) {

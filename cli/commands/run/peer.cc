@@ -8,6 +8,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include <spdlog/spdlog.h>
+
 #include "cli/commands/commands.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/commands/run/idle_settings.h"
@@ -74,6 +76,11 @@ Status read_own_setting(const Arguments& arguments, const node::PeerSetting& set
   return Done{};
 }
 
+bool says_where_the_model_goes(const Arguments& arguments, const node::PeerOptions& options) {
+  return !options.process.out.empty() || !options.checkpoints.folder.empty() ||
+         options.process.control_fd >= 0 || arguments.has("--export");
+}
+
 // Everything but the experiment.
 Status read_own_settings(const Arguments& arguments, node::PeerOptions& options) {
   options.reach.listen = *Address::parse(node::kDefaultListen);
@@ -86,9 +93,7 @@ Status read_own_settings(const Arguments& arguments, node::PeerOptions& options)
   options.tls = std::move(*tls);
   options.key_file = key_file(arguments);  // --key, or STARLING_KEY
   // Unless something else keeps it, the model goes to NAME.safetensors in the current folder.
-  const bool kept = !options.process.out.empty() || !options.checkpoints.folder.empty() ||
-                    options.process.control_fd >= 0 || arguments.has("--export");
-  if (!kept && ::access(".", W_OK) == 0) options.export_to = "./";
+  if (!says_where_the_model_goes(arguments, options) && ::access(".", W_OK) == 0) options.export_to = "./";
   return Done{};
 }
 
@@ -206,6 +211,8 @@ int run_peer_command(Arguments arguments) {
   if (arguments.has("--print-config"))
     return print_out(training::to_toml(options.experiment) + daemon_table(arguments, own_options()));
   if (Status checked = check_options(arguments, options); !checked) return refuse(arguments, checked.error());
+  if (!says_where_the_model_goes(arguments, options) && options.export_to.empty())
+    spdlog::warn("the current folder cannot be written, so the model is not kept; --out DIR keeps it");
   if (!arguments.has("--control-fd"))
     warn_of_idle_settings(arguments, options.experiment, arguments.get("--config"));
 
