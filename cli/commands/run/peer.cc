@@ -76,6 +76,16 @@ Status read_own_setting(const Arguments& arguments, const node::PeerSetting& set
   return Done{};
 }
 
+// Creates and removes a file: on a read-only file system, and for root, permissions say too little.
+Status try_to_write_in(const std::string& folder) {
+  std::string file = folder + "/.starling.XXXXXX";
+  const int descriptor = ::mkostemp(file.data(), O_CLOEXEC);
+  if (descriptor < 0) return Error{"cannot write to the folder " + folder + ": " + std::strerror(errno)};
+  ::close(descriptor);
+  ::unlink(file.c_str());
+  return Done{};
+}
+
 bool says_where_the_model_goes(const Arguments& arguments, const node::PeerOptions& options) {
   return !options.process.out.empty() || !options.checkpoints.folder.empty() ||
          options.process.control_fd >= 0 || arguments.has("--export");
@@ -93,7 +103,7 @@ Status read_own_settings(const Arguments& arguments, node::PeerOptions& options)
   options.tls = std::move(*tls);
   options.key_file = key_file(arguments);  // --key, or STARLING_KEY
   // Unless something else keeps it, the model goes to NAME.safetensors in the current folder.
-  if (!says_where_the_model_goes(arguments, options) && ::access(".", W_OK) == 0) options.export_to = "./";
+  if (!says_where_the_model_goes(arguments, options) && try_to_write_in(".").ok()) options.export_to = "./";
   return Done{};
 }
 
@@ -142,12 +152,8 @@ Status create_out(const std::string& out) {
   if (problem || !fs::is_directory(out))
     return Error{"--out: cannot create the folder " + out +
                  (problem ? ": " + problem.message() : std::string())};
-  // Also on a read-only file system, where permissions say nothing.
-  std::string file = out + "/.starling.XXXXXX";
-  const int descriptor = ::mkostemp(file.data(), O_CLOEXEC);
-  if (descriptor < 0) return Error{"--out: cannot write to the folder " + out + ": " + std::strerror(errno)};
-  ::close(descriptor);
-  ::unlink(file.c_str());
+  if (const Status written = try_to_write_in(out); !written)
+    return Error{"--out: " + written.error().message};
   return Done{};
 }
 
