@@ -373,8 +373,10 @@ std::string table_note(const Report& report) {
   }
   if (report.target && report.groups.size() > 1) {
     note += fmt::format(
-        "Speed-ups are relative to {}: ratios of geometric means, with intervals by Welch's t on the "
-        "logarithms. A row has none unless all of its runs reached the target. ",
+        "Speed-ups are relative to {}: ratios of geometric means, with intervals on the logarithms: by "
+        "Student's t on the ratios of simulations with the same seed, or by Welch's t where seeds differ or "
+        "runs "
+        "are real. A row has none unless all of its runs reached the target. ",
         report.reference == 0 ? "the first row" : report.groups[report.reference].label);
   }
   std::size_t repeated = 0, interrupted = 0;
