@@ -35,6 +35,30 @@ constexpr std::size_t kEarlyEventsMax = 256;  // kept until the core begins
 // A joiner ends if a namesake shows up within this time after its start; later both stay.
 constexpr Duration kNewcomer = std::chrono::seconds(30);
 
+// Waits for another trainer if one ends before the peer trains; from then on OutsideTrainer does.
+class TrainersReturn {
+ public:
+  TrainersReturn(Started& started, std::function<void(const std::string&)> gave_up)
+      : started_(started), gave_up_(std::move(gave_up)), timer_(started.io) {}
+
+  void await() {
+    const Duration grace = started_.options.trainer.grace;
+    if (started_.stage >= PeerStage::leaving) return;
+    spdlog::warn("the trainer has ended; the peer leaves unless another one attaches within {:.0f} s",
+                 to_seconds(grace));
+    timer_.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(grace));
+    timer_.async_wait([this, grace](const asio::error_code& error) {
+      if (!error && started_.stage < PeerStage::training) gave_up_(nobody_attached(grace));
+    });
+  }
+  void await_no_more() { timer_.cancel(); }
+
+ private:
+  Started& started_;
+  const std::function<void(const std::string&)> gave_up_;
+  asio::steady_timer timer_;
+};
+
 // Drives the core of a peer that listens, until the peer ends.
 class Daemon {
  public:
@@ -50,7 +74,6 @@ class Daemon {
   // ---- until the core begins ----
   Status open_to_users();
   void await_trainer();
-  void await_another_trainer();
   void begin();
   void obey(const std::string& command);
   void discover();
@@ -75,7 +98,6 @@ class Daemon {
   void look_for_namesake();
   void report_steps();
   void lose_device(const std::string& why);
-  void lose_trainer(const std::string& why);
   void leave();
 
   void act(const gossip::Send& send) { listening_.links().send(send.to, send.message); }
@@ -112,11 +134,14 @@ class Daemon {
   std::atomic<bool> steps_posted_{false};  // the trainer's threads use it
   Lives lives_;
   asio::steady_timer timer_{started_.io};
-  asio::steady_timer trainer_timer_{started_.io};  // until the peer trains
   Teller teller_{started_, listening_, lives_, driver()};
   Keeper keeper_{started_, listening_, lives_, teller_};
-  Preparation preparation_{started_, listening_, lives_,
-                           [this](const std::string& why) { lose_trainer(why); }};
+  const std::function<void(const std::string&)> lose_trainer_ = [this](const std::string& why) {
+    started_.events.say(why == kLastStep ? spdlog::level::info : spdlog::level::warn, "trainer", why);
+    leave();
+  };
+  TrainersReturn trainers_return_{started_, lose_trainer_};
+  Preparation preparation_{started_, listening_, lives_, lose_trainer_};
   Shutdown shutdown_{started_, listening_, lives_, teller_, keeper_};
   Discovery discovery_{started_, listening_, lives_, driver()};
   Front front_{started_, listening_, lives_, teller_, driver(), [this] { leave(); }};
@@ -162,29 +187,10 @@ void Daemon::obey(const std::string& command) {
 void Daemon::await_trainer() {
   spdlog::info("{} waits for a trainer at {}", listening_.self().name, started_.options.trainer.socket);
   const auto ready = [this, begun = false]() mutable {
-    trainer_timer_.cancel();
+    trainers_return_.await_no_more();
     if (!std::exchange(begun, true) && started_.stage < PeerStage::leaving) begin();
   };
-  listening_.attachment()->listen_to({.ready = ready, .gone = [this] { await_another_trainer(); }});
-}
-
-// Until the peer trains; from then on OutsideTrainer waits.
-void Daemon::await_another_trainer() {
-  if (started_.stage >= PeerStage::leaving) return;
-  const double seconds = to_seconds(started_.options.trainer.grace);
-  spdlog::warn("the trainer has ended; the peer leaves unless another one attaches within {:.0f} s", seconds);
-  trainer_timer_.expires_after(
-      std::chrono::duration_cast<std::chrono::steady_clock::duration>(started_.options.trainer.grace));
-  trainer_timer_.async_wait([this, seconds](const asio::error_code& error) {
-    if (error || lives_.equipped || listening_.attachment()->is_ready()) return;
-    lose_trainer(OutsideTrainer::nobody_attached(seconds));
-  });
-}
-
-void Daemon::lose_trainer(const std::string& why) {
-  const bool expected = why == OutsideTrainer::kLastStep;
-  started_.events.say(expected ? spdlog::level::info : spdlog::level::warn, "trainer", why);
-  leave();
+  listening_.attachment()->listen_to({.ready = ready, .gone = [this] { trainers_return_.await(); }});
 }
 
 void Daemon::begin() {

@@ -37,6 +37,10 @@ std::optional<double> known(double value) {
 
 }  // namespace
 
+std::string nobody_attached(Duration grace) {
+  return fmt::format("no trainer has attached for {:.0f} s after the last one ended", to_seconds(grace));
+}
+
 OutsideTrainer::OutsideTrainer(Attachment& attachment, models::Arena& arena, Background& background,
                                asio::any_io_executor executor, const OutsideOptions& options, Events events)
     : attachment_(attachment),
@@ -102,13 +106,9 @@ void OutsideTrainer::await_another() {
   spdlog::warn("the trainer has ended; for {:.0f} s the peer answers others, and another trainer may attach",
                seconds);
   grace_timer_.expires_after(std::chrono::duration_cast<Clock::duration>(options_.grace));
-  grace_timer_.async_wait([this, seconds](const asio::error_code& error) {
-    if (!error) end(nobody_attached(seconds));
+  grace_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) end(nobody_attached(options_.grace));
   });
-}
-
-std::string OutsideTrainer::nobody_attached(double seconds) {
-  return fmt::format("no trainer has attached for {:.0f} s after the last one ended", seconds);
 }
 
 void OutsideTrainer::end(const std::string& why) {

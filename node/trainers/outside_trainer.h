@@ -41,12 +41,12 @@ struct SwarmProgress {
   std::uint32_t members = 1, share_index = 0, share_of = 1;
 };
 
+// Why no more steps will come.
+inline constexpr std::string_view kLastStep = "the trainer has made its last step";
+std::string nobody_attached(Duration grace);
+
 class OutsideTrainer final : public Trainer {
  public:
-  // Reasons of Events::ended.
-  static constexpr std::string_view kLastStep = "the trainer has made its last step";
-  static std::string nobody_attached(double seconds);
-
   struct Events {
     std::function<void()> stepped;                  // the counts, or what they mean, have changed
     std::function<void(const std::string&)> ended;  // no more steps will come: why, in a sentence
