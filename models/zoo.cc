@@ -126,7 +126,9 @@ Result<Plan> make_model(const std::string& name, Shape input, int classes) {
   std::vector<Layer> layers = entry->layers(classes);
   if (const int context = context_of(layers); context > 0) {
     if (input.tokens == 0)
-      return Error{"model \"" + name + "\" is for text, but the data has images or vectors"};
+      return Error{"model \"" + name +
+                   "\" is for text, but the data has images or vectors; give --data a text, " +
+                   "such as shakespeare or FILE.txt"};
     input.tokens = context;
   }
   return make_plan({name, input, std::move(layers)});

@@ -35,6 +35,30 @@ constexpr std::size_t kEarlyEventsMax = 256;  // kept until the core begins
 // A joiner ends if a namesake shows up within this time after its start; later both stay.
 constexpr Duration kNewcomer = std::chrono::seconds(30);
 
+// Waits for another trainer if one ends before the peer trains; from then on OutsideTrainer does.
+class TrainersReturn {
+ public:
+  TrainersReturn(Started& started, std::function<void(const std::string&)> gave_up)
+      : started_(started), gave_up_(std::move(gave_up)), timer_(started.io) {}
+
+  void await() {
+    const Duration grace = started_.options.trainer.grace;
+    if (started_.stage >= PeerStage::leaving) return;
+    spdlog::warn("the trainer has ended; the peer leaves unless another one attaches within {:.0f} s",
+                 to_seconds(grace));
+    timer_.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(grace));
+    timer_.async_wait([this, grace](const asio::error_code& error) {
+      if (!error && started_.stage < PeerStage::training) gave_up_(nobody_attached(grace));
+    });
+  }
+  void await_no_more() { timer_.cancel(); }
+
+ private:
+  Started& started_;
+  const std::function<void(const std::string&)> gave_up_;
+  asio::steady_timer timer_;
+};
+
 // Drives the core of a peer that listens, until the peer ends.
 class Daemon {
  public:
@@ -112,10 +136,12 @@ class Daemon {
   asio::steady_timer timer_{started_.io};
   Teller teller_{started_, listening_, lives_, driver()};
   Keeper keeper_{started_, listening_, lives_, teller_};
-  Preparation preparation_{started_, listening_, lives_, [this](const std::string& why) {
-                             started_.events.say(spdlog::level::warn, "trainer", why);
-                             leave();
-                           }};
+  const std::function<void(const std::string&)> lose_trainer_ = [this](const std::string& why) {
+    started_.events.say(why == kLastStep ? spdlog::level::info : spdlog::level::warn, "trainer", why);
+    leave();
+  };
+  TrainersReturn trainers_return_{started_, lose_trainer_};
+  Preparation preparation_{started_, listening_, lives_, lose_trainer_};
   Shutdown shutdown_{started_, listening_, lives_, teller_, keeper_};
   Discovery discovery_{started_, listening_, lives_, driver()};
   Front front_{started_, listening_, lives_, teller_, driver(), [this] { leave(); }};
@@ -160,9 +186,11 @@ void Daemon::obey(const std::string& command) {
 // The run, or this peer's part in it, needs the layout of the trainer's parameters.
 void Daemon::await_trainer() {
   spdlog::info("{} waits for a trainer at {}", listening_.self().name, started_.options.trainer.socket);
-  listening_.attachment()->listen_to({.ready = [this, begun = false]() mutable {
+  const auto ready = [this, begun = false]() mutable {
+    trainers_return_.await_no_more();
     if (!std::exchange(begun, true) && started_.stage < PeerStage::leaving) begin();
-  }});
+  };
+  listening_.attachment()->listen_to({.ready = ready, .gone = [this] { trainers_return_.await(); }});
 }
 
 void Daemon::begin() {
@@ -245,7 +273,10 @@ void Daemon::advise() const {
   const Address& own = listening_.self().address;
   if (own) {
     const std::string at = is_any_host(own.host) ? fmt::format("ADDRESS:{}", own.port) : to_string(own);
-    spdlog::info("others join with: starling peer --join {}{}{}", at,
+    const bool outside = listening_.attachment() != nullptr;
+    spdlog::info("others join with: {}starling peer {}--join {}{}{}",
+                 outside ? fmt::format("join=\"{}\" in starling.gossip, or ", at) : "",
+                 outside ? "--trainer SOCKET " : "", at,
                  options.key_file.empty() ? "" : " --key " + options.key_file,
                  options.swarm == PeerOptions{}.swarm ? "" : " --swarm " + options.swarm);
   }
@@ -255,7 +286,8 @@ void Daemon::advise() const {
     spdlog::info("no page: --http {} serves one", "127.0.0.1:7180");
   if (const std::string file = export_path(options, listening_.self().name); !file.empty())
     spdlog::info("at the end the model is written to {}", file);
-  else if (!started_.process.saves() && options.checkpoints.folder.empty())
+  else if (listening_.attachment() == nullptr && !started_.process.saves() &&
+           options.checkpoints.folder.empty())
     spdlog::info("the model is not kept; --export FILE keeps it");
 }
 
@@ -449,8 +481,10 @@ void Daemon::act(const gossip::StartTraining& start) {
   }
   if (!started_.process.is_launched()) {
     const std::string end = ends_after(run.end);
-    spdlog::info(
-        "{}", end.empty() ? "the run has no end: stop this peer with Ctrl-C" : "the run ends after " + end);
+    const char* const endless = lives_.outside() != nullptr
+                                    ? "the run has no end: this peer leaves when its trainer has ended"
+                                    : "the run has no end: stop this peer with Ctrl-C";
+    spdlog::info("{}", end.empty() ? endless : "the run ends after " + end);
   }
   started_.advance(PeerStage::training);
   teller_.begin_training();

@@ -68,7 +68,7 @@
     fact("State", () => [!connected && /\bloading\b/.test(excuse) ? "loading" : status.condition || "–", or(status.steps, (x) => `step ${whole(x)}`)]),
     fact("Device", () => [status.device || "–", or(status.samples_per_second, (x) => (status.sample_tokens > 0 ? `${count(x * status.sample_tokens)} tokens/s` : `${count(x)} samples/s`))]),
     fact("Loss", () => [steady(status.loss), known(status.learning_rate) ? `rate ${digits(status.learning_rate)}` : ""]),
-    fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), status.sample_tokens > 0 && known(status.test_loss) ? `perplexity ${digits(Math.exp(status.test_loss))}` : known(status.accuracy) && known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""]),
+    fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), [status.sample_tokens > 0 && known(status.test_loss) ? `perplexity ${digits(Math.exp(status.test_loss))}` : "", known(status.accuracy) && known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""].filter(Boolean).join(", ")]),
     fact("Distance to partners", () => [steady(status.distance), points.length && known(points[points.length - 1].distance) ? `${steady(points[points.length - 1].distance)} mean` : ""]),
     fact("Staleness", () => [or(status.staleness, (x) => `${x.toFixed(1)} steps`), "of this peer, per exchange"]),
   ];
@@ -134,7 +134,8 @@
     const t = topology || { topology: "", members: [], edges: [] };
     const many = (n, one, more) => `${whole(n)} ${n === 1 ? one : more}`;
     const kinds = ["slow", "suspect", "failed", "quarantined", "paused"].map((k) => [k, members.filter((m) => Net.kindOf(m) === k).length]).filter(([, n]) => n > 0);
-    put(document.querySelector("#graph figcaption"), t.topology ? `${many(t.members.length, "member trains", "members train")}, ${many(t.edges.length, "link", "links")}` +
+    const paused = members.filter((m) => m.condition === "paused" && t.members.includes(m.id)).length;
+    put(document.querySelector("#graph figcaption"), t.topology ? `${many(t.members.length - paused, "member trains", "members train")}, ${paused ? `${whole(paused)} paused, ` : ""}${many(t.edges.length, "link", "links")}` +
       (known(t.contraction) ? `; factor per exchange${t.contraction_is_bound ? " at most" : ""} ${digits(t.contraction, 4)} of the squared disagreement.` : ".") : "");
     const label = t.topology ? `${t.topology}: ${many(t.members.length, "member", "members")}, ${many(t.edges.length, "link", "links")}, ` +
       `${many(graph.fresh, "exchange is", "exchanges are")} new or running${kinds.map(([k, n]) => `; ${n} ${k}`).join("")}. Use the arrow keys to select a member.` : "Members and links";
@@ -242,7 +243,7 @@
       caption: () => "Recent training batches, smoothed. Dashed: the median member, since this page was opened." }),
     plot("plot-accuracy", "Accuracy", { y: "accuracy", tick: percent, tell: percent, most: 1.0001, missing: "This replica has not been evaluated yet.",
       series: (c) => [{ name: "this peer", color: c.colors[2], width: 2.2, points: column((p) => p.accuracy) }],
-      caption: () => "This peer's replica on the first 1,000 test samples." }),
+      caption: () => "This peer's replica on up to 1,000 test samples, as many as can be evaluated in 2 % of the time." }),
     plot("plot-distance", "Distance between partners", { y: "distance", tick: digits, tell: (x) => digits(x), log: () => true, missing: "No exchange yet.",
       series: (c) => [{ name: "measured", color: c.colors[0], width: 2.2, points: column((p) => p.distance) },
         ...(topology && topology.prediction && topology.prediction.by

@@ -305,7 +305,9 @@ const Net = (() => {
           pen.stroke();
         }
       }
-      const taken = [];
+      const taken = [], nodes = this.drawn.map((m) => this.spot(this.places.get(m.id)));
+      const hits = (left, middle, wide) => taken.some(([l, t, w]) => left < l + w && l < left + wide && Math.abs(t - middle) < 13) ||
+        nodes.some(([x, y]) => left < x + r + 1 && x - r - 1 < left + wide && Math.abs(y - middle) < r + 6);
       pen.textBaseline = "middle";
       pen.lineJoin = "round";
       for (const m of [...order].reverse()) {
@@ -315,10 +317,13 @@ const Net = (() => {
         pen.font = `${marked || m.this_peer ? "600 " : ""}${many ? 11.5 : 12.5}px ${FONT}`;
         const wide = pen.measureText(m.name).width, off = Math.max(r, 5.5) + (marked || m.this_peer ? 10 : 6);
         const [dx, dy] = this.round && far > 0.3 ? [at[0] / far, at[1] / far] : [0, -1];
-        let left = x + dx * off - wide / 2 + (dx * wide) / 2, middle = y + dy * (off + 3);
-        left = Math.max(2, Math.min(this.size - wide - 2, left));
-        middle = Math.max(8, Math.min(this.size - 8, middle));
-        if (taken.some(([l, t, w]) => left < l + w && l < left + wide && Math.abs(t - middle) < 13)) continue;
+        // Outside the circle, else above or below the node, where the name covers neither a node nor another name.
+        const place = [[dx, dy], [0, -1], [0, 1]].map(([u, v]) => [
+          Math.max(2, Math.min(this.size - wide - 2, x + u * off - wide / 2 + (u * wide) / 2)),
+          Math.max(8, Math.min(this.size - 8, y + v * (off + 3))),
+        ]).find(([left, middle]) => !hits(left, middle, wide));
+        if (!place) continue;
+        const [left, middle] = place;
         taken.push([left, middle, wide]);
         pen.strokeStyle = c.page;
         pen.lineWidth = 3.5;

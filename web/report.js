@@ -196,7 +196,7 @@
         const told = (x) => (numeric ? x : values[x]);
         spec.label = `${measure.title} by ${short}: ` + spec.series.map((s) => `${s.name}: ${s.points.map((p) => `${told(p[0])} ${measure.tick(p[1])}`).join(", ")}`).join("; ");
         return { ...spec, draw: (w, c, forFile) => lines({ ...spec, series: seriesFor(c) }, w, c, forFile),
-          caption: (measure.key === "time" ? "Geometric means over seeds, with 95 % confidence intervals on logarithms." : "Means over seeds, with 95 % confidence intervals.") + (others.size > 1 ? " " + Plots.keys(spec.series, theme()) : "") };
+          caption: (data.groups.every((g) => g.runs.length < 2) ? "One run of each kind." : measure.key === "time" ? "Geometric means over seeds, with 95 % confidence intervals on logarithms." : "Means over seeds, with 95 % confidence intervals.") + (others.size > 1 ? " " + Plots.keys(spec.series, theme()) : "") };
       }));
     });
   };

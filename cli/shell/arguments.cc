@@ -125,6 +125,8 @@ std::string unknown_word(const std::vector<Command>& commands, const std::string
   // The second word of a command, such as "compare".
   for (const Command& command : commands)
     if (command.path.ends_with(" " + word)) return text + "; did you mean " + command.path + "?";
+  if (!did_you_mean(word, {"train", "start"}).empty())
+    return text + "; `starling simulate`, `swarm` and `peer` train a model";
   return text;
 }
 

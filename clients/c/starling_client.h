@@ -698,7 +698,7 @@ int starling_attach(const char* path, const starling_spec* spec, starling_client
   }
   if (result == 0 && c->state == STARLING__STARTED) result = starling__wait(c);
   if (c->state == STARLING__REFUSED) return starling__fail(c, "%s", c->text);
-  if (c->state == STARLING__OVER && !c->was_started) return starling__fail(c, "the run is over: %s", c->text);
+  if (c->state == STARLING__OVER && !c->was_started) return starling__fail(c, "the peer ended: %s", c->text);
   if (result != 0 && c->error[0] == '\0')
     return starling__fail(c, "the peer at %s ended the connection", path);
   return result;

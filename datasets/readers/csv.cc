@@ -6,19 +6,18 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/random.h"
 #include "base/text.h"
-#include "datasets/readers/byte_source.h"
+#include "datasets/readers/csv_lines.h"
 
 namespace starling::datasets {
 namespace {
 
-constexpr std::size_t kLineBytesMax = std::size_t{1} << 24;
 constexpr std::size_t kColumnsMax = std::size_t{1} << 20;
 constexpr std::size_t kRecordsMax = std::size_t{1} << 27;
 constexpr int kLabelMax = 255;
@@ -48,107 +47,6 @@ std::string shown(std::string_view text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return part;
 }
-
-// ---- lines ----
-
-// A file's lines one after the other, in a buffer that grows to the longest line.
-class Lines {
- public:
-  static Result<Lines> open(const std::string& path) {
-    auto source = ByteSource::open(path);
-    if (!source) return source.error();
-    Lines lines(std::move(*source), "'" + path + "'");
-    if (const auto filled = lines.fill(); !filled) return filled.error();
-    const std::string_view start = lines.rest();
-    if (start.starts_with("\xef\xbb\xbf")) lines.at_ += 3;
-    if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff"))
-      return Error{lines.file_ + " is text in UTF-16; save it as UTF-8 or plain ASCII"};
-    return lines;
-  }
-
-  // The next line without its end, valid until the next call; nullopt after the last line. A `header` may
-  // have line breaks within quotes.
-  Result<std::optional<std::string_view>> next(bool header = false) {
-    number_ += breaks_;
-    breaks_ = 0;
-    std::size_t length = 0;
-    bool quoted = false;
-    for (;;) {
-      const std::string_view rest = this->rest();
-      const std::size_t found = header ? find_end(rest, length, quoted) : rest.find('\n', length);
-      length = std::min(found, rest.size());
-      if (length > kLineBytesMax)
-        return Error{file_ + ", line " + std::to_string(number_) + ": it is longer than the " +
-                     std::to_string(kLineBytesMax >> 20) + " MiB that are accepted" +
-                     (quoted ? ", perhaps because a quote is not closed" : "")};
-      if (found != std::string_view::npos) {
-        std::string_view line = rest.substr(0, found);
-        breaks_ = header ? 1 + static_cast<std::size_t>(std::count(line.begin(), line.end(), '\n')) : 1;
-        at_ += found + 1;
-        return std::optional(without_return(line));
-      }
-      if (ended_) {
-        if (rest.empty()) return std::optional<std::string_view>();
-        breaks_ = 1;
-        at_ = end_;
-        return std::optional(without_return(rest));
-      }
-      if (const auto filled = fill(); !filled) return filled.error();
-    }
-  }
-
-  // The number, from 1, of the line that next() returned; a header counts by its first line.
-  std::size_t number() const { return number_; }
-  std::uint64_t consumed() const { return read_ - (end_ - at_); }  // bytes
-  // The file's length in bytes; nullopt if it is gzipped.
-  std::optional<std::uint64_t> length() const {
-    return source_.gzipped() ? std::nullopt : std::optional(source_.most_bytes());
-  }
-
- private:
-  static constexpr std::size_t kPiece = 1 << 20;
-
-  Lines(ByteSource source, std::string file) : source_(std::move(source)), file_(std::move(file)) {}
-
-  std::string_view rest() const { return {buffer_.data() + at_, end_ - at_}; }
-
-  static std::string_view without_return(std::string_view line) {
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    return line;
-  }
-
-  // The first line break at or after `begin` that is not within quotes.
-  static std::size_t find_end(std::string_view text, std::size_t begin, bool& quoted) {
-    for (std::size_t i = begin; i < text.size(); ++i) {
-      if (text[i] == '"') quoted = !quoted;
-      if (text[i] == '\n' && !quoted) return i;
-    }
-    return std::string_view::npos;
-  }
-
-  // Appends another piece to the buffer.
-  Status fill() {
-    std::memmove(buffer_.data(), buffer_.data() + at_, end_ - at_);
-    end_ -= at_;
-    at_ = 0;
-    if (buffer_.size() < end_ + kPiece) buffer_.resize(std::max(2 * buffer_.size(), end_ + kPiece));
-    const std::size_t room = buffer_.size() - end_;
-    const auto got = source_.read({reinterpret_cast<std::uint8_t*>(buffer_.data()) + end_, room});
-    if (!got) return got.error();
-    end_ += *got;
-    read_ += *got;
-    ended_ = *got < room;
-    return Done{};
-  }
-
-  ByteSource source_;
-  std::string file_;  // in quotes
-  std::vector<char> buffer_ = std::vector<char>(kPiece);
-  std::size_t at_ = 0, end_ = 0;         // the part of the buffer that next() has not returned yet
-  std::size_t number_ = 1, breaks_ = 0;  // breaks: in and after the line that next() returned
-  std::uint64_t read_ = 0;
-  bool ended_ = false;
-};
 
 // ---- cells ----
 
@@ -264,9 +162,19 @@ Result<std::size_t> find_column(const std::string& file, const Columns& columns,
   return found;
 }
 
+constexpr std::array kLabelNames = {"label", "class", "target", "y"};
+
+// Whether the first line is a record whose only text is the name of its class, rather than a header.
+bool is_record_with_class(const std::vector<std::string>& cells, std::size_t texts, std::size_t text_at,
+                          const std::string& label) {
+  const std::size_t at = label.empty() ? cells.size() - 1 : parse_number<std::size_t>(label).value_or(0) - 1;
+  return texts == 1 && cells.size() > 1 && text_at == at &&
+         std::ranges::none_of(kLabelNames, [&](const char* name) { return same_letters(cells[at], name); });
+}
+
 Result<std::size_t> find_label(const std::string& file, const Columns& columns, const std::string& wanted) {
   if (wanted.empty()) {
-    for (const char* name : {"label", "class", "target", "y"}) {
+    for (const char* name : kLabelNames) {
       auto found = find_column(file, columns, name, false);
       if (!found || *found < columns.count) return found;
     }
@@ -294,7 +202,7 @@ Result<Columns> read_columns(const std::string& file, std::string_view line, con
   Columns columns;
   columns.delimiter = find_delimiter(line);
   std::vector<std::string> names;
-  bool header = false;
+  std::size_t texts = 0, text_at = 0;
   std::string unquoted;
   const char* const end = line.data() + line.size();
   for (const char* at = line.data();;) {
@@ -303,7 +211,10 @@ Result<Columns> read_columns(const std::string& file, std::string_view line, con
       return Error{file + ", line 1, column " + std::to_string(names.size() + 1) + " " + cell.wrong +
                    "; a quote within quotes is written twice"};
     double number = 0;
-    header = header || classify(cell.text, number) == Kind::kText;
+    if (classify(cell.text, number) == Kind::kText) {
+      ++texts;
+      text_at = names.size();
+    }
     names.emplace_back(cell.text);
     if (names.size() > kColumnsMax)
       return Error{file + " has more than the " + std::to_string(kColumnsMax) + " columns that are accepted"};
@@ -311,7 +222,7 @@ Result<Columns> read_columns(const std::string& file, std::string_view line, con
     at = cell.end + 1;
   }
   columns.count = names.size();
-  if (header) columns.names = std::move(names);
+  if (texts > 0 && !is_record_with_class(names, texts, text_at, label)) columns.names = std::move(names);
   if (columns.count < 2)
     return Error{file +
                  " has only one column, because its first line has no comma, semicolon or tab; a column of "
@@ -322,14 +233,41 @@ Result<Columns> read_columns(const std::string& file, std::string_view line, con
   return columns;
 }
 
+// The classes of tables whose labels are names: numbered as they appear, and finally by their order.
+class ClassNames {
+ public:
+  bool are_used() const { return !numbers_.empty(); }
+  // nullopt: there are too many.
+  std::optional<int> number_of(std::string_view name) {
+    const auto found = numbers_.find(name);
+    if (found != numbers_.end()) return found->second;
+    const auto number = static_cast<int>(numbers_.size());
+    if (number > kLabelMax) return std::nullopt;
+    numbers_.emplace(name, number);
+    return number;
+  }
+  void put_in_order(Dataset& set) const {
+    if (!are_used()) return;
+    std::vector<std::uint8_t> places(numbers_.size());
+    std::uint8_t place = 0;
+    for (const auto& [name, number] : numbers_) places[static_cast<std::size_t>(number)] = place++;
+    for (std::uint8_t& label : set.labels) label = places[label];
+    set.classes = static_cast<int>(numbers_.size());
+  }
+
+ private:
+  std::map<std::string, int, std::less<>> numbers_;
+};
+
 // Reads a file's records. choose(number from 0) returns the set for a record.
 class Table {
  public:
   // `like`: a table that must have the same columns, or null.
-  static Result<Table> open(const std::string& path, const std::string& label, const Table* like) {
-    auto lines = Lines::open(path);
+  static Result<Table> open(const std::string& path, const std::string& label, const Table* like,
+                            ClassNames& classes) {
+    auto lines = CsvLines::open(path);
     if (!lines) return lines.error();
-    Table table(std::move(*lines), "'" + path + "'");
+    Table table(std::move(*lines), "'" + path + "'", classes);
     const auto first = table.lines_.next(true);
     if (!first) return first.error();
     if (!*first) return Error{table.file_ + " is empty; one record per line is needed"};
@@ -377,7 +315,8 @@ class Table {
   std::size_t records() const { return records_; }
 
  private:
-  Table(Lines lines, std::string file) : lines_(std::move(lines)), file_(std::move(file)) {}
+  Table(CsvLines lines, std::string file, ClassNames& classes)
+      : lines_(std::move(lines)), file_(std::move(file)), classes_(&classes) {}
 
   static bool is_blank(std::string_view line) {
     return line.find_first_not_of(' ') == std::string_view::npos;
@@ -431,7 +370,8 @@ class Table {
     return bad_cell(columns_.label, (text.empty() ? "is empty" : "is '" + shown(text) + "'") +
                                         ", but a label is a whole number from 0 to " +
                                         std::to_string(kLabelMax) +
-                                        "; if the labels are in another column, select it, as in ':label=1'");
+                                        ", or all labels are names; if the labels are in another column, "
+                                        "select it, as in ':label=1'");
   }
 
   Error bad_count(std::string_view line) {
@@ -488,15 +428,25 @@ class Table {
 
   // The cell's end.
   Result<const char*> read_label(const char* at, const char* end, int& label) {
+    const bool begins = classes_->are_used() || !classes_decided_;
+    classes_decided_ = true;
     const auto [behind, error] = std::from_chars(at, end, label);
-    if (error == std::errc{} && (behind == end || *behind == columns_.delimiter) && label >= 0 &&
-        label <= kLabelMax)
+    if (!classes_->are_used() && error == std::errc{} && (behind == end || *behind == columns_.delimiter) &&
+        label >= 0 && label <= kLabelMax)
       return behind;
     const Cell cell = take_cell(at, end, columns_.delimiter, unquoted_);
     if (cell.wrong) return bad_cell(columns_.label, cell.wrong);
     double value = 0;  // "3.0" is whole, too
-    if (classify(cell.text, value) != Kind::kNumber || value < 0 || value > kLabelMax ||
-        value != std::floor(value))
+    const Kind kind = classify(cell.text, value);
+    if (begins && kind != Kind::kEmpty && (classes_->are_used() || kind == Kind::kText)) {
+      const auto number = classes_->number_of(cell.text);
+      if (!number)
+        return bad_cell(columns_.label, "is class number " + std::to_string(kLabelMax + 2) + "; at most " +
+                                            std::to_string(kLabelMax + 1) + " are accepted");
+      label = *number;
+      return cell.end;
+    }
+    if (kind != Kind::kNumber || value < 0 || value > kLabelMax || value != std::floor(value))
       return bad_label(cell.text);
     label = static_cast<int>(value);
     return cell.end;
@@ -513,12 +463,14 @@ class Table {
     set.labels.reserve(expected);
   }
 
-  Lines lines_;
+  CsvLines lines_;
   std::string file_;
   Columns columns_;
   std::optional<std::string> first_;  // the first line, if it is a record
   std::size_t records_ = 0;
   std::string unquoted_;
+  ClassNames* classes_;
+  bool classes_decided_ = false;  // the first label says whether labels are names
 };
 
 void finish(Dataset& set) {
@@ -533,7 +485,8 @@ void finish(Dataset& set) {
 }  // namespace
 
 Result<DataPair> read_csv_file(const std::string& path, const std::string& label) {
-  auto table = Table::open(path, label, nullptr);
+  ClassNames classes;
+  auto table = Table::open(path, label, nullptr, classes);
   if (!table) return table.error();
   Dataset train, test;
   const Random random(kSplitSeed);
@@ -554,6 +507,7 @@ Result<DataPair> read_csv_file(const std::string& path, const std::string& label
   finish(train);
   finish(test);
   train.classes = std::max(train.classes, test.classes);
+  for (Dataset* set : {&train, &test}) classes.put_in_order(*set);
   return join(data_name(label.empty() ? path : path + ":label=" + label), path, std::move(train),
               std::move(test));
 }
@@ -561,9 +515,10 @@ Result<DataPair> read_csv_file(const std::string& path, const std::string& label
 Result<DataPair> read_csv_folder(const std::string& folder, const std::string& label) {
   const auto paths = find_files(folder, kFiles);
   if (!paths) return paths.error();
-  auto train_table = Table::open((*paths)[0], label, nullptr);
+  ClassNames classes;
+  auto train_table = Table::open((*paths)[0], label, nullptr, classes);
   if (!train_table) return train_table.error();
-  auto test_table = Table::open((*paths)[1], label, &*train_table);
+  auto test_table = Table::open((*paths)[1], label, &*train_table, classes);
   if (!test_table) return test_table.error();
   Dataset train, test;
   if (const auto read = test_table->read([&](std::size_t) -> Dataset& { return test; }); !read)
@@ -572,6 +527,7 @@ Result<DataPair> read_csv_folder(const std::string& folder, const std::string& l
     return read.error();
   finish(train);
   finish(test);
+  for (Dataset* set : {&train, &test}) classes.put_in_order(*set);
   return join(data_name(label.empty() ? folder : folder + ":label=" + label), folder, std::move(train),
               std::move(test));
 }

@@ -1,10 +1,11 @@
 // Reads tables of numbers as CSV (RFC 4180), plain or gzipped: one record per line, one column of labels, all
 // other columns features. The delimiter is a tab if the first line has one, else a semicolon if it has one,
 // else a comma. Cells are decimal numbers with a point, quoted or not, and become 32-bit floats; labels are
-// whole numbers from 0 to 255. A byte-order mark of UTF-8, CRLF, spaces around cells, a missing newline at
-// the end and empty last lines are accepted.
+// whole numbers from 0 to 255, or all of them names, which become numbers in their order. A byte-order mark
+// of UTF-8, CRLF, spaces around cells, a missing newline at the end and empty last lines are accepted.
 //
-// The first line is a header if one of its cells is not a number. The column of labels is the one that the
+// The first line is a header if one of its cells is not a number, unless this is only the name of a class in
+// the column of labels. The column of labels is the one that the
 // caller names, by the header (exactly, else ignoring case) or by its number from 1; else the one named
 // label, class, target or y (ignoring case, in this order); else the last.
 //

@@ -157,6 +157,16 @@ Status check_log(const FigureAxis& axis, const char* name, const Extent& extent)
                            format_number(extent.least))};
 }
 
+// "virtual time" if all runs of the groups are simulated: `title` begins with "time" or names a second.
+std::string title_of_time(const Report& report, const std::vector<std::size_t>& groups, std::string title) {
+  for (const std::size_t group : groups)
+    for (const std::size_t run : report.groups[group].runs)
+      if (report.runs[run].mode != "simulate") return title;
+  if (title.starts_with("time")) return "virtual " + title;
+  const std::size_t second = title.find("second");
+  return second == std::string::npos ? title : title.insert(second, "virtual ");
+}
+
 void set_scales(PaperFigure& figure, const FigureRequest& request, const FigureScale& x,
                 const FigureScale& y) {
   for (FigureLine& line : figure.lines) {
@@ -293,7 +303,10 @@ Result<PaperFigure> curves_figure(const Report& report, const std::vector<Figure
   if (figure.lines.empty())
     return Error{fmt::format(
         "no run has a curve of {} against {}; runs with --looks are evaluated on the way", y.name, x.name)};
-  set_scales(figure, request, figure_scale(x.title, x.unit, xs.most), figure_scale(y.title, y.unit, ys.most));
+  std::vector<std::size_t> groups;
+  for (const FigureKind& kind : kinds) groups.insert(groups.end(), kind.groups.begin(), kind.groups.end());
+  set_scales(figure, request, figure_scale(title_of_time(report, groups, x.title), x.unit, xs.most),
+             figure_scale(y.title, y.unit, ys.most));
   figure.caption = fmt::format("{} against {}: {}.", figure.y.title, figure.x.title,
                                statistics_text(counts, figure.y.log, "bands"));
   if (std::ranges::any_of(figure.lines, [](const FigureLine& line) { return !line.predicted.empty(); }))
@@ -375,9 +388,16 @@ FigureLine result_line(const ResultsBy& by, const FigureKind& kind, PaperFigure&
   return line;
 }
 
-std::string y_title_of(const Report& report, const FigureY& y) {
-  if (std::string_view(y.name) != "seconds_to_target" || !report.target) return y.title;
-  return "time to " + target_text(report);
+std::string y_title_of(const Report& report, const std::vector<std::size_t>& groups, const FigureY& y) {
+  const bool to_target = std::string_view(y.name) == "seconds_to_target" && report.target;
+  return title_of_time(report, groups, to_target ? "time to " + target_text(report) : y.title);
+}
+
+// The name of a setting in words: "learning rate".
+std::string title_of_setting(std::string name) {
+  if (name == "slow") return "slow-down";
+  std::ranges::replace(name, '_', ' ');
+  return name;
 }
 
 Result<PaperFigure> factor_figure(const Report& report, const std::vector<std::size_t>& groups,
@@ -410,8 +430,8 @@ Result<PaperFigure> factor_figure(const Report& report, const std::vector<std::s
                                  : "")};
   }
   const std::string unit = factor.unit.empty() ? "" : " (" + factor.unit + ")";
-  set_scales(figure, request, {report.names[key] + unit, 1},
-             figure_scale(y_title_of(report, y), y.unit, ys.most));
+  set_scales(figure, request, {title_of_setting(report.names[key]) + unit, 1},
+             figure_scale(y_title_of(report, groups, y), y.unit, ys.most));
   figure.caption = fmt::format("{} by {}: {}.", figure.y.title, figure.x.title,
                                statistics_text(counts, y.log || figure.y.log, "bars"));
   return figure;

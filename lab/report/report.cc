@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/files.h"
 #include "training/runs/records/json.h"
+#include "wire/rules/rule.h"
 
 namespace starling::lab {
 namespace {
@@ -119,7 +121,10 @@ std::string take_summary(ReportRun& run, const Json& json) {
   run.text = {fields.maybe("tokens"), fields.maybe("perplexity"), fields.maybe("bits_per_character")};
   run.accuracy_min = fields.maybe("accuracy_min");
   run.accuracy_max = fields.maybe("accuracy_max");
-  run.consensus = fields.maybe("consensus_distance");
+  // As in the curves, settling excluded; replicas that are averaged at once do not settle.
+  const auto rule = rule_named(run.rule);
+  run.consensus = fields.maybe(rule && traits(*rule).all_at_once() ? "consensus_distance"
+                                                                   : "consensus_distance_before_settling");
   run.seconds_to_target = fields.maybe("seconds_to_target");
   run.bytes_sent = fields.number("bytes_sent");
   Fields exchanges(fields.part("exchanges", false));
@@ -299,7 +304,20 @@ bool before(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - k;
 }
 
-// The folders of runs: the folder itself, or those in it.
+// The places of runs in their sweep, by the names of their folders; none if the folder is no sweep's.
+std::map<std::string, std::size_t> places_in_sweep(const std::string& folder) {
+  constexpr std::size_t kLargest = std::size_t{1} << 30;
+  std::map<std::string, std::size_t> places;
+  const auto text = training::read_text(folder + "/results.json", kLargest);
+  const Json results = text ? training::parse_json(*text) : Json();
+  if (!results.is_object() || !results.contains("runs")) return places;
+  for (const Json& run : results.at("runs"))
+    if (run.is_object() && run.contains("folder") && run.at("folder").is_string())
+      places.emplace(run.at("folder").get<std::string>(), places.size());
+  return places;
+}
+
+// The folders of runs: the folder itself, or those in it, in the order of the sweep's file.
 Result<std::vector<std::string>> runs_in(const std::string& folder) {
   std::error_code problem;
   if (!fs::exists(folder, problem)) return Error{"the folder " + folder + " does not exist"};
@@ -312,7 +330,15 @@ Result<std::vector<std::string>> runs_in(const std::string& folder) {
   }
   if (problem) return Error{"cannot read the folder " + folder + ": " + problem.message()};
   if (runs.empty()) return Error{folder + " contains no results: neither a summary.json nor runs of a sweep"};
-  std::sort(runs.begin(), runs.end(), before);
+  const auto places = places_in_sweep(folder);
+  const auto place_of = [&](const std::string& run) {
+    const auto found = places.find(fs::path(run).filename().string());
+    return found == places.end() ? places.size() : found->second;
+  };
+  std::sort(runs.begin(), runs.end(), [&](const std::string& a, const std::string& b) {
+    const std::size_t x = place_of(a), y = place_of(b);
+    return x != y ? x < y : before(a, b);
+  });
   return runs;
 }
 

@@ -239,14 +239,23 @@ std::string time_heads(const Report& report) {
 
 std::string table_head(const Report& report) {
   const bool target = report.target.has_value(), single = report.runs.size() == 1;
+  const bool ones =
+      std::ranges::all_of(report.groups, [](const auto& group) { return group.counted.size() < 2; });
   std::string html = "<caption>";
-  html += single   ? "The result of the run."
-          : target ? fmt::format(
-                         "Seconds until the mean model reached {}{}: medians, and geometric means over seeds "
-                         "with 95 % "
-                         "confidence intervals, by Student's t on the logarithms.",
-                         report.target_is_loss ? "" : "an accuracy of ", target_text(report))
-                   : "Means over seeds with 95 % confidence intervals, by Student's t.";
+  const std::string reached =
+      target ? fmt::format("Seconds until the mean model reached {}{}",
+                           report.target_is_loss ? "" : "an accuracy of ", target_text(report))
+             : "";
+  if (single)
+    html += "The result of the run.";
+  else if (ones)
+    html += target ? reached + ". One run of each kind." : "One run of each kind.";
+  else if (target)
+    html += reached +
+            ": medians, and geometric means over seeds with 95 % confidence intervals, by Student's t on the "
+            "logarithms.";
+  else
+    html += "Means over seeds with 95 % confidence intervals, by Student's t.";
   html += "</caption>\n<thead><tr>";
   if (report.keys.empty()) html += "<th scope=\"col\" class=\"text\">run</th>";
   for (const std::string& name : report.names)
@@ -270,7 +279,7 @@ std::string time_cells(const Report& report, const ReportGroup& group, bool is_b
     html += "<td>-</td><td>-</td>";
   }
   if (report.groups.size() == 1) return html;
-  return html + (group.speedup ? fmt::format("<td>{:.2f}×{}</td>", group.speedup->factor,
+  return html + (group.speedup ? fmt::format("<td>{:.3g}×{}</td>", group.speedup->factor,
                                              interval(group.speedup->interval, 3))
                                : "<td>-</td>");
 }
@@ -364,8 +373,10 @@ std::string table_note(const Report& report) {
   }
   if (report.target && report.groups.size() > 1) {
     note += fmt::format(
-        "Speed-ups are relative to {}: ratios of geometric means, with intervals by Welch's t on the "
-        "logarithms. A row has none unless all of its runs reached the target. ",
+        "Speed-ups are relative to {}: ratios of geometric means, with intervals on the logarithms: by "
+        "Student's t on the ratios of simulations with the same seed, or by Welch's t where seeds differ or "
+        "runs "
+        "are real. A row has none unless all of its runs reached the target. ",
         report.reference == 0 ? "the first row" : report.groups[report.reference].label);
   }
   std::size_t repeated = 0, interrupted = 0;

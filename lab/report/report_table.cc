@@ -164,6 +164,35 @@ void choose_counted(Report& report) {
   }
 }
 
+// A time to the target with the seed of its run.
+struct SeedTime {
+  std::uint64_t seed = 0;
+  double seconds = 0;
+};
+
+// The seed of a real run does not determine its result.
+bool is_simulated(const Report& report) {
+  return std::ranges::all_of(report.runs, [](const ReportRun& run) { return run.mode == "simulate"; });
+}
+
+// Whether runs of both kinds have the same seeds, each once.
+bool are_paired(const std::vector<SeedTime>& a, const std::vector<SeedTime>& b) {
+  return std::ranges::equal(a, b, {}, &SeedTime::seed, &SeedTime::seed) &&
+         std::ranges::adjacent_find(a, {}, &SeedTime::seed) == a.end();
+}
+
+// The speed-up of a group over the reference. `times`: of each group, by seed; empty if not all of its runs
+// reached the target.
+std::optional<Speedup> speedup_of(const Report& report, const std::vector<std::vector<SeedTime>>& times,
+                                  std::size_t group) {
+  std::vector<double> reference, values;
+  for (const SeedTime& it : times[report.reference]) reference.push_back(it.seconds);
+  for (const SeedTime& it : times[group]) values.push_back(it.seconds);
+  return is_simulated(report) && are_paired(times[report.reference], times[group])
+             ? paired_speedup(reference, values)
+             : speedup(reference, values);
+}
+
 }  // namespace
 
 std::string interrupted_at(const ReportRun& run) {
@@ -184,12 +213,16 @@ Status tabulate(Report& report, const ReportOptions& options) {
   choose_target(report, options);
   find_times(report);
   choose_counted(report);
-  std::vector<std::vector<double>> times;
+  std::vector<std::vector<SeedTime>> times;
   for (ReportGroup& group : report.groups) {
+    std::vector<SeedTime>& by_seed = times.emplace_back();
     std::vector<double> to_target, accuracy, loss, seconds, bytes;
     for (const std::size_t i : group.counted) {
       const ReportRun& run = report.runs[i];
-      if (report.target && run.seconds_to_target) to_target.push_back(*run.seconds_to_target);
+      if (report.target && run.seconds_to_target) {
+        to_target.push_back(*run.seconds_to_target);
+        by_seed.push_back({run.seed, *run.seconds_to_target});
+      }
       if (run.accuracy) accuracy.push_back(*run.accuracy);
       if (run.loss) loss.push_back(*run.loss);
       seconds.push_back(run.seconds);
@@ -204,12 +237,12 @@ Status tabulate(Report& report, const ReportOptions& options) {
     // The times of only those runs that reached the target would flatter the group.
     if (group.reached < group.counted.size()) {
       if (group.seconds_to_target) group.seconds_to_target->interval.reset();
-      to_target.clear();
+      by_seed.clear();
     }
-    times.push_back(std::move(to_target));
+    std::ranges::sort(by_seed, {}, &SeedTime::seed);
   }
   for (std::size_t i = 0; i < report.groups.size(); ++i)
-    if (i != report.reference) report.groups[i].speedup = speedup(times[report.reference], times[i]);
+    if (i != report.reference) report.groups[i].speedup = speedup_of(report, times, i);
   const ReportRun& first = report.runs.front();
   report.title = first.name;
   const bool one_name = std::all_of(report.runs.begin(), report.runs.end(),

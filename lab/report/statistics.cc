@@ -136,4 +136,13 @@ std::optional<Speedup> speedup(std::span<const double> reference, std::span<cons
   return result;
 }
 
+std::optional<Speedup> paired_speedup(std::span<const double> reference, std::span<const double> values) {
+  STARLING_CHECK(reference.size() == values.size());
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < values.size(); ++i) ratios.push_back(reference[i] / values[i]);
+  const auto spread = log_spread_of(ratios);
+  if (!spread) return std::nullopt;
+  return Speedup{spread->mean, spread->interval};
+}
+
 }  // namespace starling::lab

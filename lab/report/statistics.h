@@ -37,6 +37,10 @@ struct Speedup {
   std::optional<Interval95> interval;
 };
 std::optional<Speedup> speedup(std::span<const double> reference, std::span<const double> values);
+// The same of pairs, such as the runs of two kinds with the same seeds: the interval is Student's on the
+// logarithms of the ratios, and narrower where a seed makes both slow. REQUIRES: as many values as
+// references.
+std::optional<Speedup> paired_speedup(std::span<const double> reference, std::span<const double> values);
 
 // Fewer seeds than this give intervals so wide, and so dependent on the assumed distribution, that a report
 // says so.

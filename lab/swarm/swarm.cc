@@ -317,7 +317,7 @@ class Swarm {
 
   void record_evaluations() {
     const bool reached = evaluations_.record();
-    if (reached && run_.ends_at_target_only()) launcher_.end_all();
+    if (reached && !run_.end_sent) launcher_.end_all();
   }
 
   void end_if_over() {

@@ -536,7 +536,7 @@ void AllReducePeer::leave_snapshot_if_due() {
   };
   const bool equal = !outer_ || experiment_.gossip.fragments == 1;
   if (equal && options_.number != 0) return asio::post(io_, [send]() mutable { send(""); });
-  process_.save(process_.file(options_.name + ".snapshot-" + std::to_string(*due)), *replica_, experiment_,
+  process_.save({process_.file(options_.name + ".snapshot-" + std::to_string(*due))}, *replica_, experiment_,
                 send);
 }
 

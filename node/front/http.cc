@@ -19,6 +19,7 @@
 
 #include "base/text.h"
 #include "transport/coroutines.h"
+#include "transport/links/listen_error.h"
 #include "transport/links/tcp_socket.h"
 
 namespace starling::node {
@@ -145,8 +146,7 @@ Result<tcp::acceptor> open_http(asio::io_context& io, const Address& at) {
     if (acceptor.listen(asio::socket_base::max_listen_connections, error); error) continue;
     return acceptor;
   }
-  return Error{"cannot listen at " + to_string(at) +
-               " for HTTP: the address is not one of this machine's, or the port is taken"};
+  return transport::listen_error(at, error, " for HTTP");
 }
 
 }  // namespace

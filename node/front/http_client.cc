@@ -4,21 +4,23 @@
 
 #include <cstdint>
 
+#include "base/text.h"
+
 namespace starling::node {
 namespace {
 
-constexpr std::time_t kAnswerSeconds = 5;          // for which http_request waits
+constexpr std::time_t kConnectSeconds = 5;
 constexpr std::size_t kAnswerBytesMax = 64 << 20;  // that http_request accepts
 
 }  // namespace
 
 Result<HttpAnswer, NoAnswer> http_request(const Address& at, const std::string& method,
                                           const std::string& path, const std::string& body,
-                                          const std::string& token) {
+                                          const std::string& token, Duration patience) {
   httplib::Client client(at.host, at.port);
-  client.set_connection_timeout(kAnswerSeconds);
-  client.set_read_timeout(kAnswerSeconds);
-  client.set_write_timeout(kAnswerSeconds);
+  client.set_connection_timeout(kConnectSeconds);
+  client.set_read_timeout(patience);
+  client.set_write_timeout(kConnectSeconds);
   httplib::Request request;
   request.method = method;
   request.path = path;
@@ -46,7 +48,8 @@ Result<HttpAnswer, NoAnswer> http_request(const Address& at, const std::string& 
       return NoAnswer{{"nothing listens at " + to_string(at)}, false};
     default:
       return NoAnswer{{"the server at " + to_string(at) +
-                       (too_long ? " sent an answer that is too long" : " did not answer")},
+                       (too_long ? " sent an answer that is too long"
+                                 : " did not answer within " + format_duration(patience))},
                       true};
   }
 }

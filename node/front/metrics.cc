@@ -98,6 +98,9 @@ void add_training(Page& page, const PeerStatus& status) {
   page.gauge("starling_loss", "Training loss, smoothed over recent batches.", status.loss);
   page.gauge("starling_accuracy_ratio", "Accuracy of this peer's replica on the first test samples.",
              status.accuracy);
+  if (status.accuracy)
+    page.gauge("starling_accuracy_steps", "The replica's step at which accuracy and test loss were measured.",
+               status.judged.steps);
   page.gauge("starling_test_loss", "Loss of this peer's replica on the first test samples.",
              status.judged.loss);
   page.gauge("starling_learning_rate", "Current learning rate.", status.learning_rate);

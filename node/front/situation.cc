@@ -12,6 +12,8 @@ namespace {
 
 // A loss counts as lower if it is lower by this part.
 constexpr double kLower = 0.01;
+// Below this loss the model has learned its batches, and a lower one means nothing.
+constexpr double kLearned = 0.001;
 // The loss counts as falling if it was at its lowest within this time, or this part of the history.
 constexpr double kRecentSeconds = 20, kRecentPart = 0.1;
 constexpr std::size_t kNamed = 3;
@@ -25,6 +27,7 @@ std::string about_the_loss(const std::vector<HistoryPoint>& history) {
     lowest_at = point.seconds;
   }
   if (!lowest) return "";
+  if (history.back().loss.value_or(1) < kLearned) return fmt::format("the loss is below {:g}", kLearned);
   const double since = history.back().seconds - lowest_at;
   const double span = history.back().seconds - history.front().seconds;
   if (since <= std::max(kRecentSeconds, kRecentPart * span)) return "the loss still falls";

@@ -305,8 +305,11 @@ Result<std::string> Checkpointer::write(const models::Layout& layout, const trai
 
 bool Checkpointer::is_news(const std::string& warning) {
   const auto now = Clock::now();
-  if (warning == warned_ && now - warned_at_ < kWarnAgain) return false;
-  warned_ = warning;
+  // What precedes it names the file, another one each time.
+  const std::size_t at = warning.rfind(": ");
+  const std::string cause = at == std::string::npos ? warning : warning.substr(at);
+  if (cause == warned_ && now - warned_at_ < kWarnAgain) return false;
+  warned_ = cause;
   warned_at_ = now;
   return true;
 }

@@ -103,7 +103,7 @@ class Checkpointer {
   Result<std::string> write(const models::Layout& layout, const training::PeerState& state,
                             const CheckpointFacts& facts);
 
-  // False if this warning was logged less than a minute ago.
+  // False if a warning with the same cause, the part after the last ": ", was logged less than a minute ago.
   bool is_news(const std::string& warning);
 
  private:

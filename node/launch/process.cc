@@ -188,16 +188,19 @@ std::optional<std::uint64_t> Process::due_snapshot(std::uint64_t swarm_samples, 
   return due;
 }
 
-void Process::save(const std::string& path, Replica& replica, const training::Experiment& experiment,
+void Process::save(std::vector<std::string> paths, Replica& replica, const training::Experiment& experiment,
                    std::function<void(std::string path)> done) {
   std::vector<float> parameters(replica.arena.size());
   replica.arena.read(0, parameters);
   ++saves_;
   disk_.run(
-      [path, &replica, &experiment, parameters = std::move(parameters)] {
-        const Status written = write_replica(path, replica, experiment, parameters);
-        if (!written) spdlog::error("{}", written.error().message);
-        return written ? path : std::string();
+      [paths = std::move(paths), &replica, &experiment, parameters = std::move(parameters)] {
+        for (const std::string& path : paths) {
+          const Status written = write_replica(path, replica, experiment, parameters);
+          if (written) return path;
+          spdlog::error("{}", written.error().message);
+        }
+        return std::string();
       },
       [this, done = std::move(done)](std::string written) {
         --saves_;

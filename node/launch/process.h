@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
@@ -78,9 +79,10 @@ class Process {
   std::optional<std::uint64_t> due_snapshot(std::uint64_t swarm_samples, std::uint64_t epoch_samples);
   std::string file(const std::string& name) const { return options_.out + "/" + name + ".safetensors"; }
   bool saves() const { return !options_.out.empty(); }
-  // Copies the parameters now and writes them on the disk's thread. done(path) runs on the io_context; the
-  // path is empty if the file could not be written. From any thread.
-  void save(const std::string& path, Replica& replica, const training::Experiment& experiment,
+  // Copies the parameters now and writes them on the disk's thread, to the first of these paths that can be
+  // written. done(path) runs on the io_context; the path is empty if there was none. From any thread.
+  // REQUIRES: there is a path.
+  void save(std::vector<std::string> paths, Replica& replica, const training::Experiment& experiment,
             std::function<void(std::string path)> done);
 
  private:

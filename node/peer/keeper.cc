@@ -68,7 +68,7 @@ void Keeper::leave_snapshot_if_due() {
   if (!due) return;
   auto report = teller_.report(training::PeerReport::Kind::snapshot);
   report.snapshot = *due;
-  started_.process.save(started_.process.file(listening_.self().name + ".snapshot-" + std::to_string(*due)),
+  started_.process.save({started_.process.file(listening_.self().name + ".snapshot-" + std::to_string(*due))},
                         *lives_.built->replica, lives_.built->experiment,
                         [this, report = std::move(report)](std::string path) mutable {
                           if (path.empty()) return;

@@ -1,5 +1,6 @@
 #include "node/peer/preparation.h"
 
+#include <algorithm>
 #include <new>
 #include <stdexcept>
 #include <type_traits>
@@ -9,6 +10,7 @@
 
 #include "datasets/text/parse.h"
 #include "models/layout_text.h"
+#include "models/spec.h"
 #include "node/keep/peer_cache.h"
 #include "node/work/hogwild.h"
 #include "training/learning/recipe.h"
@@ -143,6 +145,12 @@ Preparation::Making Preparation::build_of(const wire::Manifest& manifest) {
   if (const Status applied = apply_settings(experiment, manifest); !applied) return applied.error();
   experiment.model.name = manifest.model;
   if (listening_.attachment() != nullptr) return build_outside(std::move(experiment), manifest);
+  if (experiment.model.layers.empty() &&
+      std::ranges::find(models::model_names(), manifest.model) == models::model_names().end()) {
+    return Error{
+        "the swarm trains the model '" + manifest.model +
+        "' of another program: join with starling.gossip(join=...) in that program, or with --trainer"};
+  }
   if (options.expected_model && options.experiment.model.layers != experiment.model.layers) {
     return Error{"the swarm's model '" + manifest.model +
                  "' has other layers than the one that --model names; leave "

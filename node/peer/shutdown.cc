@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -26,7 +27,7 @@ constexpr Duration kThreadLimit = std::chrono::milliseconds(250);
 
 void Shutdown::save_before_settling() {
   if (!started_.process.is_launched() || !started_.process.saves()) return;
-  started_.process.save(started_.process.file(listening_.self().name + ".before-settling"),
+  started_.process.save({started_.process.file(listening_.self().name + ".before-settling")},
                         *lives_.built->replica, lives_.built->experiment,
                         [this](std::string path) { path_before_settling_ = std::move(path); });
 }
@@ -57,18 +58,31 @@ bool Shutdown::has_result() const {
   return teller_.has_trained() && started_.finish != gossip::Finish::How::failed && outcome_.exit_code == 0;
 }
 
+// Where the final parameters go if `path` cannot be written any more: a long run must not lose its model. A
+// launcher expects its own paths.
+std::vector<std::string> Shutdown::with_other_places(const std::string& path) const {
+  std::vector<std::string> places = {path};
+  if (started_.process.is_launched()) return places;
+  const std::string& name = listening_.self().name;
+  places.push_back(training::free_path("./" + name, ".safetensors"));
+  std::error_code none;
+  if (const auto temporary = std::filesystem::temp_directory_path(none); !none)
+    places.push_back(training::free_path((temporary / name).string(), ".safetensors"));
+  return places;
+}
+
 // Queues all writes for the disk's thread, in this order.
 void Shutdown::save_all() {
   const PeerOptions& options = started_.options;
   const bool trained = has_result();
   if (trained && started_.process.saves()) {
-    started_.process.save(started_.process.file(listening_.self().name), *lives_.built->replica,
-                          lives_.built->experiment,
+    started_.process.save(with_other_places(started_.process.file(listening_.self().name)),
+                          *lives_.built->replica, lives_.built->experiment,
                           [this](std::string path) { final_path_ = std::move(path); });
   }
   export_to_ = export_path(options, listening_.self().name);
   if (trained && !export_to_.empty()) {
-    started_.process.save(export_to_, *lives_.built->replica, lives_.built->experiment,
+    started_.process.save(with_other_places(export_to_), *lives_.built->replica, lives_.built->experiment,
                           [this](std::string path) { exported_path_ = std::move(path); });
   }
   keeper_.write_cache();
@@ -98,14 +112,14 @@ asio::awaitable<void> Shutdown::run() {
 }
 
 void Shutdown::report() {
-  const PeerOptions& options = started_.options;
   const bool trained = has_result();
-  const auto cannot_write = [](const std::string& where) {
-    return PeerOutcome{1, "the final parameters could not be written to " + where};
+  const auto check = [this](const std::string& wanted, const std::string& written) {
+    if (wanted == written) return;
+    outcome_ = {1, "the final parameters could not be written to " + wanted +
+                       (written.empty() ? "" : "; they are in " + written)};
   };
-  if (trained && started_.process.saves() && final_path_.empty())
-    outcome_ = cannot_write(options.process.out);
-  if (trained && !export_to_.empty() && exported_path_.empty()) outcome_ = cannot_write(export_to_);
+  if (trained && started_.process.saves()) check(started_.process.file(listening_.self().name), final_path_);
+  if (trained && !export_to_.empty()) check(export_to_, exported_path_);
   auto last = teller_.report(training::PeerReport::Kind::finished);
   last.path = final_path_;
   last.path_before_settling = path_before_settling_;

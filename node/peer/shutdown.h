@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <asio/awaitable.hpp>
 
@@ -48,6 +49,7 @@ class Shutdown {
  private:
   using Clock = std::chrono::steady_clock;
   bool has_result() const;
+  std::vector<std::string> with_other_places(const std::string& path) const;
   void save_all();
   asio::awaitable<void> run();
   void judge_final_replica() const;

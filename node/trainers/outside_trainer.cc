@@ -37,6 +37,10 @@ std::optional<double> known(double value) {
 
 }  // namespace
 
+std::string nobody_attached(Duration grace) {
+  return fmt::format("no trainer has attached for {:.0f} s after the last one ended", to_seconds(grace));
+}
+
 OutsideTrainer::OutsideTrainer(Attachment& attachment, models::Arena& arena, Background& background,
                                asio::any_io_executor executor, const OutsideOptions& options, Events events)
     : attachment_(attachment),
@@ -102,8 +106,8 @@ void OutsideTrainer::await_another() {
   spdlog::warn("the trainer has ended; for {:.0f} s the peer answers others, and another trainer may attach",
                seconds);
   grace_timer_.expires_after(std::chrono::duration_cast<Clock::duration>(options_.grace));
-  grace_timer_.async_wait([this, seconds](const asio::error_code& error) {
-    if (!error) end(fmt::format("no trainer has attached for {:.0f} s after the last one ended", seconds));
+  grace_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) end(nobody_attached(options_.grace));
   });
 }
 
@@ -154,7 +158,7 @@ void OutsideTrainer::rang() {
   }
   if (boxes_ && boxes_->is_absorbing()) return;  // absorbed() follows
   if (now_.steps != counted.steps) events_.stepped();
-  if (stage_ == Stage::said_bye) return end("the trainer has made its last step");
+  if (stage_ == Stage::said_bye) return end(std::string(kLastStep));
   plan();
 }
 
@@ -163,7 +167,7 @@ void OutsideTrainer::absorbed(Mailboxes::Post post) {
   if (counts_posts() && post != Mailboxes::Post::not_finite)
     take_counts(TrainerWord::post_steps, TrainerWord::post_samples);
   events_.stepped();
-  if (stage_ == Stage::said_bye) return end("the trainer has made its last step");
+  if (stage_ == Stage::said_bye) return end(std::string(kLastStep));
   plan();
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <asio/any_io_executor.hpp>
@@ -39,6 +40,10 @@ struct SwarmProgress {
   std::uint64_t swarm_samples = 0;
   std::uint32_t members = 1, share_index = 0, share_of = 1;
 };
+
+// Why no more steps will come.
+inline constexpr std::string_view kLastStep = "the trainer has made its last step";
+std::string nobody_attached(Duration grace);
 
 class OutsideTrainer final : public Trainer {
  public:

@@ -226,6 +226,8 @@ TEST_CASE("a peer serves health checks, metrics and a page over HTTP") {
   CHECK(get("/livez") == "ok\n");
   CHECK(get("/readyz") == "ok\n");
   CHECK(get("/metrics").find("\nstarling_phase{phase=\"training\"} 1\n") != std::string::npos);
+  CHECK(eventually([&] { return get("/metrics").find("\nstarling_accuracy_steps ") != std::string::npos; }));
+  CHECK(run({"status", "--at", peer.http}).out.find(" % at step ") != std::string::npos);
   CHECK(get("/").find("<!DOCTYPE html>") != std::string::npos);
   const json topology = json::parse(get("/api/v1/topology"));
   CHECK(topology.at("topology") == "exponential");
@@ -382,7 +384,12 @@ TEST_CASE("a topology that the swarm cannot use is rejected") {
 
 TEST_CASE("an --http address that cannot be used is rejected") {
   Asked asked({"--model", "softmax", "--pace", "5ms"});
-  check_fails({"peer", "--listen", "127.0.0.1:0", "--http", asked.http}, 2, {"--http", asked.http, "taken"});
+  check_fails({"peer", "--listen", "127.0.0.1:0", "--http", asked.http}, 2,
+              {"--http", asked.http, "the port is in use by another program"});
+  // Of TEST-NET-1 (RFC 5737), which no interface has.
+  for (const Words& words : {Words{"peer", "--listen", "127.0.0.1:0", "--http", "192.0.2.1:0"},
+                             Words{"peer", "--listen", "192.0.2.1:0"}})
+    check_fails(words, 2, {"192.0.2.1:0", "no interface of this machine has that address"});
   check_fails({"peer", "--http", "here"}, 2, {"--http", "'here'"});
 }
 

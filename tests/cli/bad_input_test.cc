@@ -131,6 +131,7 @@ TEST_CASE("a peer's own flags are checked before it listens") {
            {{"peer", "--name", "a/b"}, {"--name", "a/b"}},
            {{"peer", "--slot", "4/4"}, {"--slot", "4/4"}},
            {{"peer", "--control-fd", "1"}, {"--control-fd"}},
+           {{"peer", "--out", "/proc"}, {"--out", "cannot write to the folder /proc"}},
            {{"peer", "--peers", "3"}, {"unknown option --peers"}},
        }) {
     check_refused(bad);

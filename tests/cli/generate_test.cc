@@ -40,6 +40,9 @@ TEST_CASE("a saved model continues a text, the same one for the same seed") {
   CHECK(text.out.find("the cat") == 0);
   CHECK(text.out.size() == 7 + 40 + 1);
   CHECK(run(words).out == text.out);
+  Words from_folder = words;
+  from_folder[1] = trained.folder.file("run");
+  CHECK(run(from_folder).out == text.out);
   const json object = run_json({"generate", "--checkpoint", trained.model(), "--prompt", "the cat",
                                 "--tokens", "40", "--seed", "5", "--json"});
   CHECK("the cat" + object.at("text").get<std::string>() + "\n" == text.out);

@@ -177,6 +177,7 @@ TEST_CASE("a misspelled command or flag gives a suggestion") {
   for (const Case& bad : std::vector<Case>{
            {{"simulat"}, "unknown command 'simulat'; did you mean simulate?"},
            {{"compare"}, "unknown command 'compare'; did you mean topology compare?"},
+           {{"trian"}, "unknown command 'trian'; `starling simulate`, `swarm` and `peer` train a model"},
            {{"topology", "shwo", "ring"}, "unknown command 'shwo'; did you mean show?"},
            {{"swarm", "--peer", "4"}, "unknown option --peer; did you mean --peers?"},
            {{"swarm", "--learning-rat=1"}, "unknown option --learning-rat; did you mean --learning-rate?"},

@@ -78,6 +78,24 @@ TEST_CASE("a peer leaves within three seconds while it trains, and saves its rep
   check_leaves(second, SIGINT);
 }
 
+TEST_CASE("a model that cannot be written where it was wanted goes to the current folder, with exit code 1") {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("out");
+  Program alone(softmax_peer({"--out", out, "--name", "alone"}), {}, folder.path());
+  REQUIRE(alone.wait_for_error_text("training begins"));
+  std::filesystem::remove(out);
+  folder.write("out", "not a folder");
+  alone.signal(SIGTERM);
+  const auto outcome = alone.finish_within(kLimit);
+  REQUIRE(outcome.has_value());
+  INFO(outcome->err);
+  CHECK(outcome->exit_code == 1);
+  CHECK(outcome->err.find("could not be written to " + out +
+                          "/alone.safetensors; they are in "
+                          "./alone.safetensors") != std::string::npos);
+  CHECK(std::filesystem::exists(folder.file("alone.safetensors")));
+}
+
 TEST_CASE("a peer leaves within three seconds while its only neighbor is frozen") {
   Program first(softmax_peer({"--every", "always"}));
   const std::string address = first.wait_for_error_word(" listens at ");

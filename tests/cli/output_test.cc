@@ -110,6 +110,9 @@ TEST_CASE("a peer says how others join, where its page is, when the run ends, an
   says(run(peer, {}, folder.path()), "the model is not kept; --export FILE keeps it");
   CHECK(std::filesystem::exists(folder.file("north-2.safetensors")));
   CHECK_FALSE(std::filesystem::exists(folder.file("north-3.safetensors")));
+  says(run({"peer", "--listen", "127.0.0.1:0", "--model", "softmax", "--data", "glyphs", "--steps", "1"},
+           {{"STARLING_EXPORT", ""}}, "/proc"),
+       "the current folder cannot be written, so the model is not kept; --out DIR keeps it");
 }
 
 TEST_CASE("a running simulation says how far it is and how long it still takes") {

@@ -378,20 +378,24 @@ TEST_CASE("--looks sets the number of evaluations of the mean model", "[figures]
   CHECK(usual <= 20 * usual_epochs + 1);
 }
 
-TEST_CASE("the target accuracy ends a swarm without another end") {
-  const TemporaryFolder folder;
-  const json summary =
-      summary_of(run(small_swarm(folder.file("run"), {"--target-accuracy", "0.3", "--pace", "5ms"})));
-  REQUIRE(summary.at("seconds_to_target").is_number());
-  CHECK(summary.at("seconds_to_target") <= summary.at("seconds"));
-  CHECK(summary.at("accuracy").get<double>() > 0.25);
-  std::ifstream metrics(folder.file("run/metrics.jsonl"));
-  bool looked = false;
-  for (std::string line; std::getline(metrics, line);) {
-    const json sample = json::parse(line);
-    looked = looked || (sample.at("peer") == "mean" && sample.at("accuracy").get<double>() >= 0.3);
+TEST_CASE("the target accuracy ends a swarm, with another end or without") {
+  for (const Words& end : {Words{}, Words{"--epochs", "500"}}) {
+    const TemporaryFolder folder;
+    Words words = {"--target-accuracy", "0.3", "--pace", "5ms"};
+    words.insert(words.end(), end.begin(), end.end());
+    const json summary = summary_of(run(small_swarm(folder.file("run"), words)));
+    REQUIRE(summary.at("seconds_to_target").is_number());
+    CHECK(summary.at("seconds_to_target") <= summary.at("seconds"));
+    CHECK(summary.at("epochs").get<double>() < 50);
+    CHECK(summary.at("accuracy").get<double>() > 0.25);
+    std::ifstream metrics(folder.file("run/metrics.jsonl"));
+    bool looked = false;
+    for (std::string line; std::getline(metrics, line);) {
+      const json sample = json::parse(line);
+      looked = looked || (sample.at("peer") == "mean" && sample.at("accuracy").get<double>() >= 0.3);
+    }
+    CHECK(looked);
   }
-  CHECK(looked);
 }
 
 TEST_CASE("an error of the first peer is the swarm's error") {

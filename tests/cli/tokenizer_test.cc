@@ -70,7 +70,9 @@ TEST_CASE("wrong input of the tokenizer commands is refused in one line") {
            {{"evaluate", text, "--data", text, "--model", "softmax"}, "is not a usable safetensors file"},
            {{"simulate", "--data", text}, "it reads text, so its first layer must be an embedding"},
            {{"simulate", "--data", text, "--model", "gpt2"}, "model \"gpt2\": "},
-           {{"simulate", "--model", "gpt-tiny"}, "is for text, but the data has images or vectors"},
+           {{"simulate", "--model", "gpt-tiny"},
+            "is for text, but the data has images or vectors; give --data a text, such as shakespeare or "
+            "FILE.txt"},
            {{"swarm", "--data", text}, "its first layer must be an embedding"},
            {{"model", "show", "gpt-tiny", "--input", "1x28x28"}, "--input: gpt-tiny is for text"},
            {{"model", "show", "lenet", "--data", text}, "its first layer must be an embedding"}}) {

@@ -158,7 +158,9 @@ class Swarms(suite.Suite):
                      self.every_rule_works_with_trainers,
                      self.a_peer_with_a_trainer_is_shown_and_kept_like_any_other,
                      self.a_trainer_whose_values_are_not_finite_harms_only_itself, self.kills_harm_only_what_is_killed,
-                     self.a_trainer_that_began_the_run_survives_its_peer, self.pytorch_trains_with_engine_peers):
+                     self.a_trainer_that_began_the_run_survives_its_peer,
+                     self.logs_and_errors_name_what_a_trainer_can_do, self.a_peer_that_joins_ends_after_its_trainer,
+                     self.pytorch_trains_with_engine_peers):
             name = work.__name__.replace("_", " ")
             if not self.only or any(words in name for words in self.only):
                 self.case(name, lambda work=work, name=name: self.staged(work, name))
@@ -372,6 +374,37 @@ class Swarms(suite.Suite):
                     process.wait()
                     took = beats.until(is_back, "the trainer is not attached again", RETURN_LIMIT)
                 print(f"   attached again after {took:.2f} s")
+
+    def logs_and_errors_name_what_a_trainer_can_do(self, scene):
+        import array
+        import starling
+        first = scene.peer("first")
+        with starling.attach({"w": array.array("f", [0.0]) * 100}, socket=first.socket) as client:
+            client.exchange(samples=1)
+            engine = scene.peer("engine", join=first, trainer=False)
+            require(engine.process.wait(HANG) == 2, engine.text())
+            require("of another program: join with starling.gossip(join=...)" in engine.text(), engine.text())
+            other = scene.peer("other", join=first)
+            try:
+                starling.attach({"v": array.array("f", [0.0]) * 7}, socket=other.socket)
+                raise AssertionError("another network joins")
+            except starling.Error as error:
+                require(str(error).startswith("the peer ended before the first step: the swarm trains the model"), error)
+        require(first.process.wait(HANG) == 0, first.text())
+        text = first.text()
+        require(f'others join with: join="{first.address}" in starling.gossip' in text, text)
+        require("this peer leaves when its trainer has ended" in text, text)
+        require("not kept" not in text and "Ctrl-C" not in text, text)
+        require(re.search(r"info\S* .*the trainer has made its last step", text), text)
+
+    def a_peer_that_joins_ends_after_its_trainer(self, scene):
+        runner = scene.compiled(f"{HERE}/runner.c")
+        peer = scene.peer("alone", "--join", "127.0.0.1:1", "--trainer-grace", "200ms")
+        trainer = scene.run("trainer", runner, peer.socket, "copy")
+        wait_for(lambda: "127.0.0.1:1" in peer.text(), "the peer tries to join")
+        trainer.kill()
+        require(peer.process.wait(HANG) == 0, peer.text())
+        require("no trainer has attached for" in peer.text(), peer.text())
 
     def pytorch_trains_with_engine_peers(self, scene):
         """Two peers with our engine and two with PyTorch train one LeNet, whose tensors have the same names."""

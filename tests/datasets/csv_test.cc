@@ -144,6 +144,32 @@ TEST_CASE("a bad label is reported with its line and column, and with what is va
   }
 }
 
+TEST_CASE("labels may be names, which are classes in their alphabetical order") {
+  const Dataset named = read_table("a,species\n1,virginica\n2,\"setosa\"\n3,versicolor\n4,setosa\n");
+  CHECK(named.labels == std::vector<std::uint8_t>{2, 0, 1, 0});
+  CHECK(named.classes == 3);
+  // Without a header line, as the first record's only text is its class.
+  const Dataset bare = read_table("1,b\n2,a\n3,10\n");
+  CHECK(bare.labels == std::vector<std::uint8_t>{2, 1, 0});
+  // A header of numbers with a name for the labels stays one.
+  CHECK(read_table("0,1,label\n1,2,1\n3,4,0\n").size() == 2);
+
+  // Both files of a folder have the same classes.
+  TemporaryFolder folder;
+  folder.write("train.csv", bytes("x,kind\n1,k1\n2,k2\n"));
+  folder.write("test.csv", bytes("x,kind\n1,k0\n2,k2\n"));
+  const auto pair = read_csv_folder(folder.path(), "");
+  REQUIRE(pair.ok());
+  CHECK(pair->train.labels == std::vector<std::uint8_t>{1, 2});
+  CHECK(pair->test.labels == std::vector<std::uint8_t>{0, 2});
+  CHECK(pair->train.classes == 3);
+
+  std::string many = "x,kind\n";
+  for (int i = 0; i <= 256; ++i) many += "1,k" + std::to_string(i) + "\n";
+  CHECK(contains(csv_refusal(many), "column 2 (\"kind\") is class number 257; at most 256 are accepted"));
+  CHECK(contains(csv_refusal("x,kind\n1,a\n2,\n"), "is empty"));
+}
+
 TEST_CASE("too few and too many cells are counted") {
   const std::string good = "a,b,c\n1,2,0\n";
   CHECK(contains(csv_refusal(good + "1,2\n"), ", line 3 has 2 cells, but the first line has 3"));

@@ -95,7 +95,7 @@ TEST_CASE("a figure of curves has a line for each kind: the mean over its seeds 
   const Report report = report_of_sweep(folders, usual_sweep());
   const PaperFigure figure = figure_of(report, {.only = {"slow=1"}});
   CHECK(labels_of_lines(figure) == Texts{"pairwise", "d-psgd"});  // they do not differ in slow
-  CHECK(figure.x.title == "time (s)");
+  CHECK(figure.x.title == "virtual time (s)");
   CHECK(figure.y.title == "accuracy (%)");
   CHECK_FALSE(figure.x.log);
   CHECK_FALSE(figure.y.log);
@@ -110,7 +110,28 @@ TEST_CASE("a figure of curves has a line for each kind: the mean over its seeds 
     CHECK(std::abs(points[i].spread->high - points[i].y - 4.302652730 / std::sqrt(3)) < 1e-6);
   }
   CHECK(close_to(figure.lines[1].points[4].x, 10));
-  CHECK(contains(figure.caption, "means of 3 runs of each kind; bands are 95 % confidence intervals"));
+  CHECK(
+      figure.caption.starts_with("accuracy (%) against virtual time (s): means of 3 runs of each kind; bands "
+                                 "are 95 % confidence intervals"));
+}
+
+TEST_CASE("times are virtual if all runs of a figure are simulated") {
+  const Folders folders;
+  Report report = report_of_sweep(folders, usual_sweep());
+  for (const char* y : {"seconds", "seconds_to_target", "samples_per_second"})
+    CHECK(contains(figure_of(report, {.x = "slow", .y = y}).caption, "virtual "));
+  report.runs[report.groups[0].runs[0]].mode = "swarm";  // slow=1, pairwise
+  CHECK(figure_of(report, {}).x.title == "time (s)");
+  CHECK(figure_of(report, {.only = {"d-psgd"}}).x.title == "virtual time (s)");
+  CHECK(figure_of(report, {.x = "slow"}).y.title == "time to 95 % (s)");
+}
+
+TEST_CASE("the consensus distance of a run is that before settling, as in its curve") {
+  const Folders folders;
+  const Report report = report_of_sweep(folders, usual_sweep());
+  const PaperFigure figure = figure_of(report, {.x = "slow", .y = "consensus"});
+  for (const FigureLine& line : figure.lines)
+    for (const FigurePoint& point : line.points) CHECK(close_to(point.y, 0.4));
 }
 
 TEST_CASE("an axis is logarithmic where curves or values span decades, and --log decides otherwise") {
@@ -145,8 +166,8 @@ TEST_CASE("results by a setting with numbers are on a numeric axis, with the sta
   const Report report = report_of_sweep(folders, usual_sweep());
   for (const char* name : {"slow", "fault.1.slow"}) {
     const PaperFigure figure = figure_of(report, {.x = name});
-    CHECK(figure.x.title == "slow");
-    CHECK(figure.y.title == "time to 95 % (s)");
+    CHECK(figure.x.title == "slow-down");
+    CHECK(figure.y.title == "virtual time to 95 % (s)");
     CHECK(figure.x.categories.empty());
     CHECK(labels_of_lines(figure) == Texts{"pairwise", "d-psgd"});
     REQUIRE(figure.lines[0].points.size() == 3);
@@ -161,7 +182,7 @@ TEST_CASE("results by a setting with numbers are on a numeric axis, with the sta
       CHECK(point.spread->high == group.seconds_to_target->interval->high);
     }
   }
-  CHECK(figure_of(report, {.y = "seconds_to_target"}).x.title == "slow");  // the setting with numbers
+  CHECK(figure_of(report, {.y = "seconds_to_target"}).x.title == "slow-down");  // the setting with numbers
   CHECK(figure_of(report, {.x = "rule"}).x.categories == Texts{"pairwise", "d-psgd"});
   CHECK(labels_of_lines(figure_of(report, {.x = "rule"})) == Texts{"slow=1", "slow=10", "slow=100"});
 }

@@ -48,6 +48,8 @@ struct Folders {
     summary.samples = 1000;
     summary.accuracy = 0.9;
     summary.bytes_sent = 4000;
+    summary.consensus_distance = 0.02;
+    summary.consensus_distance_before_settling = 0.4;
     summary.seconds_to_target = to_target;
     for (const std::uint64_t steps : {0, 0, 1, 4}) summary.staleness.count(steps);
     training::PeerRecord peer;

@@ -81,6 +81,24 @@ TEST_CASE("a value with commas and equals signs is part of a kind's name") {
   CHECK(*find_group(report, "topology=random-regular-k-4-seed-2") == 1);  // as in the name of a folder
 }
 
+TEST_CASE("the kinds of a sweep are in the order of its file, and a page of single runs says so") {
+  const Folders folders;
+  folders.summary("sweep/a", 1, 8.0, "ring");
+  folders.summary("sweep/b", 1, 4.0, "star");
+  const auto labels = [&] {
+    std::vector<std::string> all;
+    for (const ReportGroup& group : report_of({folders.path + "/sweep"}).groups) all.push_back(group.label);
+    return all;
+  };
+  CHECK(labels() == std::vector<std::string>{"topology=ring", "topology=star"});
+  folders.write("sweep", "results.json", R"({"runs": [{"folder": "b"}, {"folder": "a"}]})");
+  CHECK(labels() == std::vector<std::string>{"topology=star", "topology=ring"});
+  const std::string page = to_html(report_of({folders.path + "/sweep"}));
+  CHECK(contains(page, "One run of each kind.</caption>"));
+  CHECK(contains(page, "<td>0.5×"));
+  CHECK_FALSE(contains(page, "geometric means over seeds with 95 %"));
+}
+
 TEST_CASE("a setting without effect makes no kind of its own") {
   const Folders folders;
   const auto paths = write_runs(folders, {{"1", "pairwise", "1", "clip = 0.1\n"},

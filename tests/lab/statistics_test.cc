@@ -109,6 +109,21 @@ TEST_CASE("a speed-up is the ratio of geometric means, with Welch's interval on 
   CHECK_FALSE(speedup(none, one).has_value());
 }
 
+TEST_CASE("a speed-up of pairs has Student's interval on their ratios, narrower where seeds matter") {
+  const std::vector<double> slow = {8, 32, 64}, fast = {4, 8, 32};
+  const auto paired = paired_speedup(slow, fast), unpaired = speedup(slow, fast);
+  REQUIRE(paired.has_value());
+  CHECK(within(paired->factor, unpaired->factor, 1e-12));
+  // In units of log 2 the ratios are 1 2 1: mean 4/3, variance of the mean 1/9.
+  const double half = student_t_quantile(0.975, 2) / 3;
+  REQUIRE(paired->interval.has_value());
+  CHECK(within(std::log2(paired->interval->low), 4.0 / 3 - half, 1e-9));
+  CHECK(within(std::log2(paired->interval->high), 4.0 / 3 + half, 1e-9));
+  CHECK(paired->interval->low > unpaired->interval->low);
+  CHECK_FALSE(paired_speedup(slow, slow)->interval.has_value());
+  CHECK_FALSE(paired_speedup({}, {}).has_value());
+}
+
 TEST_CASE("the spread of times has the geometric mean and an interval above 0") {
   const std::vector<double> values = {1, 4, 16};
   const auto spread = log_spread_of(values);

@@ -180,6 +180,14 @@ TEST_CASE("a member that cannot be used is left out of a checkpoint with a warni
   }
 }
 
+TEST_CASE("a warning with the same cause is news once a minute, whichever file it names") {
+  const TemporaryFolder folder;
+  const auto p = open(folder, "p", nullptr, 2);
+  CHECK(p->is_news("cannot write a/p.1.safetensors: No space left on device"));
+  CHECK_FALSE(p->is_news("cannot write a/p.2.safetensors: No space left on device"));
+  CHECK(p->is_news("cannot write a/p.3.safetensors: Read-only file system"));
+}
+
 TEST_CASE("the latest few checkpoints of each peer stay in a shared folder") {
   const TemporaryFolder folder;
   const auto p = open(folder, "p", nullptr, 2), q = open(folder, "q.7", nullptr, 1);

@@ -152,6 +152,16 @@ TEST_CASE("an answer may come later, from any thread, and only the first one cou
   reply({200, "after the end"});
 }
 
+TEST_CASE("a client waits as long as it is told, and then says for how long it has") {
+  HttpFixture http({.patience = std::chrono::hours(1)});
+  http.owner.hold(true);
+  const auto answer = http_request(http.at, "GET", "/read", "", "", std::chrono::milliseconds(50));
+  REQUIRE_FALSE(answer.ok());
+  CHECK(answer.error().connected);
+  CHECK(answer.error().message.ends_with(" did not answer within 50ms"));
+  http.owner.hold(false);
+}
+
 TEST_CASE("a server that ends answers the waiting clients, and calls no handler afterwards") {
   HttpFixture http({.patience = std::chrono::hours(1)});
   http.owner.hold(true);

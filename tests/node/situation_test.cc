@@ -57,6 +57,12 @@ TEST_CASE("the situation of a peer that does not train says why") {
         "This peer is paused until its owner resumes it: 3.0 epochs. No other member is there yet.");
 }
 
+TEST_CASE("a loss near zero is not reported as falling") {
+  const std::vector<MemberStatus> alone = {mate("p0", "training")};
+  CHECK(situation_of(doing("training"), alone, "3.0 epochs", losses({1, 2e-5, 1e-5}, 1)) ==
+        "This peer trains: 3.0 epochs, the loss is below 0.001. No other member is there yet.");
+}
+
 TEST_CASE("an earlier life of a member is not reported as failed, and many names are cut short") {
   auto earlier = mate("p1", "failed");
   earlier.earlier_life = true;

@@ -210,6 +210,8 @@ class Packages(suite.Suite):
         text = open(f"{SOURCE}/scripts/deploy/starling@.service").read()
         for line in ("Type=notify", "WatchdogSec=30", "RestartPreventExitStatus=2", "DynamicUser=yes"):
             require(f"\n{line}\n" in text, f"the unit has no {line}")
+        for name in ("OUT", "CHECKPOINTS", "RESUME"):  # nothing else can be written
+            require(f"STARLING_{name}=%S/starling/%i" in text, f"the unit sets no STARLING_{name}")
         units = f"{self.folder}/prefix/lib/systemd/system"
         require(f"ExecStart={self.folder}/prefix/bin/starling peer " in open(f"{units}/starling@.service").read(),
                 "the installed unit does not start the installed program")

@@ -170,7 +170,7 @@ class Figures(suite.Suite):
         for value, place in places.items():
             wanted = x + (y - x) * log(value / a) / log(b / a)
             require(abs(place - wanted) < 0.6, f"{value} is at {place}, not {wanted}")
-        require("slow" in [word for word, *_ in self.words("factor.pdf")], "the axis is not called slow")
+        require("slow-down" in [word for word, *_ in self.words("factor.pdf")], "the axis is not called slow-down")
 
     def png_has_its_size(self):
         data = open(self.path("curves.png"), "rb").read()

@@ -15,6 +15,7 @@
 #include <asio/write.hpp>
 
 #include "transport/dial/circuit.h"
+#include "transport/links/listen_error.h"
 
 namespace starling::transport {
 namespace {
@@ -169,13 +170,7 @@ TcpTransport::TcpTransport(asio::any_io_executor executor, TcpOptions options, R
 }
 
 Result<std::unique_ptr<Listener>> TcpTransport::listen(const Address& at, Accept accept) {
-  const auto refuse = [&](const asio::error_code& error) {
-    if (error == asio::error::address_in_use) {
-      return Error{"cannot listen at " + to_string(at) +
-                   ": the port is in use by another program; choose another, or 0 for any"};
-    }
-    return Error{"cannot listen at " + to_string(at) + ": " + error.message()};
-  };
+  const auto refuse = [&](const asio::error_code& error) { return listen_error(at, error); };
 
   auto found = addresses_without_lookup(at.host);
   if (!found) {

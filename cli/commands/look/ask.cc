@@ -66,6 +66,8 @@ Error no_answer(const AskedPeer& peer, const node::NoAnswer& error) {
                  " is a peer's --listen address, for other peers; give its --http address" +
                  page_of(peer.at)};
   }
+  if (error.connected)
+    return Error{error.message + ": the peer is busy, or this is no peer's --http address"};
   if (!peer.is_default) return Error{error.message + "; give the --http address of a running peer"};
   return Error{fmt::format(
       "{}, the default of --at; start the peer with --http {}, or name its --http address with --at or "
@@ -153,7 +155,7 @@ Result<std::string> status_text(const std::string& json) {
   fmt::format_to(out, ", up {:.1f} s\n", status->uptime_seconds);
   fmt::format_to(out, "training   {} steps, {} samples, {:.0f} samples/s, loss {}, accuracy {}\n",
                  status->steps, status->samples, status->samples_per_second.value_or(0),
-                 or_dash(status->loss, "{:.4f}"), status->accuracy ? format_percent(*status->accuracy) : "-");
+                 or_dash(status->loss, "{:.4f}"), accuracy_text(*status));
   if (status->judged.loss && status->units.sample_tokens > 0)
     fmt::format_to(out, "text       test loss {:.4f} nats per token, perplexity {:.2f}, {:.0f} tokens/s\n",
                    *status->judged.loss, std::exp(*status->judged.loss),
@@ -311,13 +313,18 @@ Result<AskedPeer> peer_to_ask(Arguments& arguments) {
   return AskedPeer{*at, !arguments.has("--at")};
 }
 
+std::string accuracy_text(const node::PeerStatus& status) {
+  if (!status.accuracy) return "-";
+  return fmt::format("{} at step {}", format_percent(*status.accuracy), status.judged.steps);
+}
+
 Result<std::string> get(const AskedPeer& peer, const std::string& path) {
   return body_of(peer, node::http_request(peer.at, "GET", path));
 }
 
 Result<std::string> post(const AskedPeer& peer, const std::string& path, const std::string& body,
                          const std::string& token) {
-  return body_of(peer, node::http_request(peer.at, "POST", path, body, token));
+  return body_of(peer, node::http_request(peer.at, "POST", path, body, token, node::kLongAnswer));
 }
 
 Flag token_file_flag() {

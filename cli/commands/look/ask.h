@@ -20,11 +20,14 @@ struct AskedPeer {
 
 // Adds STARLING_AT to the arguments. An Error is for refuse().
 Result<AskedPeer> peer_to_ask(Arguments& arguments);
-// The body of a GET, or of a POST with the peer's token, which may be empty; an Error is for fail().
+// The body of a GET, or of a POST that may take long, with the peer's token, which may be empty; an Error is
+// for fail().
 Result<std::string> get(const AskedPeer& peer, const std::string& path);
 Result<std::string> post(const AskedPeer& peer, const std::string& path, const std::string& body,
                          const std::string& token);
 
+// "97.20 % at step 1200"; "-" before the first evaluation.
+std::string accuracy_text(const node::PeerStatus& status);
 // The member's state in one word, also where an older peer lists it.
 std::string condition(const node::MemberStatus& member);
 

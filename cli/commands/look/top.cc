@@ -48,8 +48,8 @@ std::string table(const node::PeerStatus& status, std::vector<node::MemberStatus
       status.units.epoch_samples > 0
           ? static_cast<double>(status.swarm_samples) / static_cast<double>(status.units.epoch_samples)
           : 0.0,
-      or_dash(status.loss, "{:.4f}"), status.accuracy ? format_percent(*status.accuracy) : "-",
-      or_dash(status.distance, "{:.3g}"), status.situation);
+      or_dash(status.loss, "{:.4f}"), accuracy_text(status), or_dash(status.distance, "{:.3g}"),
+      status.situation);
   std::size_t width = 6;
   for (const auto& member : members) width = std::max(width, member.name.size());
   text += fmt::format("{:<{}}  {:<11}  {:<10}  {:>10}  {:>9}  {:>8}  {:>8}  {:>10}\n", "member", width,

@@ -162,7 +162,11 @@ int write_at_peer(const Arguments& arguments, const AskedPeer& peer, const Wante
     request.tokens =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(kPerRequest, wanted.tokens - written));
     const auto body = post(peer, "/api/v1/generate", node::to_json(request), *token);
-    if (!body) return fail(arguments, body.error());
+    if (!body) {
+      const std::string so_far =
+          written == 0 ? "" : fmt::format("{} of {} tokens are written; ", written, wanted.tokens);
+      return fail(arguments, so_far + body.error().message);
+    }
     auto answer = node::parse_written(*body);
     if (!answer) return fail(arguments, to_string(peer.at) + ": " + answer.error().message);
     if (!page) page.emplace(arguments, request.prompt);

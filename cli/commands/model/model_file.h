@@ -10,11 +10,13 @@
 
 namespace starling::cli {
 
-inline const Positional kModelFile{"FILE", "the model: a safetensors file, such as a checkpoint of a peer",
-                                   false};
+inline const Positional kModelFile{
+    "FILE", "the model: a safetensors file, such as a checkpoint of a peer, or a folder of checkpoints",
+    false};
 inline const Flag kCheckpointFlag{"--checkpoint", "FILE", "the same as FILE"};
 
-// The path of the model: FILE or --checkpoint.
+// The path of the model: FILE or --checkpoint. In a folder: model.safetensors, or the newest complete
+// checkpoint.
 Result<std::string> model_file(const Arguments& arguments);
 
 // The network of the file: --model, or what the file's metadata names.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
@@ -11,6 +12,7 @@
 #include "cli/commands/named_files.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "kernels/by_name/backends.h"
+#include "node/keep/checkpointer.h"
 #include "training/learning/evaluator.h"
 #include "training/learning/recipe.h"
 #include "training/runs/records/checkpoint.h"
@@ -30,6 +32,21 @@ struct SavedModel {
   std::vector<float> parameters;  // in the order of plan.layout
 };
 
+// The model of a run's folder, or the newest complete checkpoint in a peer's.
+Result<std::string> model_in(const std::string& folder) {
+  std::error_code none;
+  if (const std::string model = folder + "/model.safetensors"; std::filesystem::exists(model, none))
+    return model;
+  const auto newest = node::find_resumption(folder, "");
+  if (!newest) {
+    const std::string why = newest.error().message;
+    return Error{why.substr(0, why.find("; select one with --name")) + "; name the file of one"};
+  }
+  if (*newest) return (*newest)->path;
+  return Error{"the folder " + folder +
+               " has neither model.safetensors nor a checkpoint; name a safetensors file"};
+}
+
 }  // namespace
 
 Result<models::ModelText> find_model(const Arguments& arguments, const std::string& checkpoint) {
@@ -45,7 +62,10 @@ Result<std::string> model_file(const Arguments& arguments) {
   const auto file = arguments.get("FILE"), flag = arguments.get("--checkpoint");
   if (file && flag) return Error{"--checkpoint cannot be combined with FILE: both name the model"};
   if (!file && !flag) return Error{"FILE is missing: name the model, a safetensors file"};
-  return file ? *file : *flag;
+  const std::string& path = file ? *file : *flag;
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) return model_in(path);
+  return path;
 }
 
 namespace {

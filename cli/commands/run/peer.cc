@@ -1,8 +1,14 @@
 // starling peer: one peer, which begins a run or joins one.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+
+#include <spdlog/spdlog.h>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/run/experiment_flags.h"
@@ -70,6 +76,21 @@ Status read_own_setting(const Arguments& arguments, const node::PeerSetting& set
   return Done{};
 }
 
+// Creates and removes a file: on a read-only file system, and for root, permissions say too little.
+Status try_to_write_in(const std::string& folder) {
+  std::string file = folder + "/.starling.XXXXXX";
+  const int descriptor = ::mkostemp(file.data(), O_CLOEXEC);
+  if (descriptor < 0) return Error{"cannot write to the folder " + folder + ": " + std::strerror(errno)};
+  ::close(descriptor);
+  ::unlink(file.c_str());
+  return Done{};
+}
+
+bool says_where_the_model_goes(const Arguments& arguments, const node::PeerOptions& options) {
+  return !options.process.out.empty() || !options.checkpoints.folder.empty() ||
+         options.process.control_fd >= 0 || arguments.has("--export");
+}
+
 // Everything but the experiment.
 Status read_own_settings(const Arguments& arguments, node::PeerOptions& options) {
   options.reach.listen = *Address::parse(node::kDefaultListen);
@@ -82,9 +103,7 @@ Status read_own_settings(const Arguments& arguments, node::PeerOptions& options)
   options.tls = std::move(*tls);
   options.key_file = key_file(arguments);  // --key, or STARLING_KEY
   // Unless something else keeps it, the model goes to NAME.safetensors in the current folder.
-  const bool kept = !options.process.out.empty() || !options.checkpoints.folder.empty() ||
-                    options.process.control_fd >= 0 || arguments.has("--export");
-  if (!kept && ::access(".", W_OK) == 0) options.export_to = "./";
+  if (!says_where_the_model_goes(arguments, options) && try_to_write_in(".").ok()) options.export_to = "./";
   return Done{};
 }
 
@@ -130,9 +149,12 @@ Status create_out(const std::string& out) {
   if (out.empty()) return Done{};
   std::error_code problem;
   fs::create_directories(out, problem);
-  if (!problem && fs::is_directory(out)) return Done{};
-  return Error{"--out: cannot create the folder " + out +
-               (problem ? ": " + problem.message() : std::string())};
+  if (problem || !fs::is_directory(out))
+    return Error{"--out: cannot create the folder " + out +
+                 (problem ? ": " + problem.message() : std::string())};
+  if (const Status written = try_to_write_in(out); !written)
+    return Error{"--out: " + written.error().message};
+  return Done{};
 }
 
 // Reads the experiment.
@@ -195,6 +217,8 @@ int run_peer_command(Arguments arguments) {
   if (arguments.has("--print-config"))
     return print_out(training::to_toml(options.experiment) + daemon_table(arguments, own_options()));
   if (Status checked = check_options(arguments, options); !checked) return refuse(arguments, checked.error());
+  if (!says_where_the_model_goes(arguments, options) && options.export_to.empty())
+    spdlog::warn("the current folder cannot be written, so the model is not kept; --out DIR keeps it");
   if (!arguments.has("--control-fd"))
     warn_of_idle_settings(arguments, options.experiment, arguments.get("--config"));
 

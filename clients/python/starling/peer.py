@@ -147,7 +147,7 @@ class Peer:
             raise Error(attachment.text)
         if attachment.state == OVER:
             if not self._live:
-                raise Error(f"the run is over: {attachment.text}")
+                raise Error(f"the peer ended before the first step: {attachment.text}")
             self._finished()
 
     def _connect(self):
