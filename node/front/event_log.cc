@@ -28,7 +28,7 @@ constexpr std::array<NoticeText, 14> kNoticeTexts = {{
      " sends unusable parameters; no exchange with it for a while", true},
     {"refuted", spdlog::level::warn, "", " reported that this peer is down; this peer has refuted that",
      false},
-    {"waiting", spdlog::level::warn, "", "; trying again until this peer is stopped", false},
+    {"waiting", spdlog::level::warn, "", "; trying again", false},
     {"unwired", spdlog::level::warn,
      "the swarm changed to a topology that this version does not support: ", "", false},
     {"diverged", spdlog::level::warn,
