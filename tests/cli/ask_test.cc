@@ -387,9 +387,10 @@ TEST_CASE("an --http address that cannot be used is rejected") {
   check_fails({"peer", "--listen", "127.0.0.1:0", "--http", asked.http}, 2,
               {"--http", asked.http, "the port is in use by another program"});
   // Of TEST-NET-1 (RFC 5737), which no interface has.
-  for (const Words& words : {Words{"peer", "--listen", "127.0.0.1:0", "--http", "192.0.2.1:0"},
-                             Words{"peer", "--listen", "192.0.2.1:0"}})
-    check_fails(words, 2, {"192.0.2.1:0", "no interface of this machine has that address"});
+  const std::string nowhere = "192.0.2.1:0: no interface of this machine has that address";
+  check_fails({"peer", "--listen", "127.0.0.1:0", "--http", "192.0.2.1:0"}, 2, {"192.0.2.1:0"});
+  CHECK(run({"peer", "--listen", "192.0.2.1:0"}).err.find("cannot listen at " + nowhere) !=
+        std::string::npos);
   check_fails({"peer", "--http", "here"}, 2, {"--http", "'here'"});
 }
 
