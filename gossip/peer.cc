@@ -46,7 +46,7 @@ void Peer::step(Instant now, const Event& event, Actions& out) {
 Instant Peer::earliest_deadline() const {
   const Instant next =
       std::min({run_.membership.next_deadline(), joining_.next_deadline(), copying_.next_deadline(),
-                ending_.next_deadline(), allowance_.next_deadline()});
+                ending_.next_deadline(), allowance_.next_deadline(), rewiring_.next_deadline()});
   if (run_.diverged) return std::min(next, recovery_.next_deadline());
   return std::min({next, exchanges_.next_deadline(),
                    std::visit([](const auto& it) { return it.next_deadline(); }, encounters_)});
@@ -56,6 +56,7 @@ void Peer::run_timers(Actions& out) {
   run_.membership.tick(run_.now, out);
   joining_.tick(out);
   if (run_.over) return;
+  if (rewiring_.tick(out)) meet([](auto& it) { it.topology_changed(); });
   copying_.tick(out);
   recovery_.tick(out);
   if (run_.over) return;
@@ -78,9 +79,10 @@ void Peer::handle(const Start&, Actions& out) {
 
 void Peer::handle(const Prepared& prepared, Actions& out) {
   run_.rules = prepared.rules;
-  run_.membership.set_device(prepared.device);
+  const Meeting meeting = run_.rule().meeting;
+  run_.membership.prepared(prepared.device, meeting == Meeting::whenever || meeting == Meeting::lock_step);
   rewiring_.apply(out);
-  switch (run_.rule().meeting) {
+  switch (meeting) {
     case Meeting::never:
     case Meeting::every_step:
     case Meeting::every_round:

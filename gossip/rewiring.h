@@ -1,10 +1,13 @@
 // The topology that the swarm follows, which users may replace while it runs: a register whose latest
 // revision wins. The first peers that get a revision send it on at once; comparing digests finds those that
-// missed it.
+// missed it. Of what one author sets within a second, a peer follows and sends on the first and the latest
+// revision, so an author that sets topologies without end causes little work.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gossip/run_state.h"
 
@@ -17,6 +20,9 @@ class Rewiring {
   // Each returns whether the topology in run.rules has changed.
   bool requested(const RewireRequested& requested, Actions& out);
   bool received(const Received& from, const wire::Rewire& rewire, Actions& out);
+  // Adopts a revision that has waited for its author's second.
+  bool tick(Actions& out);
+  Instant next_deadline() const { return pending_ ? due() : kNever; }
   // Applies the latest revision to run.rules, once these are known.
   bool apply(Actions& out);
 
@@ -28,14 +34,16 @@ class Rewiring {
   std::optional<std::string> obstacle_to_setting(const topologies::Topology& topology) const;
 
  private:
-  bool is_authentic(const wire::Rewire& rewire) const {
-    const PeerOptions& options = run_.options;
-    return !options.membership.guards.signatures || gossip::is_authentic(*options.identity, rewire);
-  }
+  // Signed by its author, who is not only an observer.
+  bool is_authentic(const wire::Rewire& rewire) const;
   bool adopt(const wire::Rewire& rewire, Actions& out);
+  // When the pending revision may be adopted. REQUIRES: there is one.
+  Instant due() const;
 
   RunState& run_;
-  wire::Rewire latest_;  // number 0: the manifest's topology
+  wire::Rewire latest_;                              // number 0: the manifest's topology
+  std::optional<wire::Rewire> pending_;              // authentic, later than latest_
+  std::vector<std::pair<PeerId, Instant>> adopted_;  // authors of the last second, and when; oldest first
 };
 
 }  // namespace starling::gossip

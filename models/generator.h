@@ -59,7 +59,7 @@ struct Sampling {
   int top_k = 0;           // of the most likely ones only; 0: of all
   double top_p = 1;  // of the most likely ones whose probabilities add up to this (Holtzman et al., 2020)
 };
-// REQUIRES: there are logits; temperature >= 0, top_k >= 0, 0 < top_p <= 1.
+// REQUIRES: there are logits, all finite; temperature >= 0, top_k >= 0, 0 < top_p <= 1.
 std::uint32_t draw_token(std::span<const float> logits, const Sampling& sampling, Random& random);
 
 }  // namespace starling::models

@@ -389,7 +389,7 @@ static int starling__map(starling_client* c, uint64_t bytes) {
 static int starling__read_table(starling_client* c) {
   const starling__region* r = &c->next;
   const uint64_t begin = starling__get(r, 48), length = starling__get(r, 56);
-  if (begin > r->bytes || length > r->bytes - begin)
+  if (begin > r->bytes || length > r->bytes - begin || length > INT32_MAX)
     return starling__fail(c, "the peer's table is outside of it");
   const char *text = (const char*)r->memory + begin, *end = text + length;
   size_t found = 0;

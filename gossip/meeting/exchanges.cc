@@ -44,7 +44,7 @@ std::optional<InFlight> Exchanges::ended(const ExchangeEnded& ended, Actions& ou
   const InFlight exchange = take(ended.exchange);
   if (ended.outcome == Outcome::completed) {
     ++counts_.completed;
-    run_.membership.exchange_completed(exchange.partner);
+    run_.membership.exchange_completed(exchange.partner, true);
     if (exchange.advanced || !run_.rule().lets_wait())
       patience_.went_well(exchange.partner, std::max(exchange.silence, run_.now - exchange.heard));
   } else {
@@ -74,7 +74,10 @@ std::vector<std::uint64_t> Exchanges::lost(Actions& out) {
 
 bool Exchanges::answer_ended(const AnswerEnded& ended, Actions& out) {
   if (!forget_answer(ended.from, ended.exchange)) return false;
-  if (ended.outcome == Outcome::completed) ++counts_.answered;
+  if (ended.outcome == Outcome::completed) {
+    ++counts_.answered;
+    run_.membership.exchange_completed(ended.from, false);
+  }
   if (ended.outcome == Outcome::poisoned) run_.membership.poisoned_by(run_.now, ended.from, out);
   return true;
 }

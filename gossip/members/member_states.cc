@@ -60,9 +60,10 @@ bool MemberStates::merge_one(Instant now, PeerId teller, const Member& news, Act
   Record* const record = view_.members.find(news.id);
   if (record == nullptr) return meet(now, teller, news, out);
 
-  progressed(now, teller, *record, news.samples, out);
-  if (teller == news.id) record->member.steps = std::max(record->member.steps, news.steps);
   bool changed = merge_statement(now, *record, teller, news, out);
+  progressed(now, teller, *record, news.samples, out);
+  if (teller == news.id && !record->observes)
+    record->member.steps = std::max(record->member.steps, news.steps);
   if (news.incarnation == record->member.incarnation) changed |= merge_claim(now, *record, teller, news, out);
   if (changed) rumors_.start(*record);
   return changed;
@@ -145,15 +146,29 @@ Record& MemberStates::insert(Instant now, const Member& member, Liveness livenes
   record.member.accuser = {};
   record.member.liveness = liveness;
   record.observes = std::ranges::binary_search(view_.options.observers, member.id);
+  credit_.meet(now, record);
   return view_.members.insert(std::move(record));
+}
+
+void MemberStates::keep(Instant now, PeerId welcomer, const Member& named, Actions& out) {
+  introductions_.keep(named);
+  Record* const record = view_.members.find(named.id);
+  if (record == nullptr) return;
+  record->standing.earlier = std::max(record->standing.earlier, named.samples);
+  progressed(now, welcomer, *record, named.samples, out);
 }
 
 void MemberStates::progressed(Instant now, PeerId teller, Record& record, std::uint64_t samples,
                               Actions& out) {
   const bool by_itself = teller == record.member.id;
   if (!by_itself && samples <= record.member.samples) return;
-  if (!credit_.accept(now, record, samples, by_itself)) {
-    if (by_itself && !std::exchange(record.incredible, true)) {
+  if (!by_itself) credit_.vouch(now, record, teller, samples);
+  const Record* const from = by_itself ? &record : view_.members.find(teller);
+  const bool works = from != nullptr && from->standing.works;
+  const Credit::Verdict verdict = credit_.judge(now, record, samples, by_itself, works);
+  if (verdict != Credit::Verdict::counts) {
+    const bool is_lie = by_itself && verdict == Credit::Verdict::impossible;
+    if (is_lie && !std::exchange(record.standing.incredible, true)) {
       out.push_back(Notice{Notice::What::incredible, record.member.id,
                            described(record.member) + " reports " + std::to_string(samples) + " samples"});
     }

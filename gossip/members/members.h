@@ -91,6 +91,18 @@ struct RoundTrip {
   Duration mean{0}, deviation{0};  // 0: unknown
 };
 
+// What Credit knows of a member.
+struct Standing {
+  SpeedMeter speed{};               // of its samples, by its own account
+  bool incredible = false;          // it claimed more samples than possible
+  bool works = false;               // an exchange with it was completed
+  Instant met{};                    // when it got its record
+  std::uint64_t earlier = 0;        // samples before that
+  std::uint64_t others_worked = 0;  // Credit's count at that time
+  PeerId voucher{};                 // who said the most about its samples,
+  std::uint64_t vouched = 0;        // and how many
+};
+
 // A member that has answered this peer, or a dead one, and what only this peer knows about it.
 struct Record {
   wire::Member member;
@@ -100,7 +112,6 @@ struct Record {
   Instant avoided_until;                 // no exchange before: recent ones failed
   Instant samples_at;                    // the last known growth of its samples
   Duration samples_every{0};             // smoothed interval between two growths; 0: unknown
-  SpeedMeter speed{};                    // of its samples, by its own account
   RoundTrip round_trip{};                // of probes
   std::optional<wire::Vitals> vitals{};  // the latest that the member published
 
@@ -117,11 +128,11 @@ struct Record {
   std::uint8_t failed_exchanges = 0;   // in a row
   std::uint8_t poisonings = 0;         // since the last quarantine
   bool rumor_queued = false;
-  std::optional<Instant> met{};        // its first message to this peer
-  bool superseded = false;             // another peer with its address was heard later: not retried
-  bool observes = false;               // one of MembershipOptions::observers
-  bool unanswered = false;             // a suspect: it did not answer this peer either
-  bool incredible = false;             // it claimed more samples than possible
+  std::optional<Instant> met{};  // its first message to this peer
+  bool superseded = false;       // another peer with its address was heard later: not retried
+  bool observes = false;         // one of MembershipOptions::observers
+  bool unanswered = false;       // a suspect: it did not answer this peer either
+  Standing standing{};
   Instant warned_at{Duration::min()};  // when it was last sent the rumors about itself
 
   bool is_live() const { return member.liveness <= wire::Liveness::suspect; }
@@ -300,6 +311,8 @@ struct LocalView {
   // Whether this peer listens, states no address, does not know yet whether it can be dialed, and has met no
   // member that can be.
   bool finds_out_address = false;
+  // Whether peers exchange parameters with one another, so that one without exchanges may do no work.
+  bool exchanges = false;
   // The members to gossip with: a few random live ones at a time, oldest first. A small circle keeps the
   // number of open links small; slow replacement spreads news over the whole swarm.
   std::vector<PeerId> circle{};

@@ -183,7 +183,7 @@ void Membership::welcomed(Instant now, PeerId by, std::span<const Member> member
     }
   }
   merge(now, by, members, out);
-  for (const Member& member : members) states_.keep(member);
+  for (const Member& member : members) states_.keep(now, by, member, out);
 }
 
 void Membership::spread(Instant now, Actions& out) {

@@ -60,7 +60,7 @@ class MemberStates {
   // A member that was dead before this peer met it. Null if it is known or the table is full.
   Record* add_dead(Instant now, PeerId teller, const wire::Member& dead, wire::Liveness liveness);
   // The Welcome names it: its samples count at once, and if it does not answer, it has failed.
-  void keep(const wire::Member& named) { introductions_.keep(named); }
+  void keep(Instant now, PeerId welcomer, const wire::Member& named, Actions& out);
   // Of members that the Welcome names and that have not answered yet.
   std::uint64_t expected_samples() const { return introductions_.samples(); }
   // A known member consumed at least this number of samples, as `teller` says.
@@ -142,8 +142,10 @@ class Membership {
     view_.self.samples = std::max(view_.self.samples, samples);
     states_.progressed(now, view_.self.samples);
   }
-  void set_device(const std::string& device) {  // sent with the next phase
+  // The device is sent with the next phase. `exchanges`: LocalView.
+  void prepared(const std::string& device, bool exchanges) {
     view_.change_self([&](wire::Member& self) { self.device = device; });
+    view_.exchanges = exchanges;
   }
   void set_vitals(const wire::Vitals& vitals);
   // The topology that this peer follows.
@@ -237,8 +239,11 @@ class Membership {
 
   // How exchanges with a member go. Failed ones keep this peer from it for a moment, longer each time; values
   // that a replica must not take lead to quarantine.
-  void exchange_completed(PeerId id) {
-    if (Record* const record = view_.members.find(id)) record->failed_exchanges = 0;
+  void exchange_completed(PeerId id, bool is_own) {  // else the member began it
+    Record* const record = view_.members.find(id);
+    if (record == nullptr) return;
+    record->standing.works = true;
+    if (is_own) record->failed_exchanges = 0;
   }
   void exchange_aborted(Instant now, PeerId id);
   void poisoned_by(Instant now, PeerId id, Actions& out);

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "node/front/status_json.h"
+#include "training/runs/records/foreign_text.h"
 #include "training/runs/records/json_fields.h"
 
 namespace starling::node {
@@ -12,6 +13,7 @@ namespace {
 using training::FieldReader;
 using training::FieldWriter;
 using training::Json;
+using training::parse_json;
 using training::to_line;
 using training::visit_figures;
 namespace figure = training::figure;
@@ -96,11 +98,23 @@ void member_fields(Visitor& visit, Member& member) {
   visit("exchanging", member.exchanging);
 }
 
+// What another machine answered, with texts that fit into a cell.
+Json parse_answer(const std::string& text) {
+  const auto fit = [](const auto& self, Json& json) -> void {
+    if (json.is_string()) json = training::fit_to_show(json.get_ref<const std::string&>(), false);
+    if (json.is_structured())
+      for (Json& part : json) self(self, part);
+  };
+  Json json = parse_json(text);
+  fit(fit, json);
+  return json;
+}
+
 // The value of a field. The Error says that the body must have this `form`.
 template <class T>
 Result<T> field_of(const std::string& text, const char* name, const char* form = "") {
   try {
-    return Json::parse(text).at(name).get<T>();
+    return parse_answer(text).at(name).get<T>();
   } catch (const Json::exception&) {
     return Error{std::string("the body must be ") + form};
   }
@@ -132,7 +146,7 @@ std::string to_json(const std::vector<MemberStatus>& members) {
 
 Result<PeerStatus> parse_status(const std::string& text) {
   const auto refuse = [](const std::string& why) { return Error{"this is not a peer's status: " + why}; };
-  const Json object = Json::parse(text, nullptr, false);
+  const Json object = parse_answer(text);
   if (!object.is_object()) return refuse("a status is a JSON object");
   PeerStatus status;
   FieldReader reader(object, "a status's");
@@ -143,7 +157,7 @@ Result<PeerStatus> parse_status(const std::string& text) {
 
 Result<std::vector<MemberStatus>> parse_members(const std::string& text) {
   const auto refuse = [](const std::string& why) { return Error{"this is not a list of members" + why}; };
-  const Json object = Json::parse(text, nullptr, false);
+  const Json object = parse_answer(text);
   const auto list = object.is_object() ? object.find("members") : object.end();
   if (list == object.end()) return refuse("");
   if (!list->is_array()) return refuse(": \"members\" is not a list");

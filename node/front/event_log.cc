@@ -59,6 +59,13 @@ std::vector<Happening> EventLog::since(std::uint64_t number) const {
   return found;
 }
 
+void EventLog::rewired(const std::string& topology) {
+  const auto unlogged = rewired_.count(Clock::now(), "rewired", topology);
+  if (!unlogged) return;
+  say(spdlog::level::info, "rewired",
+      with_unlogged("the swarm's topology is " + topology + " from now on", *unlogged));
+}
+
 void EventLog::tell(const gossip::Notice& notice) {
   using What = gossip::Notice::What;
   const NoticeText& it = kNoticeTexts.at(static_cast<std::size_t>(notice.what));

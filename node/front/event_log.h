@@ -33,6 +33,9 @@ class EventLog {
   // The core's notices about the swarm. The same one about the same member is told again after 10 s at the
   // earliest, with the number of those in between.
   void tell(const gossip::Notice& notice);
+  // The swarm follows this topology from now on. Members can change it as often as they like, so at most nine
+  // lines are told in 10 s.
+  void rewired(const std::string& topology);
   void say(spdlog::level::level_enum level, std::string what, std::string text, PeerId peer = {});
 
   std::uint64_t latest() const { return next_ - 1; }
@@ -45,6 +48,7 @@ class EventLog {
   std::deque<Happening> kept_;
   LogLimiter waiting_{64, std::chrono::seconds(5)};    // by what the peer waits for
   LogLimiter notices_{128, std::chrono::seconds(10)};  // by word and member
+  LogLimiter rewired_{8, std::chrono::seconds(10)};    // by topology
 };
 
 }  // namespace starling::node

@@ -264,8 +264,11 @@ asio::awaitable<void> HttpServer::State::serve(HttpCallerPtr caller) {
     co_await stream(caller, std::move(*answer));
   } else if (answer->status != 0) {
     caller->stage = HttpCaller::Stage::sending;
-    const std::string text = http_head_of(*answer) + answer->body;
-    const bool sent = co_await caller->write(text);
+    std::string first = http_head_of(*answer);
+    const bool short_enough = answer->body.size() <= kSliceBytes;  // for one packet with the head
+    if (short_enough) first += answer->body;
+    bool sent = co_await caller->write(first);
+    if (sent && !short_enough) sent = co_await caller->write(answer->body);
     if (sent && !whole && !caller->dropped) co_await ignore_rest(caller);
   }
   leave(caller);

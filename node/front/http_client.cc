@@ -2,6 +2,7 @@
 
 #include <httplib.h>
 
+#include <chrono>
 #include <cstdint>
 
 #include "base/text.h"
@@ -10,6 +11,7 @@ namespace starling::node {
 namespace {
 
 constexpr std::time_t kConnectSeconds = 5;
+constexpr auto kWholeAnswer = std::chrono::seconds(20);  // from its first byte on
 constexpr std::size_t kAnswerBytesMax = 64 << 20;  // that http_request accepts
 
 }  // namespace
@@ -30,10 +32,12 @@ Result<HttpAnswer, NoAnswer> http_request(const Address& at, const std::string& 
     request.set_header("Content-Type", kJsonType);
     request.body = body;
   }
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + patience + kWholeAnswer;
   HttpAnswer answer;
   bool too_long = false;
   request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
-    too_long = answer.body.size() + size > kAnswerBytesMax;
+    too_long = answer.body.size() + size > kAnswerBytesMax || Clock::now() > end;
     if (!too_long) answer.body.append(data, size);
     return !too_long;
   };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,7 @@ struct HttpAnswer {
   int status = 200;
   std::string body;
   std::string type = kJsonType;
+  std::shared_ptr<const void> lease = {};  // released when the answer has been sent or dropped
 };
 // {"error": sentence}
 HttpAnswer http_refusal(int status, const std::string& sentence);

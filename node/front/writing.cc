@@ -1,10 +1,10 @@
 #include "node/front/writing.h"
 
 #include <cmath>
-#include <string_view>
 
 #include <fmt/format.h>
 
+#include "training/runs/records/foreign_text.h"
 #include "training/runs/records/json.h"
 
 namespace starling::node {
@@ -42,17 +42,6 @@ Result<std::vector<std::uint32_t>> read_window(const Json& window, int most, int
     tokens.push_back(token.get<std::uint32_t>());
   }
   return tokens;
-}
-
-// The bytes at the end that are the beginning of a character of UTF-8.
-std::size_t begun_character(std::string_view text) {
-  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xC0U) == 0x80U) continue;
-    const std::size_t length = byte >= 0xF0U ? 4 : byte >= 0xE0U ? 3 : byte >= 0xC0U ? 2 : 1;
-    return length > back ? back : 0;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -132,8 +121,10 @@ Result<Written> continue_text(const models::Plan& plan, std::span<const float> p
   if (!state) return state.error();
   Written written{"", std::move(*state)};
   for (std::uint32_t token = 0; token < request.tokens + kMoreForCharacter; ++token) {
-    if (token >= request.tokens && begun_character(written.text) == 0) break;
-    written.text += writer->write(written.state);
+    if (token >= request.tokens && training::begun_character(written.text) == 0) break;
+    const auto more = writer->write(written.state);
+    if (!more) return more.error();
+    written.text += *more;
   }
   return written;
 }

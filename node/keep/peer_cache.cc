@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <utility>
@@ -18,12 +17,13 @@
 #include "base/text.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/files.h"
+#include "training/runs/records/json.h"
 #include "wire/codec.h"
 
 namespace starling::node {
 namespace {
 
-using json = nlohmann::ordered_json;
+using json = training::Json;
 
 // Facts among the settings of a manifest.
 constexpr const char* kTensorsKey = "model.tensors";
@@ -122,7 +122,7 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text) {
   ReadSwarm read;
   CachedSwarm& cached = read.swarm;
   try {
-    const json object = json::parse(text);
+    const json object = training::parse_json(text);
     if (object.at("format").get<int>() != kFormat) return Error{"its format has another version"};
     object.at("swarm").get_to(cached.swarm);
     const json& manifest = object.at("manifest");
@@ -159,8 +159,13 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text) {
 
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest) {
   std::vector<std::pair<std::string, std::string>> shared;
-  for (const auto& [key, value] : manifest.settings)
+  std::set<std::string_view> keys;
+  for (const auto& [key, value] : manifest.settings) {
+    // Only a long tokenizer has several parts.
+    if (key != kTokenizerKey && !keys.insert(key).second)
+      return Error{"the swarm's settings: " + key.substr(0, 80) + " is given twice"};
     if (!is_fact(key)) shared.emplace_back(key, value);
+  }
   return training::apply_shared(experiment, shared);
 }
 

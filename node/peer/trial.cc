@@ -20,6 +20,8 @@ using training::Json;
 
 constexpr const char* kModelType = "application/octet-stream";
 constexpr double kPixelMax = 255;
+constexpr const char* kNoModel = "the peer has no model yet";
+constexpr const char* kUnread = "other clients have not read the models yet that they asked for";
 constexpr const char* kText =
     "the network reads text; only images and rows of numbers can be classified here";
 constexpr const char* kNoText =
@@ -29,7 +31,7 @@ constexpr const char* kNoTokenizer =
 constexpr const char* kOutside = "a program outside this peer has the network; only that can predict";
 
 Result<std::vector<double>> parse_values(const std::string& text, std::size_t count) {
-  const Json object = Json::parse(text, nullptr, false);
+  const Json object = training::parse_json(text);
   const auto values = object.is_object() ? object.find("values") : object.end();
   if (values == object.end() || !values->is_array())
     return Error{"the body must be {\"values\": [NUMBER, ...]}"};
@@ -81,24 +83,27 @@ std::string input_json(const datasets::DataPair& pair) {
 
 std::vector<HttpRoute> Trial::routes() {
   HttpRoute input{"GET", "/api/v1/input", [this](const std::string&) {
-                    if (!lives_.built) return http_refusal(503, "the peer has no model yet");
+                    if (!lives_.built) return http_refusal(503, kNoModel);
                     if (lives_.built->replica->is_outside())
                       return HttpAnswer{200, training::to_line({{"outside", true}})};
                     return HttpAnswer{200, input_json(lives_.built->replica->data)};
                   }};
   HttpRoute model{.method = "POST", .path = "/api/v1/model"};
   model.later = [this](const std::string&, const HttpReply& reply) {
-    with_parameters(reply, [this](const std::vector<float>& parameters) {
+    if (!lives_.built) return reply(http_refusal(503, kNoModel));
+    auto lease = lease_model();
+    if (!lease) return reply(http_refusal(503, kUnread));
+    with_parameters(reply, [this, lease = std::move(lease)](const std::vector<float>& parameters) {
       return HttpAnswer{
           200,
           training::to_safetensors(lives_.built->replica->plan.layout, parameters,
                                    replica_metadata(*lives_.built->replica, lives_.built->experiment)),
-          kModelType};
+          kModelType, lease};
     });
   };
   HttpRoute predict{.method = "POST", .path = "/api/v1/predict"};
   predict.later = [this](const std::string& body, const HttpReply& reply) {
-    if (!lives_.built) return reply(http_refusal(503, "the peer has no model yet"));
+    if (!lives_.built) return reply(http_refusal(503, kNoModel));
     if (lives_.built->replica->is_outside()) return reply(http_refusal(404, kOutside));
     if (lives_.built->replica->data.train.is_text()) return reply(http_refusal(404, kText));
     auto sample = parse_sample(body, lives_.built->replica->data.train);
@@ -114,7 +119,7 @@ std::vector<HttpRoute> Trial::routes() {
 }
 
 void Trial::generate(const std::string& body, const HttpReply& reply) {
-  if (!lives_.built) return reply(http_refusal(503, "the peer has no model yet"));
+  if (!lives_.built) return reply(http_refusal(503, kNoModel));
   const Replica& replica = *lives_.built->replica;
   if (replica.is_outside()) return reply(http_refusal(404, kOutside));
   if (!replica.data.train.is_text()) return reply(http_refusal(404, kNoText));
@@ -130,6 +135,14 @@ void Trial::generate(const std::string& body, const HttpReply& reply) {
   });
 }
 
+std::shared_ptr<const void> Trial::lease_model() {
+  const std::size_t bytes = lives_.built->replica->arena.size() * sizeof(float);
+  // A larger model gets the answer of with_parameters().
+  if (bytes <= kModelBytesMax && *unread_ + bytes > kModelBytesMax) return nullptr;
+  *unread_ += bytes;
+  return {this, [unread = unread_, bytes](const void*) { *unread -= bytes; }};
+}
+
 void Trial::with_parameters(const HttpReply& reply,
                             std::function<HttpAnswer(const std::vector<float>& parameters)> work) {
   // Before that the builder may be writing the replica.
@@ -139,11 +152,16 @@ void Trial::with_parameters(const HttpReply& reply,
   if (lives_.built->replica->arena.size() * sizeof(float) > kModelBytesMax)
     return reply(http_refusal(413, "the model is larger than 1 GiB; --export and --checkpoints write it"));
   ++waiting_;
-  std::vector<float> parameters(lives_.built->replica->arena.size());
-  lives_.built->replica->arena.read(0, parameters);
   thread_.run(
-      [work = std::move(work), parameters = std::move(parameters)] {
+      [this, work = std::move(work)] {
         if (!lower_priority()) return http_refusal(503, "the priority of the thread cannot be lowered");
+        const models::Arena& arena = lives_.built->replica->arena;
+        std::vector<float> parameters(arena.size());
+        try {
+          arena.read(0, parameters);
+        } catch (const kernels::DeviceError& failed) {  // which ends the peer elsewhere
+          return http_refusal(503, failed.what());
+        }
         return work(parameters);
       },
       [this, reply](HttpAnswer answer) {

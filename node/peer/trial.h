@@ -3,6 +3,7 @@
 // use a thread of their own, at low priority. Used by the daemon's thread.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,8 +35,11 @@ class Trial {
 
  private:
   static constexpr std::size_t kWaitingMax = 8;            // requests that the thread has not answered yet
-  static constexpr std::size_t kModelBytesMax = 1U << 30;  // that are sent over HTTP
+  static constexpr std::size_t kModelBytesMax = 1U << 30;  // that are sent over HTTP, to all clients together
 
+  // Counts the bytes of one more model that clients have not read yet, until the pointer is released. Null:
+  // it would be more than kModelBytesMax.
+  std::shared_ptr<const void> lease_model();
   // Replies with the outcome of work(parameters) on the thread, or with the reason for which there is none.
   void with_parameters(const HttpReply& reply,
                        std::function<HttpAnswer(const std::vector<float>& parameters)> work);
@@ -47,6 +51,8 @@ class Trial {
   const Lives& lives_;
   std::unique_ptr<kernels::Backend> backend_;  // the CPU's, for every training device
   std::size_t waiting_ = 0;
+  // Shared with answers, which may outlive this object.
+  std::shared_ptr<std::atomic<std::size_t>> unread_ = std::make_shared<std::atomic<std::size_t>>(0);
   Background thread_;  // last: it ends first
 };
 

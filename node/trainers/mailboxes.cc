@@ -67,7 +67,8 @@ void Mailboxes::reply() {
   transport::spawn(executor_, write_slices());
 }
 
-// The first pass only looks, because a snapshot that is not finite must change nothing.
+// The first pass only looks, because a snapshot that is not finite must change nothing. The trainer may write
+// between the two passes, so the second one checks again what it adds.
 asio::awaitable<void> Mailboxes::absorb() {
   const std::uint64_t work = work_;
   const auto snapshot = region_.post(), last = region_.reply();
@@ -78,10 +79,8 @@ asio::awaitable<void> Mailboxes::absorb() {
     for (std::size_t at = 0; !outdated && finite && at < snapshot.size(); at += kSliceFloats) {
       const auto part = std::span(news).first(std::min(kSliceFloats, snapshot.size() - at));
       for (std::size_t i = 0; i < part.size(); ++i) part[i] = snapshot[at + i] - last[at + i];
-      if (looks)
-        finite = all_finite(part);
-      else
-        arena_.add(at, part);
+      finite = all_finite(part);
+      if (finite && !looks) arena_.add(at, part);
       co_await asio::post(executor_, asio::use_awaitable);
       if (work != work_) co_return;
     }

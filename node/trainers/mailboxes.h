@@ -24,7 +24,7 @@ class Mailboxes {
   using Clock = std::chrono::steady_clock;
   enum class Post : std::uint8_t {
     added,       // to the arena
-    not_finite,  // and not added
+    not_finite,  // and not added from the first slice on that has such a value
     outdated,    // of an earlier era, and not added
   };
   struct Events {

@@ -411,6 +411,20 @@ TEST_CASE("with --token-always a command from the same machine needs the token, 
   CHECK(asked.ask("status").at("paused") == true);
 }
 
+TEST_CASE("a token is not sent to the address that a member states") {
+  const TemporaryFolder folder;
+  folder.write("token", "0123456789abcdef\n");
+  REQUIRE(::chmod(folder.file("token").c_str(), 0600) == 0);
+  Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms"});
+  Asked second({"--join", first.address, "--name", "second", "--pace", "5ms", "--token-file",
+                folder.file("token"), "--token-always"});
+  CHECK(eventually([&] { return first.ask("members").at("members").size() == 2; }));
+  check_fails({"pause", "second", "--at", first.http, "--token-file", folder.file("token")}, 1,
+              {"commands need the peer's token", "use --at HOST:PORT"});
+  CHECK(second.ask("status").at("paused") == false);
+  CHECK(run({"pause", "--at", second.http, "--token-file", folder.file("token")}).exit_code == 0);
+}
+
 TEST_CASE("an --http address that others can reach gives a warning") {
   Program program({"peer", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--model", "softmax"});
   CHECK(program.wait_for_error_text("anyone who can reach it can read this peer"));

@@ -119,6 +119,10 @@ TEST_CASE("peers that answer one another consume the samples that were asked for
       lives[k]->meets(member(2 - k));
     }
     for (const std::size_t k : {0U, 1U}) deliver(k, lives[k]->happens(Prepared{ends_at(10'000)}));
+    for (const std::size_t k : {0U, 1U}) {  // each has exchanged with the other one
+      lives[k]->happens(ExchangeOffered{PeerId{2 - k}, 1});
+      lives[k]->happens(AnswerEnded{PeerId{2 - k}, 1, Outcome::completed});
+    }
     for (std::uint64_t round = 0; round < 10'000; ++round) {
       const std::size_t k = round % (pace + 1) == pace ? 1 : 0;
       if (lives[k]->phase() != Phase::training || made[k] >= limit_of(*lives[k])) continue;

@@ -24,8 +24,12 @@ struct Claims {
       view.members.insert(record);
     }
   }
+  Record& record(std::uint64_t k) { return *view.members.find(PeerId{k}); }
   bool accept(Instant now, std::uint64_t k, std::uint64_t samples, By by) {
-    return credit.accept(now, *view.members.find(PeerId{k}), samples, by);
+    Record& claimant = record(k);
+    if (credit.judge(now, claimant, samples, by) != Credit::Verdict::counts) return false;
+    if (samples > claimant.member.samples) view.members.set_samples(now, claimant, samples);
+    return true;
   }
   // Whether exactly this is the most that may be claimed. The larger claim comes first: it leaves no trace.
   bool is_most(Instant now, std::uint64_t k, std::uint64_t samples, By by) {
@@ -106,14 +110,70 @@ TEST_CASE("a member is not compared with itself: it cannot raise its own limit")
   CHECK(alone.is_most(at(4s), 2, claimed + kSlack + 100'000'000, kItself));
 }
 
-TEST_CASE("at first contact a member may have trained since the run began") {
-  Claims claims(4);
+TEST_CASE("what a member consumed before this peer met it counts if two other members say so") {
+  Claims claims(5);
   claims.view.run_start = at(0s) - 3600s;
   for (std::uint64_t s = 0; s <= 5; ++s) claims.credit.own(at(std::chrono::seconds(s)), 2000 * s);
-  CHECK(claims.is_most(at(5s), 2, kSlack + 4 * 2000 * 3605ULL, kOthers));
-  CHECK(claims.is_most(at(5s), 3, kSlack + 1000 * 2000 * 3605ULL, kItself));
-  claims.view.run_start = at(100s);  // a clock that is wrong
-  CHECK(claims.is_most(at(5s), 4, kSlack, kOthers));
+  Record& fresh = claims.record(2);
+  claims.credit.meet(at(5s), fresh);
+  CHECK(claims.credit.judge(at(5s), fresh, 1'000'000, kItself) == Credit::Verdict::waits);
+  CHECK(claims.credit.judge(at(5s), fresh, 1000 * 2000 * 3605ULL + 1, kItself) ==
+        Credit::Verdict::impossible);
+  CHECK(claims.is_most(at(5s), 2, kSlack, kItself));
+
+  Record& older = claims.record(3);
+  claims.credit.meet(at(5s), older);
+  for (int k = 0; k < 3; ++k) claims.credit.vouch(at(5s), older, PeerId{4}, 1'000'000);  // one member only
+  CHECK(claims.is_most(at(5s), 3, kSlack, kOthers));
+  claims.credit.vouch(at(6s), older, PeerId{5}, 900'000);
+  CHECK(claims.is_most(at(5s), 3, 900'000 + kSlack, kItself));
+
+  Record& invented = claims.record(4);
+  claims.credit.meet(at(5s), invented);
+  const std::uint64_t most = 4 * 2000 * 3605ULL;
+  for (const std::uint64_t k : {2, 3}) claims.credit.vouch(at(5s), invented, PeerId{k}, most + 1);
+  CHECK(claims.is_most(at(5s), 4, kSlack, kItself));
+
+  Record& late = claims.record(5);
+  claims.credit.meet(at(5s), late);
+  for (const std::uint64_t k : {2, 3}) claims.credit.vouch(at(16s), late, PeerId{k}, 1'000'000);
+  CHECK(late.standing.earlier == 0);
+}
+
+TEST_CASE("a member counts from when it trains, and an observer never") {
+  Claims claims(3);
+  claims.record(2).member.phase = wire::Phase::joining;
+  claims.record(3).observes = true;
+  for (const std::uint64_t k : {2, 3}) {
+    CHECK(claims.accept(at(10s), k, 0, kItself));
+    CHECK(claims.credit.judge(at(20s), claims.record(k), 1, kItself) == Credit::Verdict::waits);
+    CHECK(claims.credit.judge(at(20s), claims.record(k), 1, kOthers) == Credit::Verdict::waits);
+  }
+  claims.record(2).member.phase = wire::Phase::training;
+  CHECK(claims.accept(at(20s), 2, 1000, kItself));
+}
+
+TEST_CASE("a member without exchanges counts at most as much as those that work together") {
+  Claims claims(5);
+  claims.view.exchanges = true;
+  claims.record(2).standing.works = true;
+  for (std::uint64_t s = 0; s <= 10; ++s) {
+    claims.credit.own(at(std::chrono::seconds(s)), 5000 * s);
+    REQUIRE(claims.accept(at(std::chrono::seconds(s)), 2, 6000 * s, kItself));
+  }
+  Record& fresh = claims.record(3);
+  claims.credit.meet(at(10s), fresh);
+  for (std::uint64_t s = 11; s <= 20; ++s) {
+    claims.credit.own(at(std::chrono::seconds(s)), 5000 * s);
+    REQUIRE(claims.accept(at(std::chrono::seconds(s)), 2, 6000 * s, kItself));
+    CHECK(claims.is_most(at(std::chrono::seconds(s)), 3, kSlack + 11'000 * (s - 10), kItself));
+    // What it claims does not help another one.
+    CHECK(claims.is_most(at(std::chrono::seconds(s)), 4, kSlack + 11'000 * s, kItself));
+    CHECK(claims.is_most(at(std::chrono::seconds(s)), 4, kSlack + 11'000 * s, kOthers));
+  }
+  // It takes part from now on.
+  fresh.standing.works = true;
+  CHECK(claims.accept(at(22s), 3, 10'000'000, kItself));
 }
 
 TEST_CASE("a restarted member that learns what it consumed before may claim that at once") {
@@ -159,6 +219,53 @@ TEST_CASE("a member's first claim is bounded too") {
   REQUIRE(table.record(2).samples == 0);
   REQUIRE(table.membership.swarm_samples() == 0);
   REQUIRE(noticed(table.out, Notice::What::incredible) == std::vector{PeerId{2}});
+}
+
+TEST_CASE("the largest claims of one new member move the swarm's samples by less than the honest sum") {
+  for (const wire::Phase phase : {wire::Phase::joining, wire::Phase::training, wire::Phase::finished}) {
+    Table table;
+    table.membership.prepared("cpu", true);
+    table.learn(2, 4);
+    for (const std::uint64_t k : {2, 3}) table.membership.exchange_completed(PeerId{k}, false);
+    const auto train = [&](std::uint64_t second) {
+      const Instant now = at(std::chrono::seconds(second));
+      table.membership.set_progress(now, 10 * second, 1000 * second);
+      for (std::uint64_t k = 2; k <= 4; ++k) {
+        wire::Member m = member(k);
+        m.samples = 1000 * second;
+        table.says(now, k, m);
+      }
+    };
+    for (std::uint64_t s = 1; s <= 600; ++s) train(s);
+    REQUIRE(table.membership.swarm_samples() == 4 * 600'000);
+    table.tell(at(600s), member(9, phase));
+    for (std::uint64_t s = 601; s <= 630; ++s) {
+      train(s);
+      for (int halvings = 0; halvings < 64; ++halvings) {
+        wire::Member m = member(9, phase);
+        m.samples = UINT64_MAX >> halvings;
+        table.says(at(std::chrono::seconds(s)), 9, m);
+        wire::Gossip gossip{{}, false, {{PeerId{9}, m.samples}}};  // with an accomplice
+        table.membership.on(at(std::chrono::seconds(s)), PeerId{4}, address_of(4), gossip, table.out);
+      }
+      const std::uint64_t honest = 4 * 1000 * s, since_it_came = 4 * 1000 * (s - 600);
+      CHECK(table.membership.swarm_samples() <= honest + since_it_came + kSlack);
+      if (phase == wire::Phase::joining) CHECK(table.membership.swarm_samples() == honest);
+    }
+  }
+}
+
+TEST_CASE("what the Welcome says of earlier samples counts at once, also of its sender") {
+  Table table;
+  table.membership.prepared("cpu", true);
+  std::vector<wire::Member> members = {member(2), member(3)};
+  members[0].samples = 5'000'000;
+  members[1].samples = 7'000'000;
+  table.membership.welcomed(at(0s), PeerId{2}, members, 1'000'000, table.out, std::chrono::hours(1));
+  REQUIRE(table.membership.swarm_samples() == 13'000'000);
+  table.introduce(at(1s), {member(3)});
+  REQUIRE(table.knows(3));
+  REQUIRE(table.membership.swarm_samples() == 13'000'000);
 }
 
 }  // namespace starling::gossip

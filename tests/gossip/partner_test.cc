@@ -138,7 +138,7 @@ TEST_CASE("a partner is avoided for a moment after a failed exchange, then for l
   }
   for (int k = 0; k < 100; ++k) swarm.membership.exchange_aborted(at(0s), PeerId{2});
   REQUIRE(swarm.membership.find(PeerId{2})->avoided_until <= at(6250ms));
-  swarm.membership.exchange_completed(PeerId{2});
+  swarm.membership.exchange_completed(PeerId{2}, true);
   swarm.membership.exchange_aborted(at(0s), PeerId{2});
   REQUIRE(swarm.membership.find(PeerId{2})->avoided_until <= at(313ms));
 }

@@ -103,9 +103,9 @@ TEST_CASE("the next life of a member continues its samples and gets a higher inc
     stays.trains(rules_of());
     stays.now = at(20s);
     wire::Member killed = said_to_be(member(2), wire::Liveness::alive, incarnation);
-    killed.samples = 6000;
+    killed.samples = 4000;
     stays.meets(killed);
-    REQUIRE(stays.peer.view().swarm_samples == 6000);
+    REQUIRE(stays.peer.view().swarm_samples == 4000);
 
     Life life(resumed(joining({1})), 2);
     const auto join = sent<wire::Join>(life.happens(Start{})).at(0).second;
@@ -116,14 +116,18 @@ TEST_CASE("the next life of a member continues its samples and gets a higher inc
     const wire::Member& self = life.peer.view().membership.self();
     CHECK(self.incarnation == incarnation + 1);
     CHECK(self.phase == wire::Phase::joining);
-    CHECK(life.peer.view().swarm_samples == 6000);
+    CHECK(life.peer.view().swarm_samples == 4000);
 
     life.happens(Prepared{rules_of()});
     life.happens(Stepped{101, 6400 + 64});
     stays.meets(self);
     CHECK(stays.peer.view().membership.find(PeerId{2})->member.phase == wire::Phase::joining);
-    CHECK(stays.peer.view().swarm_samples == 6064);
-    CHECK(life.peer.view().swarm_samples == 6064);
+    CHECK(stays.peer.view().swarm_samples == 4000);  // until it trains
+    life.happens(StateArrived{});
+    stays.meets(self);
+    CHECK(stays.peer.view().membership.find(PeerId{2})->member.phase == wire::Phase::training);
+    CHECK(stays.peer.view().swarm_samples == 4064);
+    CHECK(life.peer.view().swarm_samples == 4064);
   }
 }
 

@@ -149,4 +149,56 @@ TEST_CASE("a revision far above the own one is not followed, and users can still
   REQUIRE(follows(life) == "exponential");
 }
 
+TEST_CASE("of the topologies that an author sets in one second, the first and then the latest are followed") {
+  Life life;
+  life.trains(rules_of(), {2, 3});
+  REQUIRE(sent<wire::Rewire>(life.hears(2, rewire(1, "ring"))).size() == 2);
+  for (std::uint64_t number = 2; number < 500; ++number) {
+    life.now = life.now + 1ms;
+    const auto told = life.hears(2, rewire(number, number % 2 == 0 ? "exponential" : "complete"));
+    REQUIRE(sent<wire::Rewire>(told).empty());
+    REQUIRE(all<Rewired>(told).empty());
+  }
+  REQUIRE(follows(life) == "ring");
+  life.hears(3, rewire(498, "star"));  // older than what waits
+  const auto later = life.waits(at(1s), {2, 3});
+  REQUIRE(sent<wire::Rewire>(later).size() == 2);
+  REQUIRE(sent<wire::Rewire>(later)[0].second == rewire(499, "complete"));
+  REQUIRE(all<Rewired>(later).size() == 1);
+  REQUIRE(all<Rewired>(life.waits(at(5s), {2, 3})).empty());
+  // A second author does not wait for the first one, and a user of this peer for nobody.
+  life.hears(2, rewire(500, "ring"));
+  life.hears(2, rewire(501, "complete"));
+  life.hears(2, rewire(502, "star", 8));
+  REQUIRE(follows(life) == "star");
+  life.hears(2, rewire(503, "ring", 8));
+  life.happens(RewireRequested{"exponential"});
+  REQUIRE(follows(life) == "exponential");
+  REQUIRE(all<Rewired>(life.waits(at(10s), {2, 3})).empty());
+}
+
+TEST_CASE("many authors together change the topology a few times a second") {
+  Life life;
+  life.trains(rules_of(), {2});
+  std::size_t changes = 0;
+  for (std::uint64_t number = 1; number <= 400; ++number) {
+    changes +=
+        all<Rewired>(life.hears(2, rewire(number, number % 2 == 0 ? "ring" : "star", 100 + number))).size();
+    changes += all<Rewired>(life.waits(life.now + 10ms, {2})).size();
+  }
+  REQUIRE(changes >= 8);
+  REQUIRE(changes <= 8 * 5);
+}
+
+TEST_CASE("an observer sets no topology") {
+  PeerOptions options;
+  options.membership.observers = {PeerId{9}};
+  Life life(std::move(options));
+  life.trains(rules_of(), {2, 9});
+  REQUIRE(sent<wire::Rewire>(life.hears(9, rewire(1, "ring"))).empty());
+  REQUIRE(follows(life) == "complete");
+  life.hears(2, rewire(1, "ring", 8));
+  REQUIRE(follows(life) == "ring");
+}
+
 }  // namespace starling::gossip

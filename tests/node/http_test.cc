@@ -124,6 +124,28 @@ TEST_CASE("a busy peer is reported so, in bounded time, and answers the next req
   }
 }
 
+TEST_CASE("an answer's lease ends when its client has read it or is gone") {
+  const auto lease = std::make_shared<int>(0);
+  HttpOwner owner;
+  HttpRoute route{.method = "GET", .path = "/large"};
+  route.later = [&](const std::string&, const HttpReply& reply) {
+    reply({200, std::string(std::size_t{16} << 20, 'x'), "text/plain", lease});
+  };
+  const auto server = HttpServer::start({"127.0.0.1", 0}, {route}, owner.post());
+  REQUIRE(server.ok());
+  const Address at = (*server)->address();
+  {
+    const HttpTestCaller silent(at);
+    REQUIRE(silent.say("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    REQUIRE(eventually([&] { return lease.use_count() == 2; }));
+    const auto answer = http_request(at, "GET", "/large");
+    REQUIRE(answer.ok());
+    CHECK(answer->body.size() == std::size_t{16} << 20);
+    REQUIRE(eventually([&] { return lease.use_count() == 2; }));
+  }
+  REQUIRE(eventually([&] { return lease.use_count() == 1; }));
+}
+
 TEST_CASE("an answer may come later, from any thread, and only the first one counts") {
   HttpFixture http({.patience = std::chrono::milliseconds(50), .long_patience = kHang});
   Result<HttpAnswer, NoAnswer> answer = HttpAnswer{};

@@ -1,16 +1,22 @@
 // What the live page, Prometheus and scripts receive, compared with docs/API.md.
 #include <nlohmann/json.hpp>
 
+#include <bitset>
 #include <cmath>
 #include <memory>
 #include <set>
+#include <span>
 #include <sstream>
+#include <string>
+#include <string_view>
 
+#include "datasets/sha256.h"
 #include "gossip/meeting/partner.h"
 #include "node/front/answers.h"
 #include "node/front/event_log.h"
 #include "node/front/live.h"
 #include "node/front/status.h"
+#include "node/front/web_files.h"
 #include "tests/catch.h"
 #include "tests/node/introduced.h"
 #include "topologies/topology.h"
@@ -273,6 +279,26 @@ TEST_CASE("a status of an older peer lacks newer fields, and is still read") {
   REQUIRE(read.ok());
   CHECK_FALSE(read->paused);
   CHECK_FALSE(read->accuracy.has_value());
+}
+
+TEST_CASE("a browser runs only the script of the page, by its hash") {
+  const std::string page(live_page());
+  const auto between = [&](const std::string& begin, const std::string& end) {
+    const std::size_t from = page.find(begin) + begin.size();
+    return page.substr(from, page.find(end, from) - from);
+  };
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bits, hex;
+  for (const char letter : between("script-src 'sha256-", "='"))
+    bits += std::bitset<6>(kLetters.find(letter)).to_string();
+  for (std::size_t at = 0; at + 4 <= 256; at += 4)
+    hex += "0123456789abcdef"[std::bitset<4>(bits, at, 4).to_ulong()];
+  datasets::Sha256 hash;
+  const std::string script = between("<script>", "</script>");
+  hash.add(std::as_bytes(std::span(script)));
+  CHECK(bits.size() == 258);
+  CHECK(hex == hash.hex());
+  CHECK(page.find("<script", page.find("<script>") + 1) == std::string::npos);
 }
 
 }  // namespace

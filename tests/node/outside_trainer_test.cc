@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -249,6 +250,27 @@ TEST_CASE("a snapshot that is not finite changes nothing, and the trainer waits 
     bench.answer(*stub);
     CHECK(bench.contents() == filled(112, 6));
   }
+}
+
+TEST_CASE("values that stop being finite after the first look at a snapshot are not added") {
+  constexpr std::size_t kFloats = 400'000;  // several slices
+  Bench bench({}, {"tensor w f32 trained 400000"});
+  const auto stub = bench.begin(filled(kFloats, 1));
+  stub->count(8);
+  stub->post(filled(kFloats, 2));
+  // One handler at a time: the first slice has been added, so the look is over.
+  REQUIRE(eventually([&] {
+    bench.io.restart();
+    bench.io.poll_one();
+    return bench.contents().front() != 1;
+  }));
+  stub->post()[kFloats - 1] = std::numeric_limits<float>::quiet_NaN();
+  REQUIRE(until(bench.io, [&] { return bench.trainer->non_finite(); }));
+  const auto values = bench.contents();
+  CHECK(values.front() == 2);
+  CHECK(values.back() == 1);
+  CHECK(std::ranges::all_of(values, [](float value) { return value == 1 || value == 2; }));
+  CHECK(stub->allowed() == 0);
 }
 
 TEST_CASE("a post of an earlier era is ignored") {

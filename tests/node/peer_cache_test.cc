@@ -67,6 +67,15 @@ TEST_CASE("a manifest carries the facts of a run, also a long tokenizer, and the
   training::Experiment experiment;
   CHECK(apply_settings(experiment, manifest).ok());
 
+  // Only the parts of a tokenizer have one key.
+  for (const char* key : {"gossip.rule", "model.tensors", "data.epoch_samples"}) {
+    wire::Manifest twice = manifest;
+    twice.settings.push_back({key, "1"});
+    const Status status = apply_settings(experiment, twice);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().message == "the swarm's settings: " + std::string(key) + " is given twice");
+  }
+
   wire::Manifest without = small_swarm().manifest;
   add_facts(without, {"", 0, std::string(kManifestTokenizerBytesMax + 1, 'x')});
   CHECK(without == small_swarm().manifest);

@@ -75,6 +75,14 @@ TEST_CASE("an older peer's status lacks fields, a newer peer's has unknown ones,
   REQUIRE(members->size() == 1);
   CHECK(members->front().steps == 4);
   CHECK_FALSE(members->front().samples_per_second.has_value());
+  const auto hostile = parse_members(R"({"members":[{"name":"p1\u001b[2J\nforged","id":"01"}]})");
+  REQUIRE(hostile.ok());
+  CHECK(hostile->front().name ==
+        "p1\xef\xbf\xbd[2J\xef\xbf\xbd"
+        "forged");
+  CHECK(parse_error("{\"error\":\"a\\rb\"}") ==
+        "a\xef\xbf\xbd"
+        "b");
   const auto other_type = parse_status(R"({"name":"p0","id":"00000000000000ff","steps":"many"})");
   REQUIRE_FALSE(other_type.ok());
   CHECK(other_type.error().message ==

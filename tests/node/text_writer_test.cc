@@ -1,5 +1,8 @@
 #include "training/learning/text_writer.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "datasets/text/bytes.h"
 #include "datasets/text/characters.h"
 #include "models/network.h"
@@ -36,7 +39,7 @@ struct Author {
     auto author = writer(seed);
     auto state = std::move(begin_text(*tokenizer, "abc", 64)).value();
     std::string written;
-    for (int i = 0; i < tokens; ++i) written += author.write(state);
+    for (int i = 0; i < tokens; ++i) written += author.write(state).value();
     return written;
   }
 };
@@ -51,6 +54,24 @@ TEST_CASE("the same seed writes the same text, and another seed another one") {
   CHECK(author.text(2, 200) != text);
 }
 
+TEST_CASE("a network whose outputs are not finite writes no token, and says why") {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), 3e38F}) {
+    Author author;
+    std::ranges::fill(author.parameters, bad);
+    auto writer = author.writer(1);
+    auto state = std::move(begin_text(*author.tokenizer, "abc", 64)).value();
+    const auto before = state.window;
+    const auto token = writer.write(state);
+    REQUIRE_FALSE(token.ok());
+    CHECK(contains(token.error().message, "not finite numbers"));
+    CHECK(state.window == before);
+    CHECK(state.drawn == 0);
+    const auto text = node::continue_text(author.plan, author.parameters, *author.tokenizer, {});
+    REQUIRE_FALSE(text.ok());
+    CHECK(text.error().message == token.error().message);
+  }
+}
+
 TEST_CASE("another writer continues from the state without a difference, also where the window is cut") {
   const Author author;
   const std::string whole = author.text(7, 150);
@@ -58,7 +79,7 @@ TEST_CASE("another writer continues from the state without a difference, also wh
   std::string pieces;
   for (int piece = 0; piece < 30; ++piece) {
     auto writer = author.writer(7);
-    for (int i = 0; i < 5; ++i) pieces += writer.write(state);
+    for (int i = 0; i < 5; ++i) pieces += writer.write(state).value();
   }
   CHECK(pieces == whole);
   CHECK(state.drawn == 150);

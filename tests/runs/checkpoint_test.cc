@@ -115,7 +115,7 @@ TEST_CASE("a file with an invalid header is rejected with the reason") {
   REQUIRE(contains(refusal(""), "too short"));
   REQUIRE(contains(refusal("1234567"), "too short"));
   REQUIRE(contains(refusal(std::string(8, '\xff')), "longer than the file"));
-  REQUIRE(contains(refusal(safetensors("{", 8)), "not a JSON object"));
+  REQUIRE(contains(refusal(safetensors("{", 8)), "its header is not JSON"));
   REQUIRE(contains(refusal(safetensors("[]", 8)), "not a JSON object"));
   REQUIRE(contains(refusal(safetensors(std::string(15'000'000, '['), 8)), "nested too deeply"));
   REQUIRE(contains(refusal(safetensors(R"({"__metadata__":{"a":"[[[[[[[[[\\\"[{"}})", 8)), "cover 0 bytes"));
@@ -135,7 +135,15 @@ TEST_CASE("a file with an invalid header is rejected with the reason") {
   REQUIRE(contains(refusal(safetensors(R"({"w":3})", 0)), "no dtype"));
   REQUIRE(contains(refusal(safetensors(R"({"__metadata__":{"a":1}})", 0)), "strings to strings"));
   const std::string w = R"("w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
-  REQUIRE(contains(refusal(safetensors("{" + w + "," + w + "}", 8)), "twice"));
+  REQUIRE(contains(refusal(safetensors("{" + w + "," + w + "}", 8)), "has the key 'w' twice"));
+  std::string tensors, keys;
+  for (int i = 0; i < 5000; ++i) {
+    tensors += ",\"t" + std::to_string(i) + R"(":{"dtype":"F32","shape":[0],"data_offsets":[8,8]})";
+    keys += std::string(i > 0 ? "," : "") + "\"k" + std::to_string(i) + "\":\"\"";
+  }
+  const char* const many = "its header has more than 4097 keys in one object";
+  REQUIRE(contains(refusal(safetensors("{" + w + tensors + "}", 8)), many));
+  REQUIRE(contains(refusal(safetensors("{\"__metadata__\":{" + keys + "}," + w + "}", 8)), many));
   const std::string v = R"("v":{"dtype":"F32","shape":[2],"data_offsets":[4,12]})";
   REQUIRE(contains(refusal(safetensors("{" + w + "," + v + "}", 12)), "overlaps"));
 

@@ -14,11 +14,11 @@
 #include "tests/contains.h"
 #include "tests/training/near.h"
 #include "tests/training/temporary_folder.h"
+#include "training/runs/records/foreign_text.h"
+#include "training/runs/records/json.h"
 
 namespace starling::training {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::vector<std::string> words(const std::string& text) {
   std::istringstream in(text);
@@ -185,6 +185,56 @@ TEST_CASE("an interrupted write leaves the old file and returns the reason") {
   std::size_t entries = 0;
   for (const auto& entry : std::filesystem::directory_iterator(run->path())) entries += entry.exists();
   REQUIRE(entries == 1);
+}
+
+TEST_CASE("JSON of others reads as the library reads it, in its order") {
+  for (const char* text :
+       {"{}", "[]", "null", "-3", "18446744073709551615", "0.1", "1e300", "\"\\u00e9\\n\"",
+        " [ 1 , [ ] , { } ] ", R"({"b": 1, "a": {"z": [true, false, null, -1.5], "y": "t"}, "": []})"}) {
+    CAPTURE(text);
+    const auto read = parse_json(text, {});
+    REQUIRE(read.ok());
+    CHECK(*read == Json::parse(text));
+    CHECK(read->dump() == Json::parse(text).dump());
+  }
+  for (const char* text : {"", "{", "{\"a\"}", "[1,]", "1 2", "nan", "1e999", "\"\xff\""}) {
+    CAPTURE(text);
+    CHECK(parse_json(text, {}).error().message == "is not JSON");
+    CHECK(parse_json(text).is_discarded());
+  }
+}
+
+TEST_CASE("JSON of others is read up to its first key too many, key twice or bracket too deep") {
+  const auto why = [](const std::string& text) {
+    return parse_json(text, {.keys = 3, .depth = 2}).error().message;
+  };
+  CHECK(parse_json(R"({"a":{"a":1,"b":2,"c":3},"b":0,"c":[]})", {.keys = 3, .depth = 2}).ok());
+  // What follows is no JSON, and is not read any more.
+  CHECK(why(R"({"a":1,"b":1,"c":1,"d" ...)") == "has more than 3 keys in one object");
+  CHECK(why("[[[ ...") == "is nested too deeply");
+  CHECK(why(R"({"b":{"a":1,"c":2,"a":3} ...)") == "has the key 'a' twice");
+  std::string keys = "{\"0\":0";
+  for (int i = 1; i < 9000; ++i) keys += ",\"" + std::to_string(i) + "\":0";  // of a body of 64 KiB
+  CHECK(parse_json(keys + "}").is_discarded());
+  CHECK(parse_json(std::string(1'000'000, '[')).is_discarded());
+}
+
+TEST_CASE("text of others is shown without characters that change a terminal or a table") {
+  CHECK(fit_to_show("p0 \xc3\xa9\xe2\x82\xac", false) == "p0 \xc3\xa9\xe2\x82\xac");
+  const std::string bad = "\xef\xbf\xbd";
+  CHECK(fit_to_show("a\x1b]0;b\x07", true) == "a" + bad + "]0;b" + bad);
+  CHECK(fit_to_show("a\xc2\x9b"
+                    "2J",
+                    true) == "a" + bad + "2J");  // CSI of C1
+  CHECK(fit_to_show("a\xe2\x80\xae"
+                    "b",
+                    false) == "a" + bad + "b");                        // right to left
+  CHECK(fit_to_show("a\xff\xe2\x82", true) == "a" + bad + bad + bad);  // not UTF-8
+  CHECK(fit_to_show("a\nb\tc\r", true) == "a\nb\tc" + bad);
+  CHECK(fit_to_show("a\nb\tc", false) == "a" + bad + "b" + bad + "c");
+  CHECK(begun_character("ab") == 0);
+  CHECK(begun_character("a\xe2\x82") == 2);
+  CHECK(begun_character("a\xe2\x82\xac") == 0);
 }
 
 }  // namespace starling::training

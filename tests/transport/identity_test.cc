@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -75,6 +76,30 @@ TEST_CASE("a signature holds for its key, statement and swarm only") {
   // The name of the swarm cannot continue in the statement.
   const IdentityPtr shorter = made("te");
   CHECK_FALSE(shorter->verify(one->key(), raw_bytes(std::string("st\0statement", 12)), signature));
+}
+
+TEST_CASE("a key with which one signature would hold for every statement is refused") {
+  const IdentityPtr one = made();
+  const auto key_of = [](const std::string& first, std::byte middle, std::byte last) {
+    PublicKey key;
+    key.bytes.fill(middle);
+    std::memcpy(key.bytes.data(), first.data(), first.size());
+    key.bytes.back() = last;
+    return key;
+  };
+  Signature always;  // R is the neutral point, S is 0
+  always.bytes[0] = std::byte{1};
+  constexpr std::byte kNone{0}, kAll{0xff};
+  for (const std::byte sign : {std::byte{0}, std::byte{0x80}}) {
+    const std::byte high = sign | std::byte{0x7f};
+    // Orders 1, 4 and 2; then 1 and 4 in the second encoding, y + p.
+    for (const PublicKey& key :
+         {key_of("\x01", kNone, sign), key_of(std::string(1, '\0'), kNone, sign), key_of("\xec", kAll, high),
+          key_of("\xee", kAll, high), key_of("\xed", kAll, high)}) {
+      for (const char* statement : {"a", "b", "c", "d", "e", "f", "g", "h"})
+        CHECK_FALSE(one->verify(key, raw_bytes(statement), always));
+    }
+  }
 }
 
 TEST_CASE("an id is a part of the hash of the key") {

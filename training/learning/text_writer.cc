@@ -1,6 +1,7 @@
 #include "training/learning/text_writer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -40,7 +41,7 @@ Result<TextWriter> TextWriter::make(const models::Plan& plan, std::span<const fl
   return TextWriter(std::move(*generator), tokenizer, sampling, seed);
 }
 
-std::string_view TextWriter::write(TextState& state) {
+Result<std::string_view> TextWriter::write(TextState& state) {
   STARLING_CHECK(!state.window.empty() && static_cast<int>(state.window.size()) < generator_.context());
   // The cache serves as far as it holds the beginning of the window.
   const bool continues =
@@ -54,6 +55,8 @@ std::string_view TextWriter::write(TextState& state) {
     logits = generator_.read(state.window[i]);
     read_.push_back(state.window[i]);
   }
+  if (!std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); }))
+    return Error{"the model's outputs are not finite numbers, so it can write no text"};
   Random draw = draws_.split(state.drawn++);
   const std::uint32_t token = models::draw_token(logits, sampling_, draw);
   extend(state, token, generator_.context());

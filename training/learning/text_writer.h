@@ -38,8 +38,9 @@ class TextWriter {
                                  std::uint64_t seed);
 
   // Draws the next token and adds it to the state. Returns its bytes, which may be a part of a character,
-  // valid as long as the tokenizer. REQUIRES: the window has 1 to context - 1 tokens, each in the vocabulary.
-  std::string_view write(TextState& state);
+  // valid as long as the tokenizer. An Error, and no token, if a logit is not finite. REQUIRES: the window
+  // has 1 to context - 1 tokens, each in the vocabulary.
+  Result<std::string_view> write(TextState& state);
 
  private:
   TextWriter(models::Generator generator, const datasets::text::Tokenizer& tokenizer,

@@ -6,8 +6,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -34,6 +36,33 @@ constexpr std::string_view kHexDigits = "0123456789abcdef";
 constexpr const char* kNoRandomBytes = "the kernel has no random bytes for an identity";
 constexpr std::size_t kSecretBytes = 32;
 constexpr std::size_t kFileBytes = kFirstLine.size() + 2 * kSecretBytes + 1;
+
+using KeyBytes = std::array<std::uint8_t, 32>;
+
+// y-coordinates, little endian, of the points whose order divides 8 (RFC 8032, section 5.1): with such a key
+// one signature holds for every statement, and nobody needs a private key to make it. p = 2^255 - 19.
+constexpr std::array<KeyBytes, 5> kSmallOrder = {{
+    {},
+    {1},
+    {0xec, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+    {0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0,
+     0xd5, 0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05},
+    {0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f,
+     0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a},
+}};
+
+// Whether the key is a point of small order, or a second encoding of one: y is p or more. OpenSSL accepts
+// both.
+bool is_weak(const PublicKey& key) {
+  KeyBytes y{};
+  std::memcpy(y.data(), key.bytes.data(), y.size());
+  y.back() &= 0x7f;  // without the sign of x
+  const KeyBytes& largest = kSmallOrder[2];
+  const bool is_canonical =
+      !std::lexicographical_compare(largest.rbegin(), largest.rend(), y.rbegin(), y.rend());
+  return !is_canonical || std::ranges::find(kSmallOrder, y) != kSmallOrder.end();
+}
 
 // The bytes of a private key or of a text with one, wiped at the end.
 struct Secret {
@@ -190,6 +219,7 @@ Signature Ed25519Identity::sign(Bytes statement) const {
 }
 
 bool Ed25519Identity::verify(const PublicKey& key, Bytes statement, const Signature& signature) const {
+  if (is_weak(key)) return false;
   const std::vector<std::byte> message = own_->in_domain(statement);
   ERR_clear_error();
   const KeyPtr theirs(

@@ -22,6 +22,7 @@
 #include "node/greeting.h"
 #include "topologies/graph_file.h"
 #include "training/runs/experiment/settings/quantities.h"
+#include "training/runs/records/foreign_text.h"
 
 namespace starling::cli {
 namespace {
@@ -89,11 +90,15 @@ int ask_at(const Arguments& arguments, const AskedPeer& peer, const std::string&
            const std::string& path, const Show& show, const std::string& body = "") {
   const auto token = read_token(arguments);
   if (!token) return refuse(arguments, token.error());
-  const auto answer = body_of(peer, node::http_request(peer.at, method, path, body, *token));
+  const auto sent = peer.is_stated ? std::string() : *token;
+  const auto answer = body_of(peer, node::http_request(peer.at, method, path, body, sent));
+  if (!answer && sent != *token)
+    return fail(arguments, Error{answer.error().message +
+                                 "; a token is sent only to an address that you give: use --at HOST:PORT"});
   if (!answer) return fail(arguments, answer.error());
   const auto shown = show(*answer);
   if (!shown) return fail(arguments, not_a_peer(peer.at) + ": " + shown.error().message);
-  return print_out(arguments.has("--json") ? *answer : *shown);
+  return print_out(training::fit_to_show(arguments.has("--json") ? *answer : *shown, true));
 }
 
 int ask(Arguments arguments, const std::string& method, const std::string& path, const Show& show,
@@ -215,7 +220,7 @@ Result<AskedPeer> find_member(const AskedPeer& asked, const std::string& name) {
                              name, found[0]->id, found[1]->id)};
   const node::MemberStatus& member = *found.front();
   if (member.this_peer) return asked;
-  if (const auto page = Address::parse(member.http)) return AskedPeer{*page};
+  if (const auto page = Address::parse(member.http)) return AskedPeer{.at = *page, .is_stated = true};
   return Error{
       fmt::format("{} serves no HTTP that others can reach; start it with --http ADDR:PORT and "
                   "--token-file FILE, or send the command on its own machine",
@@ -264,13 +269,12 @@ int set_log_level(const Arguments& arguments) {
 }
 
 Command order_command(const std::string& name, const char* summary, Tell tell) {
-  return {
-      name,
-      summary,
-      {{"NAME", "another member of its swarm, by name or id; needs that member's --http and token", false}},
-      post_flags(),
-      [=](const Arguments& arguments) { return order(arguments, name, tell); },
-      "starling " + name + "\nstarling " + name + " north --at 10.0.0.7:7180 --token-file token"};
+  return {name,
+          summary,
+          {{"NAME", "another member of its swarm, by name or id, that needs no token; else use --at", false}},
+          post_flags(),
+          [=](const Arguments& arguments) { return order(arguments, name, tell); },
+          "starling " + name + "\nstarling " + name + " --at 10.0.0.7:7180 --token-file token"};
 }
 
 }  // namespace

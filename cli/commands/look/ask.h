@@ -16,6 +16,7 @@ inline constexpr const char* kDefaultAt = "127.0.0.1:7180";
 struct AskedPeer {
   Address at;
   bool is_default = false;  // neither --at nor STARLING_AT is given
+  bool is_stated = false;   // by the member of a swarm, who can state any address: it gets no token
 };
 
 // Adds STARLING_AT to the arguments. An Error is for refuse().

@@ -1,5 +1,6 @@
 // starling generate: a text, continued by a saved model or by a running peer's.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -20,6 +21,7 @@
 #include "node/front/writing.h"
 #include "training/learning/recipe.h"
 #include "training/runs/records/checkpoint.h"
+#include "training/runs/records/foreign_text.h"
 #include "training/runs/records/json.h"
 
 namespace starling::cli {
@@ -76,15 +78,17 @@ class Page {
   }
 
   void add(std::string_view text) {
-    if (json_) {
-      text_ += text;
-      return;
-    }
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    text_ += text;
+    if (json_) return;
+    const std::size_t whole = terminal_ ? text_.size() - training::begun_character(text_) : text_.size();
+    const std::string_view next = std::string_view(text_).substr(0, whole);
+    const std::string shown = terminal_ ? training::fit_to_show(next, true) : std::string(next);
+    std::fwrite(shown.data(), 1, shown.size(), stdout);
     std::fflush(stdout);
+    text_.erase(0, whole);
   }
   int end(const std::string& model, const Wanted& wanted) {
-    if (!json_) return print_out("\n");
+    if (!json_) return print_out(training::fit_to_show(text_, true) + "\n");
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun_;
     return print_out(training::to_line(
         {{"model", model},
@@ -98,7 +102,8 @@ class Page {
 
  private:
   bool json_;
-  std::string text_;
+  bool terminal_ = ::isatty(STDOUT_FILENO) == 1;
+  std::string text_;  // not shown yet
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
@@ -149,7 +154,11 @@ int write_from_file(const Arguments& arguments, const std::string& path, const W
   auto state = training::begin_text(tokenizer, wanted.request.prompt, saved->plan.spec.input.tokens);
   if (!state) return refuse(arguments, state.error());
   Page page(arguments, wanted.request.prompt);
-  for (std::uint64_t token = 0; token < wanted.tokens; ++token) page.add(writer->write(*state));
+  for (std::uint64_t token = 0; token < wanted.tokens; ++token) {
+    const auto more = writer->write(*state);
+    if (!more) return fail(arguments, Error{path + ": " + more.error().message});
+    page.add(*more);
+  }
   return page.end(saved->plan.spec.name, wanted);
 }
 

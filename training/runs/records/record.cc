@@ -109,7 +109,7 @@ std::string to_json(const Summary& summary) {
 }
 
 Result<Summary> parse_summary(const std::string& text) {
-  const Json object = Json::parse(text, nullptr, false);
+  const Json object = parse_json(text);
   if (!object.is_object()) return Error{"the summary of a run is not a JSON object"};
   Summary summary;
   FieldReader read(object, "the summary's");

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <set>
 
+#include "models/layout_text.h"
 #include "training/runs/records/json.h"
 
 namespace starling::training {
@@ -23,8 +23,9 @@ namespace {
 
 constexpr std::size_t kLargestHeader = 16 << 20;  // bytes; a thousand tensors take some hundred kilobytes
 constexpr std::size_t kAlignment = 64;            // of the first float in the file
-constexpr int kDepthMax = 8;                      // of the header's values; a shape's is 3
 constexpr const char* kMetadata = "__metadata__";
+// Tensors, and keys of the metadata; a shape has depth 3.
+constexpr JsonLimits kHeaderLimits{.keys = models::kTensorsMax + 1, .depth = 8};
 
 // Bytes of one element; 0 for a dtype that safetensors does not know.
 std::size_t element_size(const std::string& dtype) {
@@ -33,33 +34,6 @@ std::size_t element_size(const std::string& dtype) {
       {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8}};
   const auto found = kSizes.find(dtype);
   return found == kSizes.end() ? 0 : found->second;
-}
-
-// Whether no value is nested deeper than kDepthMax: the parser needs memory for each open bracket.
-bool is_shallow(const std::string& json) {
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (c == '"') quoted = !quoted;
-    if (quoted && c == '\\') ++i;
-    if (quoted) continue;
-    if ((c == '[' || c == '{') && ++depth > kDepthMax) return false;
-    if (c == ']' || c == '}') --depth;
-  }
-  return true;
-}
-
-// Parses the header's text; discarded if it is not JSON. `twice`: a name occurs more than once.
-Json parse_unique(const std::string& text, bool& twice) {
-  std::set<std::string> names;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth == 1 && event == Json::parse_event_t::key && !names.insert(parsed.get<std::string>()).second) {
-      twice = true;
-    }
-    return true;
-  };
-  return Json::parse(text, watch, /*allow_exceptions=*/false);
 }
 
 Result<SafetensorsEntry> read_entry(const std::string& name, const Json& value, std::size_t data_size) {
@@ -125,16 +99,14 @@ Result<SafetensorsHeader> read_header(const InputFile& file) {
   if (Status status = file.read(sizeof length, std::as_writable_bytes(std::span(text))); !status) {
     return status.error();
   }
-  if (!is_shallow(text)) return Error{"its header is nested too deeply"};
-  bool twice = false;
-  const Json json = parse_unique(text, twice);
-  if (!json.is_object()) return Error{"its header is not a JSON object"};
-  if (twice) return Error{"a name occurs in its header twice"};
+  const auto json = parse_json(text, kHeaderLimits);
+  if (!json) return Error{"its header " + json.error().message};
+  if (!json->is_object()) return Error{"its header is not a JSON object"};
 
   SafetensorsHeader header;
   header.data_begin = sizeof length + length;
   header.data_size = file.size() - header.data_begin;
-  for (const auto& [name, value] : json.items()) {
+  for (const auto& [name, value] : json->items()) {
     if (name == kMetadata) {
       auto metadata = read_metadata_entry(value);
       if (!metadata) return metadata.error();
