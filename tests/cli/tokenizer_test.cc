@@ -69,8 +69,8 @@ TEST_CASE("wrong input of the tokenizer commands is refused in one line") {
            {{"tokenizer", "show", text}, "this is no tokenizer"},
            {{"evaluate", text, "--data", text, "--model", "softmax"}, "is not a usable safetensors file"},
            {{"simulate", "--data", text}, "it reads text, so its first layer must be an embedding"},
-           {{"simulate", "--data", text, "--model", "gpt2"}, "model \"gpt2\": "},
-           {{"simulate", "--model", "gpt-tiny"},
+           {{"simulate", "--data", text, "--model", "gpt2", "--optimizer", "sgd"}, "model \"gpt2\": "},
+           {{"simulate", "--model", "gpt-tiny", "--optimizer", "sgd"},
             "is for text, but the data has images or vectors; give --data a text, such as shakespeare or "
             "FILE.txt"},
            {{"swarm", "--data", text}, "its first layer must be an embedding"},
