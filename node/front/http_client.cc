@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::time_t kConnectSeconds = 5;
 constexpr auto kWholeAnswer = std::chrono::seconds(20);  // from its first byte on
-constexpr std::size_t kAnswerBytesMax = 64 << 20;  // that http_request accepts
+constexpr std::size_t kAnswerBytesMax = 64 << 20;        // that http_request accepts
 
 }  // namespace
 

@@ -27,7 +27,8 @@ struct Claims {
   Record& record(std::uint64_t k) { return *view.members.find(PeerId{k}); }
   bool accept(Instant now, std::uint64_t k, std::uint64_t samples, By by) {
     Record& claimant = record(k);
-    if (credit.judge(now, claimant, samples, by) != Credit::Verdict::counts) return false;
+    const bool works = by == kItself && claimant.standing.works;
+    if (credit.judge(now, claimant, samples, by, works) != Credit::Verdict::counts) return false;
     if (samples > claimant.member.samples) view.members.set_samples(now, claimant, samples);
     return true;
   }
@@ -116,8 +117,8 @@ TEST_CASE("what a member consumed before this peer met it counts if two other me
   for (std::uint64_t s = 0; s <= 5; ++s) claims.credit.own(at(std::chrono::seconds(s)), 2000 * s);
   Record& fresh = claims.record(2);
   claims.credit.meet(at(5s), fresh);
-  CHECK(claims.credit.judge(at(5s), fresh, 1'000'000, kItself) == Credit::Verdict::waits);
-  CHECK(claims.credit.judge(at(5s), fresh, 1000 * 2000 * 3605ULL + 1, kItself) ==
+  CHECK(claims.credit.judge(at(5s), fresh, 1'000'000, kItself, true) == Credit::Verdict::waits);
+  CHECK(claims.credit.judge(at(5s), fresh, 1000 * 2000 * 3605ULL + 1, kItself, true) ==
         Credit::Verdict::impossible);
   CHECK(claims.is_most(at(5s), 2, kSlack, kItself));
 
@@ -146,8 +147,8 @@ TEST_CASE("a member counts from when it trains, and an observer never") {
   claims.record(3).observes = true;
   for (const std::uint64_t k : {2, 3}) {
     CHECK(claims.accept(at(10s), k, 0, kItself));
-    CHECK(claims.credit.judge(at(20s), claims.record(k), 1, kItself) == Credit::Verdict::waits);
-    CHECK(claims.credit.judge(at(20s), claims.record(k), 1, kOthers) == Credit::Verdict::waits);
+    CHECK(claims.credit.judge(at(20s), claims.record(k), 1, kItself, true) == Credit::Verdict::waits);
+    CHECK(claims.credit.judge(at(20s), claims.record(k), 1, kOthers, true) == Credit::Verdict::waits);
   }
   claims.record(2).member.phase = wire::Phase::training;
   CHECK(claims.accept(at(20s), 2, 1000, kItself));
@@ -171,6 +172,10 @@ TEST_CASE("a member without exchanges counts at most as much as those that work 
     CHECK(claims.is_most(at(std::chrono::seconds(s)), 4, kSlack + 11'000 * s, kItself));
     CHECK(claims.is_most(at(std::chrono::seconds(s)), 4, kSlack + 11'000 * s, kOthers));
   }
+  // A member that works has accepted more of it.
+  CHECK(claims.credit.judge(at(21s), fresh, 4'000'000, kItself, false) == Credit::Verdict::waits);
+  CHECK(claims.credit.judge(at(21s), fresh, 4'000'000, kOthers, false) == Credit::Verdict::waits);
+  CHECK(claims.credit.judge(at(21s), fresh, 4'000'000, kOthers, true) == Credit::Verdict::counts);
   // It takes part from now on.
   fresh.standing.works = true;
   CHECK(claims.accept(at(22s), 3, 10'000'000, kItself));

@@ -257,13 +257,13 @@ TEST_CASE("poison is rejected and counted by reason, until no peer exchanges wit
   REQUIRE(run(experiment).exchanges.refused_chunks.empty());
 }
 
-TEST_CASE("only the first peer finishes if the others cannot copy its parameters") {
+TEST_CASE("the others fail if they cannot copy the only parameters") {
   auto experiment = small();
   experiment.faults = {{.peer = 0, .kind = training::Fault::Kind::poison, .poison = "nan"}};
   const auto summary = run(experiment);
   REQUIRE(summary.per_peer[0].state == "finished");
   REQUIRE(summary.per_peer[0].samples == summary.samples);
-  REQUIRE(summary.per_peer[1].state == "running");
+  REQUIRE(summary.per_peer[1].state == "crashed");
   REQUIRE(summary.per_peer[1].samples == 0);
 }
 
