@@ -22,7 +22,8 @@ Words served(const std::string& command, const std::string& rule, const std::str
 
 // Checks that hold in virtual time and for processes.
 void check_run(const json& summary, std::size_t servers) {
-  CHECK(summary.at("accuracy").get<double>() > 0.9);
+  // A run ends when a look reaches 0.9; the steps under way follow.
+  CHECK(summary.at("accuracy").get<double>() > 0.85);
   CHECK(summary.at("peers") == 3);
   REQUIRE(summary.at("per_peer").size() == 3 + servers);
   for (std::size_t i = 0; i < 3 + servers; ++i) {

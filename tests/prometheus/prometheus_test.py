@@ -208,7 +208,7 @@ class Scraped(suite.Suite):
             require(self.early <= fixed, f"gone: {self.early - fixed}")
             later = {name for name, _ in fixed - self.early}
             require(later <= {"starling_loss", "starling_learning_rate", "starling_accuracy_ratio", "starling_test_loss",
-                              "starling_distance_ratio", "starling_staleness_steps"}, f"series that were not there at first: {later}")
+                              "starling_accuracy_steps", "starling_distance_ratio", "starling_staleness_steps"}, f"series that were not there at first: {later}")
             text = json.dumps(sorted(fixed))
             require(not any(other.name in text or other.status()["id"] in text for other in self.peers), "a label names a member")
 
