@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <utility>
 
 #include "cli/commands/named_files.h"
 #include "cli/commands/run/idle_settings.h"
@@ -108,7 +109,11 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
   probe.optimizer.name.clear();
   if (Status read = read_sources(probe, arguments, file); !read) return read;
   const auto preset = training::preset_for(probe, arguments.command() != "peer");
-  if (preset.empty() || arguments.has("--join")) return read_sources(experiment, arguments, file);
+  if (preset.empty() || arguments.has("--join")) {
+    if (probe.optimizer.name.empty()) probe.optimizer.name = experiment.optimizer.name;
+    experiment = std::move(probe);
+    return Done{};
+  }
   if (!arguments.has("--print-config"))
     tell(Told::progress, probe.model.name + " is trained with its preset, " + training::flags_of(preset) +
                              ", and what the command sets otherwise; --optimizer leaves the preset out");

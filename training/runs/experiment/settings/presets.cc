@@ -51,11 +51,8 @@ void set_preset(const Preset& preset, Experiment& experiment) {
 std::string flags_of(const Preset& preset) {
   std::string text;
   for (const auto& [key, value] : preset) {
-    for (const Setting& setting : settings()) {
-      if (setting.key != key) continue;
-      text += (text.empty() ? "" : " ") + setting.flag + " ";
-      text += value.find(' ') == value.npos ? value : "'" + value + "'";
-    }
+    text += (text.empty() ? "" : " ") + find_setting(key)->flag + " ";
+    text += value.find(' ') == value.npos ? value : "'" + value + "'";
   }
   return text;
 }
