@@ -127,6 +127,7 @@ struct Notice {
     conflict,    // two live members advertise the same address
     reachable,   // others can dial this peer, at the address in `text`
     hidden,      // others cannot dial this peer
+    unsettled,   // settling ended before this number of exchanges, in `text`, had completed
   };
   What what = What::joined;
   PeerId peer;       // 0 for waiting, unwired and diverged

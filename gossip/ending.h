@@ -1,11 +1,14 @@
 // The end of a peer's run. Training ends when the run's end is reached or on request; then the peer settles:
-// a few more exchanges without training bring the replicas together. A finished peer answers until the others
-// have finished too. A peer that leaves makes one last exchange, so that what it learned stays in the swarm.
+// a few more exchanges without training bring the replicas together. It makes them with members that have
+// ended their training too, so that a replica that trains is never mixed with one that has ended for this
+// reason, and waits for the others for a limited time. A finished peer answers until the others have finished
+// too. A peer that leaves makes one last exchange, so that what it learned stays in the swarm.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <string>
 
 #include "gossip/run_state.h"
 
@@ -24,6 +27,7 @@ class Ending {
   }
   Instant next_deadline() const {
     const Instant next = std::min(linger_until_, leave_by_);
+    if (awaits_others()) return std::min(next, settle_from_);
     if (run_.phase() != wire::Phase::training || !run_.rules->end.time) return next;
     return std::min(next, run_.run_start + *run_.rules->end.time);
   }
@@ -33,6 +37,14 @@ class Ending {
   void settle(std::uint64_t exchanges) {
     left_ = exchanges;
     tries_ = 4 * exchanges;
+    settle_from_ = run_.now + run_.options.linger;
+  }
+  // Whether others still train and have time left to end, too.
+  bool awaits_others() const {
+    return is_settling() && run_.now < settle_from_ &&
+           std::ranges::any_of(run_.membership.others(), [](const Record& record) {
+             return record.is_live() && !record.observes && record.member.phase == wire::Phase::training;
+           });
   }
   // Enough to bring n replicas together: 2 + log2 n, rounded up; 0 for a lone peer.
   std::uint64_t exchanges_to_settle() const {
@@ -43,8 +55,9 @@ class Ending {
   bool settled() const { return left_ == 0; }
   void exchange_settled() { left_ -= left_ > 0 ? 1 : 0; }
   // An exchange is about to be tried. Returns false, and ends settling, if there were too many tries.
-  bool try_settling() {
+  bool try_settling(Actions& out) {
     if (tries_ == 0) {
+      out.push_back(Notice{Notice::What::unsettled, {}, std::to_string(left_)});
       left_ = 0;  // nobody is left to settle with
       return false;
     }
@@ -78,6 +91,7 @@ class Ending {
   bool requested_ = false;
   std::uint64_t left_ = 0;   // exchanges to complete
   std::uint64_t tries_ = 0;  // exchanges that may still be tried
+  Instant settle_from_ = kNever;  // at the latest
   Instant linger_until_ = kNever;
   Instant leave_by_ = kNever;
   bool last_exchange_begun_ = false;

@@ -12,6 +12,7 @@ void Joining::start(Actions& out) {
   for (const auto& address : options.join) run_.membership.add_contact(address);
   next_join_ = run_.now;
   if (options.begin_after) begin_at_ = run_.now + *options.begin_after;
+  if (options.join_limit) give_up_at_ = run_.now + *options.join_limit;
 }
 
 void Joining::begin_run(Actions& out) {
@@ -27,6 +28,19 @@ void Joining::begin_run(Actions& out) {
   run_.membership.add_samples(run_.options.earlier.swarm_samples);
   manifest_ = run_.options.manifest;
   out.push_back(Prepare{*manifest_});
+}
+
+void Joining::give_up(Actions& out) {
+  stop();
+  run_.finish(Finish::How::failed,
+              "no member has let this peer in within its time to join" +
+                  (obstacle_.empty() ? std::string() : ": " + obstacle_),
+              out);
+}
+
+void Joining::waits(PeerId peer, std::string why, Actions& out) {
+  obstacle_ = why;
+  out.push_back(Notice{Notice::What::waiting, peer, std::move(why)});
 }
 
 void Joining::send_joins(Actions& out) {
@@ -53,7 +67,7 @@ void Joining::unreachable(const Unreachable& unreachable, Actions& out) {
   }
   if (!tried) return;
   if (!hope) return run_.finish(Finish::How::failed, unreachable.why, out);
-  out.push_back(Notice{Notice::What::waiting, {}, unreachable.why});
+  waits({}, unreachable.why, out);
 }
 
 void Joining::welcomed(const Received& from, const wire::Welcome& welcome, Actions& out) {
@@ -85,7 +99,7 @@ void Joining::take_earlier_samples(std::span<const wire::Member> members) {
 void Joining::refused(const Received& from, const wire::Refusal& refusal, Actions& out) {
   run_.membership.heard(run_.now, from.from, from.address, out);
   if (manifest_) return;
-  out.push_back(Notice{Notice::What::waiting, from.from, to_string(from.address) + " says: " + refusal.text});
+  waits(from.from, to_string(from.address) + " says: " + refusal.text, out);
 }
 
 bool Joining::answer(const Received& from, const wire::Join& join, Actions& out) {

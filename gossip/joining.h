@@ -1,8 +1,10 @@
 // How a peer gets into a run: it begins one, or sends Joins to known addresses until a member welcomes it
 // with the manifest. If nobody does within PeerOptions::begin_after, it begins the run itself, unless it was
-// locked out: then the swarm still runs, and the peer fails.
+// locked out: then the swarm still runs, and the peer fails. It also fails if nobody does within
+// PeerOptions::join_limit.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,11 +22,12 @@ class Joining {
   void start(Actions& out);
   void tick(Actions& out) {
     if (begin_at_ <= run_.now) begin_run(out);
+    if (!run_.over && give_up_at_ <= run_.now) give_up(out);
     if (!run_.over && next_join_ <= run_.now) send_joins(out);
   }
   // No further attempts.
-  void stop() { next_join_ = begin_at_ = kNever; }
-  Instant next_deadline() const { return std::min(next_join_, begin_at_); }
+  void stop() { next_join_ = begin_at_ = give_up_at_ = kNever; }
+  Instant next_deadline() const { return std::min({next_join_, begin_at_, give_up_at_}); }
 
   // It began the run itself: there is nothing to copy.
   bool is_beginner() const { return beginner_; }
@@ -37,6 +40,8 @@ class Joining {
 
  private:
   void begin_run(Actions& out);
+  void give_up(Actions& out);
+  void waits(PeerId peer, std::string why, Actions& out);
   void send_joins(Actions& out);
   void take_earlier_samples(std::span<const wire::Member> members);
 
@@ -46,6 +51,8 @@ class Joining {
   Duration delay_;
   Instant next_join_ = kNever;
   Instant begin_at_ = kNever;
+  Instant give_up_at_ = kNever;
+  std::string obstacle_;                    // why the latest attempt failed
   std::string locked_out_;                  // the latest error about a key
   std::optional<wire::Manifest> manifest_;  // once begun or welcomed
 };

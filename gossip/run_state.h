@@ -40,6 +40,8 @@ struct PeerOptions {
   // all peers stopped. If an address rejected the swarm key, the peer fails instead: the swarm still runs
   // there, and must not be started a second time.
   std::optional<Duration> begin_after;
+  // A joiner that nobody welcomed by then fails; unset: it tries without end.
+  std::optional<Duration> join_limit;
   wire::Manifest manifest;        // for a peer that begins the run
   std::vector<Address> contacts;  // where other members may listen: pinged forever
   EarlierLives earlier{};

@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -259,6 +261,8 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
     keeper_.search_swarm(peer);
   } else {
     peer.join = peer.contacts;  // members of an earlier life can welcome it, too
+    peer.join_limit = started_.options.join_timeout;
+    if (peer.join_limit) started_.restart_may_help = true;  // the swarm may come later
   }
   spdlog::info("{} {}, swarm '{}'", self.name, listening_text(), self.swarm);
   if (!started_.process.is_launched()) advise();
@@ -548,14 +552,20 @@ void Daemon::act(const gossip::Rewired& rewired) {
 
 PeerOutcome run_peer(const PeerOptions& options) {
   const auto over = std::make_shared<std::atomic<bool>>(false);
+  bool orphan = false;
   const auto live = [&]() -> PeerOutcome {
     Started started(options);
     started.process.catch_signals();
     const auto listening = Listening::open(started);
     if (!listening) return {2, listening.error().message};
-    return Daemon(started, **listening).run(over);
+    PeerOutcome outcome = Daemon(started, **listening).run(over);
+    orphan = started.process.is_orphan();
+    return outcome;
   };
   PeerOutcome outcome = live();
+  std::error_code ignored;
+  if (orphan && !options.process.parent_folder.empty())
+    std::filesystem::remove_all(options.process.parent_folder, ignored);
   *over = true;
   return outcome;
 }

@@ -45,7 +45,7 @@ Terms Whenever::terms_of(PeerId partner, std::uint64_t turn) const {
 
 void Whenever::tick(Actions& out) {
   if (!due()) return;
-  if (run_.phase() == Phase::settling && !run_.leaving && !ending_.try_settling()) return;
+  if (run_.phase() == Phase::settling && !run_.leaving && !ending_.try_settling(out)) return;
   const auto partner = partners_.choose(run_.now, run_.membership);
   pacer_.taken(run_.now, run_.steps());
   ending_.begin_last_exchange();

@@ -111,7 +111,7 @@ class Whenever : public Encounters {
   Instant next_deadline() const { return exchanges_.in_flight().empty() ? next_moment() : kNever; }
   bool due() const {
     if (run_.diverged || !exchanges_.in_flight().empty()) return false;
-    return run_.leaving ? ending_.last_exchange_due() : moment_is_due();
+    return run_.leaving ? ending_.last_exchange_due() : moment_is_due() && !ending_.awaits_others();
   }
   void ended(const ExchangeEnded& ended, Actions& out);
   void give_up(std::uint64_t exchange, Actions& out);

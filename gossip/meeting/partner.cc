@@ -26,6 +26,8 @@ namespace {
 
 bool may_begin(Instant now, const Membership& membership, PeerId id) {
   const Record& record = *membership.find(id);
+  if (membership.self().phase == wire::Phase::settling && record.member.phase < wire::Phase::settling)
+    return false;  // gossip/ending.h
   return record.may_exchange(now) && membership.view().can_begin_with(record.member);
 }
 

@@ -1,7 +1,7 @@
 // Chooses partners. The live members that train, sorted by name, are the vertices of the run's topology.
 // Peers with the same view therefore compute the same graph, and the graph heals when members come and go. A
 // partner is one of this peer's neighbors with which an exchange may begin: not suspect, not quarantined, and
-// not avoided after a failed exchange. Two peers of which neither can be dialed are neighbors only if a
+// not avoided after a failed exchange; once this peer settles, one that has ended its training, too. Two peers of which neither can be dialed are neighbors only if a
 // member relays between them; a peer that can meet none of its neighbors exchanges with its homes
 // (gossip/members/reach.h).
 //

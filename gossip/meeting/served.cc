@@ -19,7 +19,7 @@ void Served::tick(Actions& out) {
   start_when_served(out);
   close_push();
   const bool settles = run_.phase() == Phase::settling && !run_.leaving;
-  if (due() && (!settles || ending_.try_settling())) push(out);
+  if (due() && (!settles || ending_.try_settling(out))) push(out);
   if (clocks_) answer_held(out);
   pause_or_resume(out);
 }

@@ -18,7 +18,7 @@ struct NoticeText {
   bool of_member;              // the event is about the notice's peer
 };
 // By gossip::Notice::What.
-constexpr std::array<NoticeText, 14> kNoticeTexts = {{
+constexpr std::array<NoticeText, 15> kNoticeTexts = {{
     {"joined", spdlog::level::info, "member ", " has joined", true},
     {"suspected", spdlog::level::info, "member ", " is suspected to be down", true},
     {"recovered", spdlog::level::info, "member ", " is alive", true},
@@ -39,6 +39,8 @@ constexpr std::array<NoticeText, 14> kNoticeTexts = {{
     {"reachable", spdlog::level::info, "others can dial this peer at ", "", false},
     {"hidden", spdlog::level::info, "", ", so it dials them; some members call it on behalf of others",
      false},
+    {"unsettled", spdlog::level::warn, "no member was found for the last exchanges of the run: ",
+     " fewer than planned", false},
 }};
 
 }  // namespace

@@ -2,7 +2,10 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -11,6 +14,7 @@
 
 #include <spdlog/spdlog.h>
 #include <asio/local/stream_protocol.hpp>
+#include <asio/post.hpp>
 #include <asio/read_until.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/streambuf.hpp>
@@ -105,7 +109,7 @@ void LauncherLink::report_last(const training::PeerReport& report, Duration at_m
 // ---- the process ----
 
 Process::Process(asio::io_context& io, const ProcessOptions& options, Background& disk)
-    : options_(options), io_(io), disk_(disk), signals_(io), timer_(io) {}
+    : options_(options), io_(io), disk_(disk), signals_(io), parent_(io), timer_(io) {}
 
 void Process::catch_signals() {
   signals_.add(SIGINT);
@@ -118,7 +122,27 @@ void Process::catch_signals() {
 void Process::start(ProcessEvents events) {
   events_ = std::move(events);
   watch_signals();
+  watch_parent();
   tick();
+}
+
+// By a descriptor of the process: another one may be between the two, such as a script, and its number may be used
+// again.
+void Process::watch_parent() {
+  if (options_.parent == 0) return;
+  const auto gone = [this](const asio::error_code& error) {
+    if (error) return;
+    orphan_ = true;
+    spdlog::info("the program that started this peer has ended");
+    events_.leave();
+  };
+  const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, options_.parent, 0));
+  if (descriptor < 0) {  // it has ended, or the kernel is older than Linux 5.3
+    if (errno == ESRCH) asio::post(io_, [gone] { gone(asio::error_code()); });
+    return;
+  }
+  parent_.assign(descriptor);
+  parent_.async_wait(asio::posix::stream_descriptor::wait_read, gone);
 }
 
 void Process::watch_signals() {
@@ -163,6 +187,8 @@ void Process::tick() {
 void Process::stop() {
   timer_.cancel();
   signals_.cancel();
+  asio::error_code ignored;
+  parent_.close(ignored);
   launcher_.reset();
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 
@@ -43,7 +44,7 @@ class LauncherLink {
 };
 
 struct ProcessEvents {
-  std::function<void()> leave;  // a signal, the launcher's command, or the launcher is gone
+  std::function<void()> leave;  // a signal, the launcher's command, or the launcher or the parent is gone
   std::function<void(const std::string& command)> command;  // the launcher's, except for "leave"
   std::function<void()> tick;
 };
@@ -62,11 +63,12 @@ class Process {
   // SIGINT at least a second later ends the process at once with exit code 130, and other signals have no
   // effect.
   void catch_signals();
-  // Reports signals, and ticks: the first time at once.
+  // Reports signals and the end of ProcessOptions::parent, and ticks: the first time at once.
   void start(ProcessEvents events);
   void connect_launcher(const training::PeerReport& first);
   void stop();  // ends signals, commands and ticks
 
+  bool is_orphan() const { return orphan_; }  // the parent has ended
   bool is_launched() const { return launcher_ != nullptr; }
   void report(const training::PeerReport& report);
   // Blocks for at most kLastReportLimit.
@@ -88,6 +90,7 @@ class Process {
  private:
   using Clock = std::chrono::steady_clock;
   void watch_signals();
+  void watch_parent();
   void tick();
 
   const ProcessOptions options_;
@@ -95,10 +98,11 @@ class Process {
   asio::io_context& io_;
   Background& disk_;
   asio::signal_set signals_;
+  asio::posix::stream_descriptor parent_;
   asio::steady_timer timer_;
   std::unique_ptr<LauncherLink> launcher_;
   std::optional<Clock::time_point> signalled_;  // the first time
-  bool launcher_gone_ = false;
+  bool launcher_gone_ = false, orphan_ = false;
   Duration lag_{0};
   Clock::time_point last_log_ = Clock::now();
   std::uint64_t snapshots_ = 0;

@@ -15,6 +15,10 @@ struct ProcessOptions {
   // The launcher's socket (training/runs/experiment/control.h); its end of file means: leave. -1: no
   // launcher.
   int control_fd = -1;
+  // The process that started this peer for itself, as clients do for a trainer: the peer leaves when it has
+  // ended, and then removes this folder, which belongs to the two. 0: there is none.
+  int parent = 0;
+  std::string parent_folder{};
 };
 
 struct PeerOutcome {

@@ -60,6 +60,10 @@ TEST_CASE("a name that does not resolve and a port without a peer are reported a
   CHECK(lost.wait_for_error_text("trying again"));
   Program early({"peer", "--listen", "127.0.0.1:0", "--join", "127.0.0.1:1"});
   CHECK(early.wait_for_error_text("Connection refused: no peer listens at that port now; trying again"));
+  const Outcome limited =
+      run({"peer", "--listen", "127.0.0.1:0", "--join", "127.0.0.1:1", "--join-timeout", "500ms"});
+  CHECK(limited.exit_code == 1);
+  CHECK(contains(limited.err, "no member has let this peer in within its time to join: cannot reach"));
 }
 
 TEST_CASE("a peer of another swarm is told which name to join with") {

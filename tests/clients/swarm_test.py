@@ -44,8 +44,7 @@ class Process:
                                             env={**os.environ, **environment})
 
     def text(self):
-        with open(self.log, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return text_of(self.log)
 
     def running(self):
         return self.process.poll() is None
@@ -135,6 +134,23 @@ class Scene:
                 process.kill()
 
 
+def text_of(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def names_in_commands(text):
+    """The processes whose commands contain this text."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and text in text_of(f"/proc/{name}/cmdline"):
+                found.append(name)
+        except OSError:
+            pass  # it has ended
+    return found
+
+
 def completed(peer):
     """The exchanges that the peer has completed, begun by itself or by others."""
     counts = (peer.ask("status") or {"exchanges": {"completed": 0, "answered": 0}})["exchanges"]
@@ -160,7 +176,7 @@ class Swarms(suite.Suite):
                      self.a_trainer_whose_values_are_not_finite_harms_only_itself, self.kills_harm_only_what_is_killed,
                      self.a_trainer_that_began_the_run_survives_its_peer,
                      self.logs_and_errors_name_what_a_trainer_can_do, self.a_peer_that_joins_ends_after_its_trainer,
-                     self.pytorch_trains_with_engine_peers):
+                     self.a_killed_program_leaves_no_peer_and_no_folder, self.pytorch_trains_with_engine_peers):
             name = work.__name__.replace("_", " ")
             if not self.only or any(words in name for words in self.only):
                 self.case(name, lambda work=work, name=name: self.staged(work, name))
@@ -405,6 +421,32 @@ class Swarms(suite.Suite):
         trainer.kill()
         require(peer.process.wait(HANG) == 0, peer.text())
         require("no trainer has attached for" in peer.text(), peer.text())
+
+    def a_killed_program_leaves_no_peer_and_no_folder(self, scene):
+        """Killed as soon as its peer runs, while the peer looks for its swarm, and between two steps."""
+        first = scene.peer("first")
+        runner = scene.run("trainer", scene.compiled(f"{HERE}/runner.c"), first.socket, "copy")
+        common = "import array, os, signal, sys, starling\nfrom starling.daemon import Daemon\n"
+        die = "os.kill(os.getpid(), signal.SIGKILL)\n"
+        peer = "starling.gossip({'w': array.array('f', [0.0]) * 20000}, join=sys.argv[1], name='killed', log=sys.argv[2])\n"
+        step = "peer.exchange(samples=1)\n"
+        for moment, join, program in (
+                ("start", first.address, "Daemon(None, {'listen': 'none', 'join': sys.argv[1]}, sys.argv[2])\n" + die),
+                ("join", "127.0.0.1:1", peer),
+                ("train", first.address, f"peer = {peer}while peer.progress.exchanges < 3:\n    {step}{die}")):
+            temporary, log = os.path.join(scene.folder, moment), os.path.join(scene.folder, moment + "-peer.log")
+            os.mkdir(temporary)
+            killed = scene.run(moment, sys.executable, "-c", common + program, join, log, TMPDIR=temporary,
+                               STARLING_PROGRAM=self.program)
+            if moment == "join":
+                wait_for(lambda log=log: os.path.exists(log) and "cannot reach" in text_of(log), "the peer looks for a swarm")
+                killed.kill()
+            require(killed.process.wait(HANG) == -signal.SIGKILL, killed.text())
+            wait_for(lambda temporary=temporary: not os.listdir(temporary), f"{moment}: the folder is gone")
+            wait_for(lambda temporary=temporary: not names_in_commands(temporary), f"{moment}: the peer is gone")
+        rows = first.ask("members")["members"]
+        require([row["condition"] for row in rows if row["name"] == "killed"] == ["left"], rows)
+        require(runner.running(), runner.text())
 
     def pytorch_trains_with_engine_peers(self, scene):
         """Two peers with our engine and two with PyTorch train one LeNet, whose tensors have the same names."""

@@ -20,6 +20,16 @@ std::uint64_t completes_all(Life& life, std::vector<Action> actions) {
   }
 }
 
+// The peer ends its training, and then these others do.
+std::vector<Action> everyone_ends(Life& life, const std::vector<std::uint64_t>& others) {
+  std::vector<Action> actions = life.happens(EndRequested{});
+  for (const auto k : others) {
+    const auto more = life.meets(member(k, Phase::settling));
+    actions.insert(actions.end(), more.begin(), more.end());
+  }
+  return actions;
+}
+
 void everyone_is(Life& life, Phase phase, const std::vector<std::uint64_t>& others) {
   for (const auto k : others) {
     if (!life.peer.view().over) life.meets(member(k, phase));
@@ -100,7 +110,7 @@ TEST_CASE("settling takes 2 + log2 n exchanges, rounded up, and no further train
     for (std::uint64_t k = 2; k <= n; ++k) others.push_back(k);
     life.trains(rules_of(), others);
     CAPTURE(n);
-    REQUIRE(completes_all(life, life.happens(EndRequested{})) == exchanges);
+    REQUIRE(completes_all(life, everyone_ends(life, others)) == exchanges);
     REQUIRE(life.phase() == Phase::finished);
   }
 }
@@ -109,7 +119,7 @@ TEST_CASE("an exchange in flight when training ends is completed before settling
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
-  REQUIRE(all<BeginExchange>(life.happens(EndRequested{})).empty());
+  REQUIRE(all<BeginExchange>(everyone_ends(life, {2})).empty());
   REQUIRE(life.phase() == Phase::settling);
   REQUIRE(completes_all(life, life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed})) == 3);
 }
@@ -132,7 +142,7 @@ TEST_CASE("a lone peer finishes without settling, and so does a peer without exc
 TEST_CASE("a finished peer answers the others until they have settled, then sends a goodbye and stops") {
   Life life;
   life.trains(rules_of(), {2, 3});
-  completes_all(life, life.happens(EndRequested{}));
+  completes_all(life, everyone_ends(life, {2, 3}));
   REQUIRE_FALSE(life.peer.view().over);
   REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1}))[0].accept);
   life.meets(member(2, Phase::finished));
@@ -154,7 +164,7 @@ TEST_CASE("a finished peer ignores dead members and waits a limited time for liv
 
   Life patient;
   patient.trains(rules_of(), {2});
-  completes_all(patient, patient.happens(EndRequested{}));
+  completes_all(patient, everyone_ends(patient, {2}));
   const Instant finished = patient.now;
   REQUIRE(all<Finish>(patient.waits(finished + 9999ms, {2})).empty());
   REQUIRE(all<Finish>(patient.waits(finished + 10s, {2})).size() == 1);
@@ -163,18 +173,54 @@ TEST_CASE("a finished peer ignores dead members and waits a limited time for liv
 TEST_CASE("a settling peer without live partners finishes") {
   Life life;
   life.trains(rules_of(), {2});
-  const auto begun = all<BeginExchange>(life.happens(EndRequested{}));
+  const auto begun = all<BeginExchange>(everyone_ends(life, {2}));
   REQUIRE(begun.size() == 1);
   life.happens(Unreachable{address_of(2), false, "gone"});
   life.happens(ExchangeEnded{begun[0].exchange, Outcome::aborted});
   life.waits(at(1s));
   REQUIRE(life.phase() == Phase::finished);
+  const auto notices = all<Notice>(life.out);
+  REQUIRE(std::ranges::any_of(
+      notices, [](const Notice& it) { return it.what == Notice::What::unsettled && it.text == "3"; }));
+}
+
+TEST_CASE("a peer settles once nobody trains, and only with members that have ended their training") {
+  Life life;
+  life.trains(rules_of(), {2, 3});
+  REQUIRE(all<BeginExchange>(life.happens(EndRequested{})).empty());
+  REQUIRE(all<BeginExchange>(life.meets(member(2, Phase::settling))).empty());
+  const auto begun = all<BeginExchange>(life.meets(member(3, Phase::settling)));
+  REQUIRE(begun.size() == 1);
+
+  SECTION("it waits for the others for a limited time") {
+    Life hasty;
+    hasty.trains(rules_of(), {2, 3});
+    REQUIRE(all<BeginExchange>(hasty.happens(EndRequested{})).empty());
+    hasty.meets(member(2, Phase::settling));
+    REQUIRE(all<BeginExchange>(hasty.waits(hasty.now + 9999ms, {2, 3})).empty());
+    const auto first = all<BeginExchange>(hasty.waits(hasty.now + 1ms, {2, 3}));
+    REQUIRE(first.size() == 1);
+    REQUIRE(first[0].partner.id == PeerId{2});
+  }
+  SECTION("without one that has ended it finishes, and says so") {
+    Life alone;
+    alone.trains(rules_of(), {2, 3});
+    alone.happens(EndRequested{});
+    REQUIRE(all<BeginExchange>(alone.waits(alone.now + 12s, {2, 3})).empty());
+    REQUIRE(alone.phase() == Phase::finished);
+  }
+  SECTION("it answers members that train") {
+    Life waiting;
+    waiting.trains(rules_of(), {2, 3});
+    waiting.happens(EndRequested{});
+    REQUIRE(all<AnswerOffer>(waiting.happens(ExchangeOffered{PeerId{2}, 1}))[0].accept);
+  }
 }
 
 TEST_CASE("settling counts completed exchanges and makes a bounded number of tries") {
   Life life;
   life.trains(rules_of(), {2, 3});
-  auto begun = all<BeginExchange>(life.happens(EndRequested{}));
+  auto begun = all<BeginExchange>(everyone_ends(life, {2, 3}));
   std::size_t tries = 0;
   while (!begun.empty()) {
     ++tries;
@@ -246,6 +292,7 @@ TEST_CASE("Finish is the last action of its step and of the peer") {
     life.trains(rules_of({Pace::Kind::steps, 1, {}}, {{}, 3, {}}), {2, 3});
     if (random.chance(0.3)) life.happens(LeaveRequested{});
     for (std::uint64_t k = 1; k <= 3 && !life.peer.view().over; ++k) life.happens(Stepped{k, k});
+    everyone_is(life, Phase::settling, {2, 3});
     for (int k = 0; k < 100 && !life.peer.view().over; ++k) {
       const auto begun = all<BeginExchange>(life.out);
       if (life.phase() < Phase::finished) {  // settling, or leaving

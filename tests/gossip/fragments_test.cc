@@ -24,7 +24,8 @@ TEST_CASE("fragments take turns in a peer's own exchanges, and settling brings a
     REQUIRE(begun.terms.part == Part{static_cast<std::uint32_t>(turn % 3), 3});
     life.happens(ExchangeEnded{begun.exchange, Outcome::completed});
   }
-  auto due = life.happens(Stepped{12, 12});
+  life.happens(Stepped{12, 12});
+  auto due = life.meets(member(2, wire::Phase::settling));
   std::vector<std::uint32_t> settled;
   while (life.phase() != wire::Phase::finished) {
     const auto begun = all<BeginExchange>(due).at(0);

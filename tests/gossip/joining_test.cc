@@ -241,6 +241,24 @@ TEST_CASE("a joiner without a Welcome begins the run after a while, and keeps se
     REQUIRE(ping.target == PeerId{2});
 }
 
+TEST_CASE("a joiner that has a time limit fails when it is over, with the latest reason") {
+  PeerOptions options = joining({2});
+  options.join_limit = 10s;
+  Life life(options);
+  life.happens(Start{});
+  REQUIRE(all<Finish>(life.waits(at(9999ms))).empty());
+  life.happens(Unreachable{address_of(2), false, "nobody listens at p2:7100"});
+  const auto end = all<Finish>(life.waits(at(10s)));
+  REQUIRE(end.size() == 1);
+  CHECK(end[0].how == Finish::How::failed);
+  CHECK(end[0].why == "no member has let this peer in within its time to join: nobody listens at p2:7100");
+
+  Life welcomed(options);
+  welcomed.happens(Start{});
+  welcomed.hears(2, wire::Welcome{manifest(), 0s, {member(2)}});
+  REQUIRE(all<Finish>(welcomed.waits(at(20s), {2})).empty());
+}
+
 TEST_CASE("a peer that its former swarm rejects fails instead of beginning the run again") {
   PeerOptions options = joining({2, 3});
   options.begin_after = 10s;

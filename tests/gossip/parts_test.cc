@@ -107,9 +107,9 @@ TEST_CASE("settling takes 2 + log2 n completed exchanges, in at most four times 
   Ending ending(running.run);
   ending.settle(2);
   ending.exchange_settled();
-  for (int tries = 0; tries < 8; ++tries) REQUIRE(ending.try_settling());
+  for (int tries = 0; tries < 8; ++tries) REQUIRE(ending.try_settling(running.out));
   REQUIRE_FALSE(ending.settled());
-  REQUIRE_FALSE(ending.try_settling());
+  REQUIRE_FALSE(ending.try_settling(running.out));
   REQUIRE(ending.settled());
 }
 

@@ -133,6 +133,8 @@ step 4
   stop training
   training ended
   send p2 Gossip
+  (settling)
+p2 ends its training
   begin exchange 2 with p2
   (settling)
 exchange 2 completed
@@ -178,6 +180,7 @@ TEST_CASE("the transcript of a peer that joins, trains, exchanges, settles and f
   story.step(life, "the answer ended", AnswerEnded{PeerId{2}, 2});
   story.step(life, "exchange 1 completed", ExchangeEnded{1, Outcome::completed});
   story.step(life, "step 4", Stepped{4, 32});
+  story.step(life, "p2 ends its training", from2(wire::Gossip{{member(2, wire::Phase::settling)}, false}));
   story.step(life, "exchange 2 completed", ExchangeEnded{2, Outcome::completed});
   story.step(life, "exchange 3 completed", ExchangeEnded{3, Outcome::completed});
   story.step(life, "exchange 4 completed", ExchangeEnded{4, Outcome::completed});

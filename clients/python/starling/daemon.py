@@ -48,13 +48,15 @@ def listen_for(join):
 
 class Daemon:
     """Starts the peer. `log`: a file to which its log is appended; without it the log goes to stderr. Its folder,
-    of this user only, has the socket and the state with which a restarted peer rejoins."""
+    of this user only, has the socket and the state with which a restarted peer rejoins. If this process is killed, the
+    peer leaves and removes it."""
 
     def __init__(self, program, settings, log=None):
         self.program = find_program(program)
         self.folder = tempfile.mkdtemp(prefix="starling-")
         self.socket = os.path.join(self.folder, "trainer")
-        settings = {"state": os.path.join(self.folder, "state"), "export": "none", **settings}
+        settings = {"state": os.path.join(self.folder, "state"), "parent": os.getpid(), "parent_folder": self.folder,
+                    "export": "none", **settings}
         self._command = [self.program, "peer", "--trainer", self.socket, *flags_of(settings)]
         self._log, self._lines, self._reader = log, collections.deque(maxlen=LINES), None
         self._backoff, self._next = BACKOFF, 0
