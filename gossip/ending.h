@@ -89,8 +89,8 @@ class Ending {
  private:
   RunState& run_;
   bool requested_ = false;
-  std::uint64_t left_ = 0;   // exchanges to complete
-  std::uint64_t tries_ = 0;  // exchanges that may still be tried
+  std::uint64_t left_ = 0;        // exchanges to complete
+  std::uint64_t tries_ = 0;       // exchanges that may still be tried
   Instant settle_from_ = kNever;  // at the latest
   Instant linger_until_ = kNever;
   Instant leave_by_ = kNever;

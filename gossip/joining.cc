@@ -11,8 +11,8 @@ void Joining::start(Actions& out) {
   if (options.join.empty()) return begin_run(out);
   for (const auto& address : options.join) run_.membership.add_contact(address);
   next_join_ = run_.now;
-  if (options.begin_after) begin_at_ = run_.now + *options.begin_after;
-  if (options.join_limit) give_up_at_ = run_.now + *options.join_limit;
+  if (options.unwelcomed.begins) begin_at_ = run_.now + *options.unwelcomed.begins;
+  if (options.unwelcomed.fails) give_up_at_ = run_.now + *options.unwelcomed.fails;
 }
 
 void Joining::begin_run(Actions& out) {
@@ -33,7 +33,9 @@ void Joining::begin_run(Actions& out) {
 void Joining::give_up(Actions& out) {
   stop();
   run_.finish(Finish::How::failed,
-              "no member has let this peer in within its time to join" +
+              std::string(run_.options.unwelcomed.fails
+                              ? "no member has let this peer in within its time to join"
+                              : "the peer to join was there and has not come back in half a minute") +
                   (obstacle_.empty() ? std::string() : ": " + obstacle_),
               out);
 }
@@ -55,7 +57,7 @@ void Joining::send_joins(Actions& out) {
 
 void Joining::unreachable(const Unreachable& unreachable, Actions& out) {
   if (manifest_) return;
-  bool hope = run_.options.begin_after.has_value();
+  bool hope = run_.options.unwelcomed.begins.has_value();
   bool tried = false;
   for (std::size_t i = 0; i < run_.options.join.size(); ++i) {
     if (run_.options.join[i] == unreachable.address) {
@@ -68,6 +70,7 @@ void Joining::unreachable(const Unreachable& unreachable, Actions& out) {
   if (!tried) return;
   if (!hope) return run_.finish(Finish::How::failed, unreachable.why, out);
   waits({}, unreachable.why, out);
+  if (unreachable.was_reached) give_up_at_ = std::min(give_up_at_, run_.now + run_.options.recovery_limit);
 }
 
 void Joining::welcomed(const Received& from, const wire::Welcome& welcome, Actions& out) {
@@ -100,6 +103,7 @@ void Joining::refused(const Received& from, const wire::Refusal& refusal, Action
   run_.membership.heard(run_.now, from.from, from.address, out);
   if (manifest_) return;
   waits(from.from, to_string(from.address) + " says: " + refusal.text, out);
+  if (!run_.options.unwelcomed.fails) give_up_at_ = kNever;  // a peer is there
 }
 
 bool Joining::answer(const Received& from, const wire::Join& join, Actions& out) {

@@ -36,12 +36,12 @@ struct PeerOptions {
   Address address;
   std::uint64_t seed = 1;
   std::vector<Address> join;  // tried until one welcomes the peer; empty: it begins the run of `manifest`
-  // A joiner that nobody welcomed by then begins the run of `manifest` itself. This restores a swarm in which
-  // all peers stopped. If an address rejected the swarm key, the peer fails instead: the swarm still runs
-  // there, and must not be started a second time.
-  std::optional<Duration> begin_after;
-  // A joiner that nobody welcomed by then fails; unset: it tries without end.
-  std::optional<Duration> join_limit;
+  // What a joiner that nobody has welcomed does after these times. It begins the run of `manifest` itself,
+  // which restores a swarm in which all peers stopped. If an address rejected the swarm key, the peer fails
+  // instead: the swarm still runs there, and must not be started a second time.
+  struct Unwelcomed {
+    std::optional<Duration> begins{}, fails{};  // unset: it tries without end
+  } unwelcomed;
   wire::Manifest manifest;        // for a peer that begins the run
   std::vector<Address> contacts;  // where other members may listen: pinged forever
   EarlierLives earlier{};

@@ -261,8 +261,8 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
     keeper_.search_swarm(peer);
   } else {
     peer.join = peer.contacts;  // members of an earlier life can welcome it, too
-    peer.join_limit = started_.options.join_timeout;
-    if (peer.join_limit) started_.restart_may_help = true;  // the swarm may come later
+    peer.unwelcomed.fails = started_.options.reach.join_timeout;
+    if (peer.unwelcomed.fails) started_.restart_may_help = true;  // the swarm may come later
   }
   spdlog::info("{} {}, swarm '{}'", self.name, listening_text(), self.swarm);
   if (!started_.process.is_launched()) advise();

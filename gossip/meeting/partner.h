@@ -1,9 +1,9 @@
 // Chooses partners. The live members that train, sorted by name, are the vertices of the run's topology.
 // Peers with the same view therefore compute the same graph, and the graph heals when members come and go. A
 // partner is one of this peer's neighbors with which an exchange may begin: not suspect, not quarantined, and
-// not avoided after a failed exchange; once this peer settles, one that has ended its training, too. Two peers of which neither can be dialed are neighbors only if a
-// member relays between them; a peer that can meet none of its neighbors exchanges with its homes
-// (gossip/members/reach.h).
+// not avoided after a failed exchange; once this peer settles, one that has ended its training, too. Two
+// peers of which neither can be dialed are neighbors only if a member relays between them; a peer that can
+// meet none of its neighbors exchanges with its homes (gossip/members/reach.h).
 //
 // Asynchronous peers share no rounds. When drawing at random, each non-empty round of a topology that varies
 // in time has the same weight, and so has each link of a round: these are the independent draws that

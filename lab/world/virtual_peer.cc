@@ -57,7 +57,7 @@ void VirtualPeer::introduce(gossip::PeerOptions& peer) const {
   if (!cache_.empty()) {
     peer.join = cache_;
     peer.manifest = world_.options.manifest;
-    peer.begin_after = world_.options.begin_after;
+    peer.unwelcomed.begins = world_.options.begin_after;
     return;
   }
   // Like a user who starts a peer: the addresses of running peers, or the beginner's if there are none.

@@ -39,8 +39,8 @@ constexpr std::array<NoticeText, 15> kNoticeTexts = {{
     {"reachable", spdlog::level::info, "others can dial this peer at ", "", false},
     {"hidden", spdlog::level::info, "", ", so it dials them; some members call it on behalf of others",
      false},
-    {"unsettled", spdlog::level::warn, "no member was found for the last exchanges of the run: ",
-     " fewer than planned", false},
+    {"unsettled", spdlog::level::warn,
+     "no member was found for the last exchanges of the run: ", " fewer than planned", false},
 }};
 
 }  // namespace

@@ -126,8 +126,8 @@ void Process::start(ProcessEvents events) {
   tick();
 }
 
-// By a descriptor of the process: another one may be between the two, such as a script, and its number may be used
-// again.
+// By a descriptor of the process: another one may be between the two, such as a script, and its number may be
+// used again.
 void Process::watch_parent() {
   if (options_.parent == 0) return;
   const auto gone = [this](const asio::error_code& error) {

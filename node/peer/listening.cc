@@ -32,6 +32,10 @@ wire::Hello hello_of(const Identity& identity, const std::string& swarm) {
   return hello;
 }
 
+bool is_to_join(const Started& started, const Address& address) {
+  return std::ranges::count(started.options.join, address) > 0;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Listening>> Listening::open(Started& started) {
@@ -92,6 +96,9 @@ transport::LinkTableEvents Listening::link_events() {
   events.on_unreachable = [this](const Endpoint& to, transport::LinkErrorKind kind, std::string why) {
     take_failure(to, kind, std::move(why));
   };
+  events.on_dialed = [this](const Address& at) {
+    if (is_to_join(started_, at)) reached_.insert(at);
+  };
   events.on_bulk = [this](transport::LinkPtr link, wire::Hello remote) {
     exchanger_.serve(std::move(link), std::move(remote));
   };
@@ -117,13 +124,14 @@ ExchangerOptions Listening::exchanger_options() const {
 void Listening::take_failure(const Endpoint& to, transport::LinkErrorKind kind, std::string why) {
   using Kind = transport::LinkErrorKind;
   const bool hopeless = is_hopeless(to.address, kind);
-  const bool asked = std::ranges::count(started_.options.join, to.address) > 0;
-  if (asked && kind == Kind::unreachable && why.ends_with("Connection refused"))
+  if (is_to_join(started_, to.address) && kind == Kind::unreachable && why.ends_with("Connection refused"))
     why += ": no peer listens at that port now";
   if (hopeless && silent_dials_.contains(to.address)) why += "; it does not seem to be a Starling peer";
   const bool locked_out = kind == Kind::wrong_key || kind == Kind::no_key;
   if (locked_out && started_.options.join.empty()) started_.restart_may_help = true;
-  events_.core(gossip::Unreachable{to.address, hopeless, std::move(why), locked_out, to.id});
+  const bool was_reached = reached_.contains(to.address);
+  if (was_reached) started_.restart_may_help = true;  // it may come back
+  events_.core(gossip::Unreachable{to.address, hopeless, std::move(why), locked_out, to.id, was_reached});
 }
 
 // Counts a failed connection to an address that the peer was asked to join. True if no retry can succeed: no
@@ -133,7 +141,7 @@ void Listening::take_failure(const Endpoint& to, transport::LinkErrorKind kind, 
 // retried. Never true for other addresses, which may be out of date.
 bool Listening::is_hopeless(const Address& address, transport::LinkErrorKind kind) {
   using Kind = transport::LinkErrorKind;
-  if (std::ranges::count(started_.options.join, address) == 0) return false;
+  if (!is_to_join(started_, address)) return false;
   switch (kind) {
     case Kind::bad_magic:
     case Kind::bad_version:

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "gossip/events.h"
@@ -90,6 +91,7 @@ class Listening {
   std::unique_ptr<Checkpointer> checkpoints_;
   std::unique_ptr<Attachment> attachment_;
   std::map<Address, int> silent_dials_;  // of the addresses to join
+  std::set<Address> reached_;            // those of them where a peer has answered
   LogLimiter refusals_{64};              // of inbound connections
 };
 

@@ -28,10 +28,11 @@ struct PeerOptions {
     // What others dial, the first one preferably; at most 1 + wire::kAlsoMax. None: the listen address, or,
     // where that is all interfaces, the one at which members report that they have reached this peer.
     std::vector<Address> advertise{};
+    std::optional<Duration>
+        join_timeout{};       // fail if no member lets the peer in; unset: it tries without end
     std::uint64_t relay = 0;  // bits per second for members that cannot be dialed; 0: none
   } reach;
   std::vector<Address> join;  // empty: begin a run, or rejoin the one in `state`
-  std::optional<Duration> join_timeout{};  // fail if nobody lets the peer in; unset: it tries without end
   // Announce the peer on the local network. Without `join`: first look there for peers to join.
   bool discover = false;
   std::string name;                // default: the host's name and the port

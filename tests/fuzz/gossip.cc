@@ -80,7 +80,7 @@ gossip::PeerOptions Session::options() {
   options.membership.members_max = kMembersMax;
   const std::uint8_t flags = input_.byte();
   if (flags & 1) options.join = {home_of(kFirstHonest), home_of(kFirstHostile)};
-  if (flags & 2) options.begin_after = 2s;
+  if (flags & 2) options.unwelcomed.begins = 2s;
   if (flags & 4) options.membership.observers = {PeerId{kFirstHostile}};
   if (flags & 8) options.contacts = {home_of(kFirstHonest + 1)};
   if (flags & 16) options.earlier = {100, 3200, 10'000, 60s, {PeerId{kSelf}, 3200}};

@@ -221,7 +221,7 @@ TEST_CASE("a member welcomes a joiner with the run's manifest, age and members")
 
 TEST_CASE("a joiner without a Welcome begins the run after a while, and keeps searching") {
   PeerOptions options = joining({2});
-  options.begin_after = 10s;
+  options.unwelcomed.begins = 10s;
   options.manifest = manifest();
   Life life(options);
   life.happens(Start{});
@@ -243,7 +243,7 @@ TEST_CASE("a joiner without a Welcome begins the run after a while, and keeps se
 
 TEST_CASE("a joiner that has a time limit fails when it is over, with the latest reason") {
   PeerOptions options = joining({2});
-  options.join_limit = 10s;
+  options.unwelcomed.fails = 10s;
   Life life(options);
   life.happens(Start{});
   REQUIRE(all<Finish>(life.waits(at(9999ms))).empty());
@@ -259,9 +259,31 @@ TEST_CASE("a joiner that has a time limit fails when it is over, with the latest
   REQUIRE(all<Finish>(welcomed.waits(at(20s), {2})).empty());
 }
 
+TEST_CASE("a joiner whose peer was there and is lost fails after half a minute, unless it comes back") {
+  const Unreachable lost{address_of(2), false, "nobody listens at p2:7100", false, {}, true};
+  Life life(joining({2}));
+  life.happens(Start{});
+  life.waits(at(100s));
+  life.happens(lost);
+  life.waits(at(110s));
+  life.happens(lost);
+  REQUIRE(all<Finish>(life.waits(at(129'999ms))).empty());
+  const auto end = all<Finish>(life.waits(at(130s)));
+  REQUIRE(end.size() == 1);
+  CHECK(end[0].why ==
+        "the peer to join was there and has not come back in half a minute: nobody listens at p2:7100");
+
+  Life patient(joining({2}));
+  patient.happens(Start{});
+  patient.happens(lost);
+  patient.waits(at(20s));
+  patient.hears(2, wire::Refusal{wire::RefusalReason::not_ready, "this peer is still joining itself"});
+  REQUIRE(all<Finish>(patient.waits(at(100s))).empty());
+}
+
 TEST_CASE("a peer that its former swarm rejects fails instead of beginning the run again") {
   PeerOptions options = joining({2, 3});
-  options.begin_after = 10s;
+  options.unwelcomed.begins = 10s;
   options.manifest = manifest();
   for (const bool locked_out : {true, false}) {
     Life life(options);

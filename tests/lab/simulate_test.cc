@@ -237,6 +237,23 @@ TEST_CASE("replicas of peers that exchange are far closer than those of isolated
   REQUIRE(*together.consensus_distance <= *together.consensus_distance_before_settling);
 }
 
+TEST_CASE("the distance before settling is that of peers that never exchange, to the last digit") {
+  auto experiment = small();
+  experiment.end.epochs.reset();
+  experiment.end.steps = 12;
+  experiment.gossip.every = *parse_pace("1000 steps");
+  experiment.faults = {{.peer = 1, .factor = 1.37}};
+  experiment.gossip.rule = Rule::none;
+  const auto alone = run(experiment);
+  for (const Rule rule : {Rule::pairwise, Rule::noloco, Rule::clipped, Rule::choco, Rule::d_psgd}) {
+    experiment.gossip.rule = rule;
+    const auto settled = run(experiment);
+    CAPTURE(traits(rule).name);
+    CHECK(*settled.consensus_distance_before_settling == *alone.consensus_distance_before_settling);
+    CHECK(rule == Rule::d_psgd || *settled.consensus_distance < *alone.consensus_distance);
+  }
+}
+
 TEST_CASE("poison is rejected and counted by reason, until no peer exchanges with its sender") {
   auto experiment = small();
   experiment.training.workers = 1;

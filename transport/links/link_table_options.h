@@ -53,6 +53,8 @@ struct LinkTableEvents {
   // peer answered the dial; the link with it stays. unreachable: also a call that was not answered, and a
   // receiver that cannot be dialed and has no link.
   std::function<void(const Endpoint& to, LinkErrorKind kind, std::string sentence)> on_unreachable;
+  // Optional: a peer of this swarm has answered a dial to this address with its handshake.
+  std::function<void(const Address& at)> on_dialed;
   // A bulk connection to serve, after its handshake: an inbound one, or the answer to a call.
   std::function<void(LinkPtr link, wire::Hello remote)> on_bulk;
   // Optional: an inbound connection that was refused, for the log. `source` is source_of() its address.

@@ -160,6 +160,7 @@ std::optional<LinkError> LinkTableState::take_dialed(PeerId expected, const Addr
                                                      LinkResult<BulkLink> dialed) {
   if (!dialed.ok()) return dialed.error();
   ++counters_->links_dialed;
+  if (events_.on_dialed) events_.on_dialed(at);
   std::optional<LinkError> error;
   if (expected && dialed->remote.id != expected) {
     error = other_peer(expected, at, dialed->remote);
