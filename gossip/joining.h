@@ -1,7 +1,7 @@
 // How a peer gets into a run: it begins one, or sends Joins to known addresses until a member welcomes it
-// with the manifest. If nobody does in time (PeerOptions::unwelcomed), it begins the run itself, unless it was
-// locked out: then the swarm still runs, and the peer fails; or it fails. It also fails if a peer at such an
-// address was lost, and nobody lets this one in within recovery_limit.
+// with the manifest. If nobody does in time (PeerOptions::unwelcomed), it begins the run itself, unless it
+// was locked out: then the swarm still runs, and the peer fails; or it fails. It also fails if a peer at such
+// an address was lost, and nobody lets this one in within recovery_limit.
 #pragma once
 
 #include <algorithm>

@@ -21,7 +21,8 @@ void Keeper::search_swarm(gossip::PeerOptions& peer) const {
   const Remembered& remembered = listening_.remembered();
   peer.join = peer.contacts;
   peer.manifest = remembered.manifest;
-  peer.unwelcomed.begins = from_seconds(to_seconds(options.cache.begin_after) * Random(entropy()).uniform(1, 1.5));
+  peer.unwelcomed.begins =
+      from_seconds(to_seconds(options.cache.begin_after) * Random(entropy()).uniform(1, 1.5));
   spdlog::info("searching for the swarm in {}: {} addresses", options.state, remembered.members.size());
   const std::string ignored = ignored_settings(options.given, options.experiment, remembered.manifest);
   if (ignored.empty()) return;
