@@ -3,7 +3,15 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <tuple>
 
 #include "cli/commands/commands.h"
 #include "cli/shell/arguments.h"
@@ -31,9 +39,47 @@ int after_output(int exit_code) {
   return exit_code == kExitDone ? kExitRunFailed : exit_code;
 }
 
+// Whether a thread can be started now.
+bool can_start_thread() {
+  try {
+    std::thread([] {}).join();
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
+// Whether the program ends because memory is lacking: an allocation failed outside of the command's own
+// thread, which handles it, or a thread could not be started, also if others then had to be destroyed.
+bool lacks_memory() {
+  const std::exception_ptr thrown = std::current_exception();
+  if (!thrown) return !can_start_thread();
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    return true;
+  } catch (const std::system_error& error) {
+    return error.code() == std::errc::resource_unavailable_try_again;
+  } catch (...) {
+    return false;
+  }
+}
+
+[[noreturn]] void end_program() {
+  static std::atomic_flag begun;
+  if (begun.test_and_set()) ::pause();  // another thread ends the program already
+  if (!lacks_memory()) std::abort();
+  constexpr std::string_view kText =
+      "starling: error: this needs more memory than the machine, or the limit of `ulimit -v`, has left\n";
+  pollfd reader{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&reader, 1, 0) == 1) std::ignore = ::write(STDERR_FILENO, kText.data(), kText.size());
+  std::_Exit(kExitRunFailed);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_terminate(end_program);
   keep_heaps_small();
   begin_log(argc, argv);
   return after_output(run_command_line(argc, argv, all_commands()));

@@ -9,13 +9,12 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "training/runs/experiment/control.h"
 
 namespace starling::lab {
 namespace {
 
 constexpr int kExitInterrupted = 130;
-// Launchers such as `timeout` signal the process and its group: within this time it is one wish.
-constexpr std::chrono::seconds kSameWish(1);
 
 void raise_event(int fd) {
   const std::uint64_t one = 1;
@@ -40,7 +39,8 @@ Interrupts::~Interrupts() {
   raise_event(stop_);
   thread_.join();
   for (const int fd : {signals_, requested_, stop_}) close(fd);
-  pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);
+  // After a request the program ends: another signal must not cut its last words short.
+  if (!is_requested_) pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);
 }
 
 void Interrupts::add(pid_t pid) {
@@ -66,7 +66,7 @@ void Interrupts::watch() {
       is_requested_ = true;
       raise_event(requested_);
     }
-    if (info.ssi_signo != SIGINT || now - *requested_at_ < kSameWish) continue;
+    if (info.ssi_signo != SIGINT || now - *requested_at_ < training::kSameWish) continue;
     const std::lock_guard lock(mutex_);
     for (const pid_t pid : children_) kill(pid, SIGKILL);
     _exit(kExitInterrupted);

@@ -16,8 +16,8 @@ namespace starling::lab {
 
 class Interrupts {
  public:
-  // Until the destructor, only this object receives these signals. REQUIRES: threads that must not receive
-  // them are started later; one object at a time.
+  // Until the destructor, only this object receives these signals, and after a request nobody does. REQUIRES:
+  // threads that must not receive them are started later; one object at a time.
   Interrupts();
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;

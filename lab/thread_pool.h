@@ -8,6 +8,7 @@
 #include <functional>
 #include <future>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -17,7 +18,14 @@ class ThreadPool {
  public:
   explicit ThreadPool(unsigned threads) {  // 0: as many as there are cores
     if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
-    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
+    for (unsigned i = 0; i < threads; ++i) {
+      try {
+        threads_.emplace_back([this] { serve(); });
+      } catch (const std::system_error&) {  // no memory for its stack: fewer threads take longer
+        if (threads_.empty()) throw;
+        break;
+      }
+    }
   }
   ~ThreadPool() {
     {

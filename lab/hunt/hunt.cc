@@ -463,10 +463,10 @@ HuntOutcome hunt(const HuntOptions& options) {
   };
   unsigned threads = options.threads;
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
-  std::vector<std::thread> workers;
+  std::vector<std::jthread> workers;
   for (unsigned k = 1; k < threads; ++k) workers.emplace_back(work);
   work();
-  for (auto& worker : workers) worker.join();
+  workers.clear();  // joins
   replay_of_this_thread.clear();
   std::signal(SIGABRT, before);
   return outcome;

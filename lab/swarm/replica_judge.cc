@@ -40,10 +40,10 @@ std::vector<std::optional<Score>> evaluate_all(const std::vector<const float*>& 
       if (models[i] != nullptr) scores[i] = evaluator.evaluate(models[i]);
     }
   };
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   const std::size_t count = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, models.size());
   for (std::size_t i = 0; i < count; ++i) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();  // joins
   return scores;
 }
 

@@ -26,8 +26,6 @@ namespace starling::node {
 namespace {
 
 constexpr int kKilled = 130;
-// Launchers such as `timeout` signal the process and its group: within this time it is one wish.
-constexpr std::chrono::seconds kSameWish(1);
 constexpr std::size_t kQueuedBytesMax = 256 * 1024;
 constexpr std::size_t kCommandBytesMax = 1024;
 
@@ -112,11 +110,16 @@ Process::Process(asio::io_context& io, const ProcessOptions& options, Background
     : options_(options), io_(io), disk_(disk), signals_(io), parent_(io), timer_(io) {}
 
 void Process::catch_signals() {
-  signals_.add(SIGINT);
-  signals_.add(SIGTERM);
+  // Never destroyed: signals that arrive when this object is gone must not cut the last words of the log
+  // short.
+  static asio::signal_set& until_the_end = *new asio::signal_set(*new asio::io_context);
   struct sigaction hangup {};
-  if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)  // as under nohup
-    signals_.add(SIGHUP);                                                          // the terminal is gone
+  const bool hangs_up = ::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN;
+  for (asio::signal_set* const set : {&signals_, &until_the_end}) {
+    set->add(SIGINT);
+    set->add(SIGTERM);
+    if (hangs_up) set->add(SIGHUP);  // the terminal is gone; it is ignored under nohup
+  }
 }
 
 void Process::start(ProcessEvents events) {
@@ -152,7 +155,7 @@ void Process::watch_signals() {
     if (!signalled_) {
       signalled_ = now;
       events_.leave();
-    } else if (number == SIGINT && now - *signalled_ >= kSameWish) {
+    } else if (number == SIGINT && now - *signalled_ >= training::kSameWish) {
       std::_Exit(kKilled);
     }
     watch_signals();

@@ -250,7 +250,7 @@ TEST_CASE("the distance before settling is that of peers that never exchange, to
     const auto settled = run(experiment);
     CAPTURE(traits(rule).name);
     CHECK(*settled.consensus_distance_before_settling == *alone.consensus_distance_before_settling);
-    CHECK(rule == Rule::d_psgd || *settled.consensus_distance < *alone.consensus_distance);
+    CHECK((rule == Rule::d_psgd || *settled.consensus_distance < *alone.consensus_distance));
   }
 }
 

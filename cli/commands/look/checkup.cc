@@ -32,6 +32,9 @@
 #include "node/front/answers.h"
 #include "node/front/http_rules.h"
 #include "node/greeting.h"
+#include "node/work/free_memory.h"
+#include "training/learning/memory.h"
+#include "training/learning/recipe.h"
 
 namespace starling::cli {
 namespace {
@@ -390,6 +393,25 @@ void check_space(const std::string& flag, const std::string& folder, Checks& che
   checks.note(
       "space", what,
       "free some space, or give " + flag + " a folder on another disk: a replica of ResNet-18 takes 45 MB");
+}
+
+void check_memory(Checks& checks) {
+  training::Experiment experiment;
+  experiment.model.name = "lenet";
+  auto data = datasets::load("glyphs", "");
+  const auto backend = training::make_host_backend(experiment);
+  if (!data || !backend) return;
+  const auto plan = training::make_plan({experiment.model.name, ""}, *data);
+  if (!plan) return;
+  const auto need =
+      training::peer_memory(training::training_memory(experiment, *plan, **backend), *plan, **backend, &*data)
+          .peak();
+  const std::string what = "a peer with lenet on glyphs needs " + format_bytes(need);
+  const auto free = node::free_memory();
+  if (!free) return checks.note("memory", what + "; the free memory is unknown");
+  const std::string text = what + "; " + format_bytes(*free) + " are free";
+  if (*free >= need) return checks.good("memory", text);
+  checks.note("memory", text, "end other programs, or raise `ulimit -v` or the limit of the container");
 }
 
 void check_peer(const Address& http, const Wanted& wanted, Checks& checks) {

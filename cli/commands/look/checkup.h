@@ -17,7 +17,7 @@ struct Check {
     note,  // worth knowing, but no obstacle
     bad,   // what the user asked for would not work
   };
-  std::string topic;  // port, reach, mdns, clock, names, data, space, peer, key
+  std::string topic;  // port, reach, mdns, clock, names, data, space, memory, peer, key
   Outcome outcome = Outcome::good;
   std::string what;    // a sentence
   std::string remedy;  // what to do about it; may be empty
@@ -57,6 +57,9 @@ void check_data(const std::string& data_root, Checks& checks);
 
 // Whether the folder that `flag` names can be written to and its disk has space.
 void check_space(const std::string& flag, const std::string& folder, Checks& checks);
+
+// Whether a peer that trains a small network has enough memory.
+void check_memory(Checks& checks);
 
 // Whether the peer with this --http address would accept a peer of this swarm, key, model and data.
 struct Wanted {

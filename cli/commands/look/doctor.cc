@@ -209,6 +209,7 @@ Status check_all(Arguments& arguments, Checks& checks) {
     }
   }
   if (!named) check_space("--out", "runs", checks);
+  check_memory(checks);
   if (has_peer) {
     check_peer(peer->at,
                {.swarm = arguments.get("--swarm").value_or("starling"),

@@ -7,10 +7,18 @@ namespace starling::training {
 StageThreads::StageThreads(std::size_t count, std::function<void(std::size_t)> work,
                            std::function<void()> cancel)
     : work_(std::move(work)), cancel_(std::move(cancel)) {
-  for (std::size_t part = 1; part < count; ++part) threads_.emplace_back([this, part] { work_rounds(part); });
+  try {
+    for (std::size_t part = 1; part < count; ++part)
+      threads_.emplace_back([this, part] { work_rounds(part); });
+  } catch (...) {  // no memory for a stack
+    stop();
+    throw;
+  }
 }
 
-StageThreads::~StageThreads() {
+StageThreads::~StageThreads() { stop(); }
+
+void StageThreads::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;

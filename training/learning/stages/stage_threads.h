@@ -32,6 +32,7 @@ class StageThreads {
   void finish();
 
  private:
+  void stop();
   void begin_round(const std::function<void(std::size_t)>& work);
   void try_work(std::size_t part);
   void work_rounds(std::size_t part);

@@ -3,6 +3,7 @@
 // launcher sends "end" (stop training, settle, write, exit), "leave", or the new shape of a link.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,6 +15,10 @@
 #include "training/runs/records/record.h"
 
 namespace starling::training {
+
+// Programs such as `timeout` signal a process and its group, and a launcher passes signals on: within this
+// time it is one wish.
+inline constexpr std::chrono::seconds kSameWish(1);
 
 struct PeerReport : PeerFigures {
   enum class Kind : std::uint8_t { listening, status, snapshot, finished };
