@@ -1,5 +1,7 @@
 #include "node/daemon.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <deque>
 #include <filesystem>
@@ -69,8 +71,8 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // `over`: becomes true when the daemon and the threads are gone.
-  PeerOutcome run(std::shared_ptr<const std::atomic<bool>> over);
+  // `over`: becomes true when the daemon and the threads are gone, or do not end in time.
+  PeerOutcome run(std::shared_ptr<std::atomic<bool>> over, const LastWords& last_words);
 
  private:
   // ---- until the core begins ----
@@ -322,7 +324,7 @@ void Daemon::prepared() {
   drive(gossip::Prepared{std::move(*rules), lives_.built->replica->devices()});
 }
 
-PeerOutcome Daemon::run(std::shared_ptr<const std::atomic<bool>> over) {
+PeerOutcome Daemon::run(std::shared_ptr<std::atomic<bool>> over, const LastWords& last_words) {
   if (const Status done = open_to_users(); !done) return {2, done.error().message};
   teller_.manager().ready(listening_text());
   started_.process.start({.leave = [this] { leave(); },
@@ -335,7 +337,7 @@ PeerOutcome Daemon::run(std::shared_ptr<const std::atomic<bool>> over) {
     begin();
   }
   run_io();
-  shutdown_.end_process_soon(std::move(over));
+  shutdown_.end_process_soon(std::move(over), last_words);
   return shutdown_.outcome();
 }
 
@@ -550,24 +552,25 @@ void Daemon::act(const gossip::Rewired& rewired) {
 
 }  // namespace
 
-PeerOutcome run_peer(const PeerOptions& options) {
+int run_peer(const PeerOptions& options, const LastWords& last_words) {
+  const LastWords last = [&](const PeerOutcome& outcome) {
+    const ProcessOptions& process = options.process;
+    std::error_code ignored;
+    if (!process.parent_folder.empty() && has_ended(process.parent))
+      std::filesystem::remove_all(process.parent_folder, ignored);
+    return last_words(outcome);
+  };
   const auto over = std::make_shared<std::atomic<bool>>(false);
-  bool orphan = false;
   const auto live = [&]() -> PeerOutcome {
     Started started(options);
     started.process.catch_signals();
     const auto listening = Listening::open(started);
     if (!listening) return {2, listening.error().message};
-    PeerOutcome outcome = Daemon(started, **listening).run(over);
-    orphan = started.process.is_orphan();
-    return outcome;
+    return Daemon(started, **listening).run(over, last);
   };
-  PeerOutcome outcome = live();
-  std::error_code ignored;
-  if (orphan && !options.process.parent_folder.empty())
-    std::filesystem::remove_all(options.process.parent_folder, ignored);
-  *over = true;
-  return outcome;
+  const PeerOutcome outcome = live();
+  while (over->exchange(true)) ::pause();  // the process ends elsewhere
+  return last(outcome);
 }
 
 }  // namespace starling::node

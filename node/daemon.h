@@ -9,8 +9,8 @@ namespace starling::node {
 
 // Runs until the end of the run, a signal (SIGINT, SIGTERM, SIGHUP: leave) or a failure. Blocks; one call per
 // process. A thread in an operation that cannot be interrupted (a disk, a name lookup, the step of a large
-// model) gets a moment to return; then the process exits with the outcome's code. A peer that is asked to
-// leave is gone within three seconds.
-PeerOutcome run_peer(const PeerOptions& options);
+// model) gets a moment to return; then the process exits after `last_words`, which is called once, on any
+// thread. Returns what it returns. A peer that is asked to leave has come to them within three seconds.
+int run_peer(const PeerOptions& options, const LastWords& last_words);
 
 }  // namespace starling::node

@@ -29,6 +29,10 @@ constexpr int kKilled = 130;
 constexpr std::size_t kQueuedBytesMax = 256 * 1024;
 constexpr std::size_t kCommandBytesMax = 1024;
 
+// A descriptor that is readable once the process has ended: its number may be used again, and another
+// process, such as a script, may be between it and this one. -1 with errno ESRCH: it has ended.
+int open_process(int process) { return static_cast<int>(::syscall(SYS_pidfd_open, process, 0)); }
+
 }  // namespace
 
 // ---- the link to the launcher ----
@@ -106,6 +110,15 @@ void LauncherLink::report_last(const training::PeerReport& report, Duration at_m
 
 // ---- the process ----
 
+bool has_ended(int process) {
+  const int descriptor = open_process(process);
+  if (descriptor < 0) return errno == ESRCH;
+  pollfd ended{descriptor, POLLIN, 0};
+  const bool has = ::poll(&ended, 1, 0) == 1;
+  ::close(descriptor);
+  return has;
+}
+
 Process::Process(asio::io_context& io, const ProcessOptions& options, Background& disk)
     : options_(options), io_(io), disk_(disk), signals_(io), parent_(io), timer_(io) {}
 
@@ -129,23 +142,21 @@ void Process::start(ProcessEvents events) {
   tick();
 }
 
-// By a descriptor of the process: another one may be between the two, such as a script, and its number may be
-// used again.
 void Process::watch_parent() {
   if (options_.parent == 0) return;
-  const auto gone = [this](const asio::error_code& error) {
-    if (error) return;
-    orphan_ = true;
+  const int descriptor = open_process(options_.parent);
+  const auto gone = [this] {
     spdlog::info("the program that started this peer has ended");
     events_.leave();
   };
-  const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, options_.parent, 0));
-  if (descriptor < 0) {  // it has ended, or the kernel is older than Linux 5.3
-    if (errno == ESRCH) asio::post(io_, [gone] { gone(asio::error_code()); });
-    return;
-  }
-  parent_.assign(descriptor);
-  parent_.async_wait(asio::posix::stream_descriptor::wait_read, gone);
+  if (descriptor >= 0) {
+    parent_.assign(descriptor);
+    parent_.async_wait(asio::posix::stream_descriptor::wait_read, [gone](const asio::error_code& error) {
+      if (!error) gone();
+    });
+  } else if (errno == ESRCH) {
+    asio::post(io_, gone);
+  }  // else the kernel is older than Linux 5.3
 }
 
 void Process::watch_signals() {

@@ -49,6 +49,9 @@ struct ProcessEvents {
   std::function<void()> tick;
 };
 
+// Whether this process has ended. REQUIRES: it has existed.
+bool has_ended(int process);
+
 class Process {
  public:
   static constexpr Duration kTickInterval = std::chrono::milliseconds(250);
@@ -68,7 +71,6 @@ class Process {
   void connect_launcher(const training::PeerReport& first);
   void stop();  // ends signals, commands and ticks
 
-  bool is_orphan() const { return orphan_; }  // the parent has ended
   bool is_launched() const { return launcher_ != nullptr; }
   void report(const training::PeerReport& report);
   // Blocks for at most kLastReportLimit.
@@ -102,7 +104,7 @@ class Process {
   asio::steady_timer timer_;
   std::unique_ptr<LauncherLink> launcher_;
   std::optional<Clock::time_point> signalled_;  // the first time
-  bool launcher_gone_ = false, orphan_ = false;
+  bool launcher_gone_ = false;
   Duration lag_{0};
   Clock::time_point last_log_ = Clock::now();
   std::uint64_t snapshots_ = 0;

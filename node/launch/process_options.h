@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace starling::node {
@@ -26,5 +27,7 @@ struct PeerOutcome {
   std::string error;  // one sentence if exit_code is not 0
   bool left = false;  // before the run's end, as it was asked to
 };
+// Says what came of a peer, and returns the exit code of the process.
+using LastWords = std::function<int(const PeerOutcome&)>;
 
 }  // namespace starling::node

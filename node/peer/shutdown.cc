@@ -143,12 +143,10 @@ void Shutdown::judge_final_replica() const {
                score.loss, replica.data.test.size(), replica.data.name);
 }
 
-void Shutdown::end_process_soon(std::shared_ptr<const std::atomic<bool>> over) const {
-  std::thread([outcome = outcome_, over = std::move(over)] {
+void Shutdown::end_process_soon(std::shared_ptr<std::atomic<bool>> over, LastWords last_words) const {
+  std::thread([outcome = outcome_, over = std::move(over), last_words = std::move(last_words)] {
     std::this_thread::sleep_for(kThreadLimit);
-    if (*over) return;
-    if (!outcome.error.empty()) spdlog::error("{}", outcome.error);
-    std::_Exit(outcome.exit_code);
+    if (!over->exchange(true)) std::_Exit(last_words(outcome));
   }).detach();
 }
 

@@ -43,8 +43,9 @@ class Shutdown {
   void begin(gossip::Finish::How how, const std::string& why = "");
 
   const PeerOutcome& outcome() const { return outcome_; }
-  // Ends the process with the outcome unless its threads have ended, and `over` is true, after a moment.
-  void end_process_soon(std::shared_ptr<const std::atomic<bool>> over) const;
+  // Ends the process after the last words unless its threads have ended, and `over` is true, after a moment.
+  // Sets `over`.
+  void end_process_soon(std::shared_ptr<std::atomic<bool>> over, LastWords last_words) const;
 
  private:
   using Clock = std::chrono::steady_clock;

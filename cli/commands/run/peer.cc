@@ -227,12 +227,14 @@ int run_peer_command(Arguments arguments) {
     if (Status checked = check_all_reduce(arguments, options); !checked)
       return refuse(arguments, checked.error());
   }
-  const node::PeerOutcome outcome = all_reduce ? run_all_reduce(options) : node::run_peer(options);
-  if (outcome.exit_code == kExitBadInput)
-    refuse(arguments, explain_join(options, outcome.error));
-  else if (outcome.exit_code != kExitDone)
-    fail(arguments, outcome.error);
-  return on_end(arguments, {outcome.exit_code, outcome.left ? "left" : "", options.name});
+  const auto last_words = [&](const node::PeerOutcome& outcome) {
+    if (outcome.exit_code == kExitBadInput)
+      refuse(arguments, explain_join(options, outcome.error));
+    else if (outcome.exit_code != kExitDone)
+      fail(arguments, outcome.error);
+    return on_end(arguments, {outcome.exit_code, outcome.left ? "left" : "", options.name});
+  };
+  return all_reduce ? last_words(run_all_reduce(options)) : node::run_peer(options, last_words);
 }
 
 }  // namespace
