@@ -123,7 +123,7 @@ TEST_CASE("a worker whose stages have replicas trains as one on the whole networ
   }
 }
 
-TEST_CASE("auto is data or stages, as the planner decides") {
+TEST_CASE("auto is data or stages, as the planner decides, and says why") {
   const SplitBench bench;
   Experiment experiment = staged(2);
   experiment.training.split = Split::automatic;
@@ -132,8 +132,16 @@ TEST_CASE("auto is data or stages, as the planner decides") {
     const auto settled = settle_split(experiment, bench.plan, backend);
     REQUIRE(settled.ok());
     CHECK(settled->training.split != Split::automatic);
-    CHECK(settled->pipeline.cuts.empty() == (settled->training.split == Split::data));
+    const bool is_data = settled->training.split == Split::data;
+    CHECK(settled->pipeline.cuts.empty() == is_data);
+    CHECK(settled->why.starts_with("; the planner expects a batch every "));
+    CHECK(settled->why.find(is_data ? " ms, with stages every " : " ms, with data every ") !=
+          std::string::npos);
   }
+  experiment.pipeline.cuts = {6};
+  CHECK(settle_split(experiment, bench.plan, nullptr)->why ==
+        "; stages, because cuts or replicas of stages are set");
+  CHECK(settle_split(staged(2), bench.plan, nullptr)->why.empty());
 }
 
 TEST_CASE("the error of an impossible split says what is possible") {

@@ -11,11 +11,12 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "training/runs/records/peer_figures.h"
+#include "training/runs/records/pipeline_record.h"
 #include "training/runs/records/record.h"
 
 namespace starling::training {
 
-struct PeerReport : PeerFigures {
+struct PeerReport : PeerFigures, DeviceSharing {
   enum class Kind : std::uint8_t { listening, status, snapshot, finished };
   PeerReport() {
     device = "cpu";
