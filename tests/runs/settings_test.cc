@@ -206,6 +206,10 @@ TEST_CASE("a size is read in bytes, KiB, MiB and GiB and written back") {
   }
   REQUIRE(format_size(*parse_size("3GiB", 1, std::uint64_t{1} << 40)) == "3GiB");
   REQUIRE(*parse_size("65536", 0, 1 << 20) == *parse_size("64KiB", 0, 1 << 20));
+  REQUIRE(*parse_size("60MB", 1, 1 << 30) == 60'000'000);
+  REQUIRE(format_size(*parse_size("64kB", 0, 1 << 20)) == "64000");
+  REQUIRE(parse_size("60mb", 1, 1 << 20).error().message ==
+          "'60mb' is not a size from 1 to 1MiB in bytes, KiB, MiB, GiB, kB, MB or GB");
   for (const char* text : {"", "KiB", "64 KiB", "64kb", "-1", "1GiB", "1TiB", "4095", "1025KiB"}) {
     INFO(text);
     REQUIRE(!parse_size(text, 4096, 1 << 20).ok());
