@@ -476,7 +476,8 @@ void Daemon::act(const gossip::StartTraining& start) {
                                   replica.devices(), split ? " (" + *split + ")" : ""));
   if (lives_.outside() == nullptr) {
     for (const std::string& warning :
-         {training::warning_of_workers(run), training::warning_of_precision(run, false)})
+         {training::warning_of_workers(run), training::warning_of_vertical_sync(run),
+          training::warning_of_precision(run, false)})
       if (!warning.empty()) spdlog::warn("{}", warning);
   }
   if (!started_.process.is_launched()) {

@@ -79,6 +79,18 @@ TEST_CASE("a run of peers in stages shows what each stage took, and draws it") {
   CHECK(has(read_whole(folder.file("run/report.html")), R"("pipelines":[{"peers":"p0","schedule":"1f1b")"));
 }
 
+TEST_CASE("four stages on two groups of processors learn, and the summary prints their stages") {
+  const TemporaryFolder folder;
+  Words words = swarm_of(folder, {"--devices", "cpu:0,cpu:1,cpu:0,cpu:1", "--split", "stages"});
+  std::erase(words, "--json");
+  const Outcome outcome = run(words);
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  for (const char* part : {"stages of p0: 1f1b, 16 micro-batches, a step in ", "busy per step", "versions",
+                           "devices   p0, p1: 4 stages: conv1"})
+    CHECK(has(outcome.out, part));
+}
+
 TEST_CASE("stages of peers may have replicas", "[figures]") {
   const TemporaryFolder folder;
   for (const char* schedule : some_of({"1f1b", "pipedream"})) {

@@ -68,12 +68,13 @@ TEST_CASE("devices are of one kind, and cuts ascend") {
   CHECK(refused("training.devices", "cpu:0,cpu:3").empty());
   CHECK(e.training.devices == std::vector<std::string>{"cpu:0", "cpu:3"});
   CHECK(refused("training.devices", "cuda:0,cuda:0").empty());
-  for (const char* wrong : {"cpu:0,cuda:1", "cpu:0,cpu:0", "cpu", "cpu:,cpu:1", "cpu:0,", "cpu:1234,cpu:1"}) {
+  CHECK(refused("training.devices", "cpu:0,cpu:1,cpu:0,cpu:1").empty());
+  CHECK(e.training.devices.size() == 4);
+  for (const char* wrong : {"cpu:0,cuda:1", "cpu", "cpu:,cpu:1", "cpu:0,", "cpu:1234,cpu:1"}) {
     INFO(wrong);
     CHECK(refused("training.devices", wrong) ==
           "here: training.devices: '" + std::string(wrong) +
-              "' does not name devices of one kind; expected cuda:0,cuda:1, ... or different ones of "
-              "cpu:0,cpu:1, ...");
+              "' does not name devices of one kind; expected cuda:0,cuda:1, ... or cpu:0,cpu:1, ...");
   }
   CHECK(refused("pipeline.cuts", "1,3,4").empty());
   CHECK(e.pipeline.cuts == std::vector<int>{1, 3, 4});

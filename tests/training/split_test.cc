@@ -13,6 +13,8 @@
 #include "tests/catch.h"
 #include "tests/seeds.h"
 #include "training/learning/recipe.h"
+#include "training/learning/stage_records.h"
+#include "training/runs/experiment/check.h"
 
 namespace starling::training {
 namespace {
@@ -121,6 +123,27 @@ TEST_CASE("a worker whose stages have replicas trains as one on the whole networ
       CHECK(most < 1e-5);
     }
   }
+}
+
+TEST_CASE("four stages on two groups of processors train as the whole network") {
+  const SplitBench bench;
+  Experiment experiment = staged(4);
+  experiment.training.devices = {"cpu:0", "cpu:1", "cpu:0", "cpu:1"};
+  experiment.pipeline.micro_batches = 1;  // so that sums have the same order
+  REQUIRE(check(experiment).ok());
+  Experiment whole = experiment;
+  whole.training.devices.clear();
+  const auto settled = settle_split(experiment, bench.plan, nullptr);
+  REQUIRE(settled.ok());
+  CHECK(settled->pipeline.cuts.size() == 3);
+  CHECK(bench.trained(*settled, 6) == bench.trained(whole, 6));
+  const PipelineRecord record = describe_stages(*settled, bench.plan);
+  REQUIRE(record.stages.size() == 4);
+  CHECK(record.stages[2].device == "cpu:0");
+  experiment.training.split = Split::data;
+  CHECK(check(experiment).error().message ==
+        "training.devices: cpu:0 occurs twice, which needs training.split = stages or layers; name different "
+        "devices");
 }
 
 TEST_CASE("auto is data or stages, as the planner decides, and says why") {
