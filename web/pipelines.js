@@ -68,8 +68,8 @@ const Pipelines = (() => {
       `<tr><th scope="row">${escape(p.peers ? `${p.peers}, ${s.name}` : s.name)}</th><td class="text">${escape(s.layers)}</td><td class="text">${escape(s.device)}</td>` +
       `<td>${busyOf(p, s)}</td><td>${percent(s.idle)}</td><td>${count(s.micro_batches_kept)}</td><td>${count(s.versions)}</td></tr>`));
     if (rows.length === 0) return "";
-    return `<table class="stages"><thead><tr><th scope="col">stage</th><th scope="col" class="text">layers</th><th scope="col" class="text">device</th>` +
-      `<th scope="col">busy per step</th><th scope="col">waiting</th><th scope="col">micro-batches kept</th><th scope="col">versions</th></tr></thead><tbody>${rows.join("")}</tbody></table>`;
+    return `<div class="scroll" tabindex="0" role="region" aria-label="Stages"><table class="stages"><thead><tr><th scope="col">stage</th><th scope="col" class="text">layers</th><th scope="col" class="text">device</th>` +
+      `<th scope="col">busy per step</th><th scope="col">waiting</th><th scope="col">micro-batches kept</th><th scope="col">versions</th></tr></thead><tbody>${rows.join("")}</tbody></table></div>`;
   };
   return { MOST, draw, keys, table };
 })();

@@ -30,8 +30,8 @@ class StageClock {
   void end(const StageMachine& machine);
 
   struct Reading {
-    // Sums over all batches. `entries`: the tasks of the latest complete batch, or without a flush of the
-    // latest kBatchesShown; at most kMostEntries, from the first one's beginning.
+    // Sums over all batches. `entries`: the tasks of the latest complete batch, or without a flush of at
+    // least kBatchesShown of the latest; at most kMostEntries, from the first one's beginning.
     PipelineTrace trace;
     std::uint64_t steps = 0;  // batches that have left the first stage
   };
