@@ -475,14 +475,15 @@ void Daemon::act(const gossip::StartTraining& start) {
           ? "a trainer"
           : fmt::format("{} {}, batches of {}", run.training.workers,
                         run.training.workers == 1 ? "worker" : "workers", run.training.batch_size);
-  started_.events.say(
-      spdlog::level::info, "training",
-      fmt::format("training begins: {} parameters, {}, on {}{}", parameters, by,
-                  lives_.built->replica->devices(),
-                  lives_.built->replica->split.empty() ? "" : " (" + lives_.built->replica->split + ")"));
+  const Replica& replica = *lives_.built->replica;
+  const auto& split = replica.described.split;
+  started_.events.say(spdlog::level::info, "training",
+                      fmt::format("training begins: {} parameters, {}, on {}{}", parameters, by,
+                                  replica.devices(), split ? " (" + *split + ")" : ""));
   if (lives_.outside() == nullptr) {
     for (const std::string& warning :
-         {training::warning_of_workers(run), training::warning_of_precision(run, false)})
+         {training::warning_of_workers(run), training::warning_of_vertical_sync(run),
+          training::warning_of_precision(run, false)})
       if (!warning.empty()) spdlog::warn("{}", warning);
   }
   if (!started_.process.is_launched()) {

@@ -258,6 +258,12 @@
       series: (c) => [{ name: "all members", color: c.colors[3], width: 2.2, points: column((p) => p.samples_per_second) }],
       caption: () => "The sum of the speeds last reported by the members." }),
   ];
+  plots.push(new Plot("plot-pipeline", "Stages of this peer", () => {
+    const pipeline = status.pipeline;
+    if (!pipeline || pipeline.steps === 0) return null;
+    return { draw: (w, c, forFile) => Pipelines.draw([pipeline], w, c, forFile),
+      caption: "Measured: a recent batch (without a flush some of them), a box with the number of its micro-batch for each pass. Gaps are time in which a stage waits; below a row is how many micro-batches it keeps." + Pipelines.table([pipeline]) };
+  }, Pipelines.keys));
   const drawPlots = () => plots.forEach((p) => p.draw());
   for (const input of document.querySelectorAll("input[name=axis]")) input.onchange = () => { axis = against[input.value]; drawPlots(); };
   $("log-loss").onchange = drawPlots;

@@ -294,64 +294,15 @@
     swatch(c.exchanging, "exchanging") + swatch(c.waiting, "waiting") + swatch(c.stopped, "stopped") + "</ul>");
 
   // ---- pipelines ----
-  const MOST_PIPELINES = 6;  // that are drawn
-  // A Gantt chart of a step for each pipeline, all with the same axis: a row per stage with a box per pass, and below it
-  // how many micro-batches the stage keeps.
-  const pipelines = (run, w, c, forFile) => {
-    const shown = run.pipelines.slice(0, MOST_PIPELINES);
-    const left = 62, right = 78, head = 24, high = 34, lane = 19, strip = 9, bottom = 40;
-    const kinds = [["backward pass", c.colors[1]], ["forward pass", c.colors[0]], ["micro-batches kept", c.exchanging]];
-    let y = forFile ? 30 : 4, body = "";
-    if (forFile) {
-      let x = 14;
-      for (const [name, color] of kinds) {
-        body += `<rect x="${x}" y="8" width="12" height="12" rx="3" fill="${color}"/>` + text(x + 17, 18, name, { fill: c.ink, size: 12 });
-        x += 34 + 6.6 * name.length;
-      }
-    }
-    const xAxis = linear(0, Math.max(...shown.map((p) => p.passes.reduce((last, pass) => Math.max(last, pass[4]), p.seconds))), left, w - right, w < 430 ? 4 : 8);
-    const told = [];
-    for (const p of shown) {
-      const parts = p.schedule !== "pipedream" ? `${count(p.micro_batches)} micro-batches` : p.micro_batches === 1 ? "an update for each batch" : `an update for ${count(p.micro_batches)} batches`;
-      const title = `${p.peers}: ${p.schedule}, ${parts}, step ${digits(p.seconds)} s, bubble ${percent(p.bubble)}`;
-      told.push(title);
-      body += text(left, y + 15, title, { fill: c.ink, size: 12 });
-      y += head;
-      const most = Math.max(1, ...p.stages.map((s) => s.kept));
-      p.stages.forEach((stage, nth) => {
-        const boxes = p.passes.filter((pass) => pass[0] === nth);
-        const words = `stage ${nth + 1}, ${stage.layers}: speed ${digits(stage.speed)}, idle ${percent(stage.idle)}, keeps at most ${count(stage.kept)} micro-batches`;
-        let marks = `<rect x="${left}" y="${num(y)}" width="${num(w - left - right)}" height="${lane}" fill="${c.grid}" opacity="0.5"/>`;
-        const changes = [];
-        for (const [, forward, number, begin, end] of boxes) {
-          const x = xAxis.at(begin), wide = Math.max(0.5, xAxis.at(end) - x);
-          marks += `<path class="pass" d="M${num(x)} ${num(y)}h${num(wide)}v${lane}h${num(-wide)}Z" fill="${kinds[forward][1]}" stroke="${c.page}" stroke-width="0.6"/>`;
-          if (wide > 7 * String(number).length + 3) marks += text(x + wide / 2, y + lane / 2 + 4, String(number), { fill: c.page, size: 10.5, anchor: "middle" });
-          changes.push(forward ? [begin, 1] : [end, -1]);
-        }
-        changes.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-        const floor = y + lane + strip;
-        let kept = 0, path = `M${left} ${num(floor)}`;
-        for (const [at, by] of changes) { kept += by; path += `H${num(xAxis.at(at))}V${num(floor - (strip - 1) * kept / most)}`; }
-        marks += `<path class="kept" d="${path}V${num(floor)}Z" fill="${c.exchanging}" opacity="0.7"/>`;
-        body += `<g class="stage" data-idle="${stage.idle}" data-kept="${stage.kept}"><title>${escape(words)}</title>${marks}` +
-          text(left - 7, y + lane / 2 + 4, `stage ${nth + 1}`, { fill: c.ink, size: 12, anchor: "end" }) +
-          text(w - right + 7, y + lane / 2 + 4, stage.speed === 1 ? `idle ${Math.round(100 * stage.idle)} %` : `speed ${digits(stage.speed)}`, { fill: c.quiet, size: 12 }) + "</g>";
-        y += high;
-      });
-    }
-    body += `<line x1="${left}" x2="${w - right}" y1="${y}" y2="${y}" stroke="${c.axis}"/>`;
-    for (const x of xAxis.ticks) body += `<line x1="${num(xAxis.at(x))}" x2="${num(xAxis.at(x))}" y1="${y}" y2="${y + 4}" stroke="${c.axis}"/>` + text(xAxis.at(x), y + 17, digits(x), { fill: c.quiet, anchor: "middle" });
-    body += text((left + w - right) / 2, y + 35, "time of a step, seconds", { fill: c.quiet, anchor: "middle" });
-    return svg(w, y + bottom, `Gantt charts of pipelines. ${told.join("; ")}`, body, forFile && c.page);
-  };
   const pipelinePlot = new Plot("plot-pipelines", "Pipelines", () => {
     const run = data.runs[chosen];
     if (!run || run.pipelines.length === 0) return null;
-    return { draw: (w, c, forFile) => pipelines(run, w, c, forFile),
-      caption: badge(run.interrupted) + " A step of each kind of pipeline (without a flush its first batches), without faults: a row per stage, and a box with the number of its micro-batch for each pass. Gaps are idle time; below a row is how many micro-batches the stage keeps." +
-        (run.pipelines.length > MOST_PIPELINES ? ` ${run.pipelines.length - MOST_PIPELINES} more are left out.` : "") };
-  }, (c) => `<ul class="keys">${swatch(c.colors[0], "forward pass")}${swatch(c.colors[1], "backward pass")}${swatch(c.exchanging, "micro-batches kept")}</ul>`);
+    const measured = run.pipelines.some((p) => p.measured);
+    return { draw: (w, c, forFile) => Pipelines.draw(run.pipelines, w, c, forFile),
+      caption: badge(run.interrupted) + (measured ? " The last batch of each peer in stages (without a flush some of the last ones), as measured" : " A step of each kind of pipeline (without a flush its first batches), without faults") +
+        ": a row per stage, and a box with the number of its micro-batch for each pass. Gaps are idle time; below a row is how many micro-batches the stage keeps." +
+        (run.pipelines.length > Pipelines.MOST ? ` ${run.pipelines.length - Pipelines.MOST} more are left out.` : "") + Pipelines.table(run.pipelines.slice(0, Pipelines.MOST)) };
+  }, Pipelines.keys);
 
   // ---- graph and peers ----
   const graphPlot = new Plot("plot-graph", "Topology", () => {

@@ -7,12 +7,38 @@
 #include <array>
 #include <cstdio>
 #include <iterator>
+#include <map>
 
 namespace starling::cli {
 namespace {
 
 std::string percent(const std::optional<double>& fraction) {
   return fraction ? format_percent(*fraction) : "-";
+}
+
+// The stages of the first peers that have any.
+std::string stages_of_peers(const training::Summary& summary) {
+  constexpr std::size_t kMostTables = 4;
+  std::string text;
+  std::size_t pipelines = 0;
+  for (const training::PeerRecord& peer : summary.per_peer)
+    if (peer.pipeline && ++pipelines <= kMostTables)
+      text += fmt::format("\nstages of {}: {}", peer.name, stages_text(*peer.pipeline));
+  if (pipelines > kMostTables) text += fmt::format("and {} more in summary.json\n", pipelines - kMostTables);
+  return text;
+}
+
+// What the devices of peers divide, a line for each kind of division.
+std::string devices_of_peers(const training::Summary& summary) {
+  std::map<std::string, std::string> peers;  // by their split
+  for (const training::PeerRecord& peer : summary.per_peer) {
+    if (!peer.split) continue;
+    std::string& names = peers[*peer.split];
+    names += (names.empty() ? "" : ", ") + peer.name;
+  }
+  std::string text;
+  for (const auto& [split, names] : peers) text += fmt::format("devices   {}: {}\n", names, split);
+  return text;
 }
 
 }  // namespace
@@ -79,6 +105,21 @@ std::string format_count(double count) {
   return prefix == 0 ? fmt::format("{:.0f}", count) : fmt::format("{:.3g} {}", count, kPrefixes[prefix]);
 }
 
+std::string stages_text(const training::PipelineRecord& pipeline) {
+  std::string text =
+      fmt::format("{}, {} micro-batch{}, a step in {:.3f} ms, bubble {} measured over {} steps\n",
+                  pipeline.schedule, pipeline.micro_batches, pipeline.micro_batches == 1 ? "" : "es",
+                  1e3 * pipeline.step_seconds, format_percent(pipeline.bubble), pipeline.steps);
+  std::vector<std::vector<std::string>> rows = {
+      {"stage", "layers", "device", "busy per step", "waiting", "micro-batches kept", "versions"}};
+  const double steps = static_cast<double>(std::max<std::uint64_t>(pipeline.steps, 1));
+  for (const training::PipelineRecord::Stage& stage : pipeline.stages)
+    rows.push_back({stage.name, stage.layers, stage.device,
+                    fmt::format("{:.3f} ms", 1e3 * stage.busy_seconds / steps), format_percent(stage.idle),
+                    std::to_string(stage.micro_batches_kept), std::to_string(stage.versions)});
+  return text + aligned(rows, 3);
+}
+
 std::string stopped_at(const training::Summary& summary) {
   return fmt::format("stopped at epoch {:.2g}{}", summary.epochs,
                      summary.epochs_asked ? fmt::format(" of {:g}", *summary.epochs_asked) : "");
@@ -95,6 +136,7 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
     fmt::format_to(out, "{:<{}}  {:<8}  {:>8}  {:>10}  {:>9}  {:>9}  {:>5g}\n", peer.name, width, peer.state,
                    peer.steps, peer.samples, percent(peer.accuracy), peer.exchanges, peer.slow);
   }
+  text += stages_of_peers(summary);
   // The name of a graph from a file contains the whole graph.
   constexpr std::size_t kShown = 60;
   const std::string more = summary.topology.size() > kShown ? "..." : "";
@@ -128,6 +170,7 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
   fmt::format_to(out, "gossip    {} exchanges ({} aborted, {} rejected), {} sent\n",
                  summary.exchanges.completed, summary.exchanges.aborted, summary.exchanges.rejected,
                  format_bytes(summary.bytes_sent));
+  text += devices_of_peers(summary);
   fmt::format_to(out, "results   {}\n", folder);
   return text;
 }

@@ -52,6 +52,9 @@ std::string or_dash(const std::optional<T>& value, const char* format = "{}") {
   return value ? fmt::format(fmt::runtime(format), *value) : "-";
 }
 
+// How the stages of a peer used their time: a line about all, and a table with a row for each.
+std::string stages_text(const training::PipelineRecord& pipeline);
+
 // "stopped at epoch 0.4 of 3", of an interrupted run.
 std::string stopped_at(const training::Summary& summary);
 

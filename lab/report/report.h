@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "lab/report/statistics.h"
 #include "training/runs/records/looks.h"
+#include "training/runs/records/pipeline_record.h"
 #include "training/runs/records/timeline.h"
 
 namespace starling::lab {
@@ -40,28 +41,6 @@ struct ReportRow {
   std::vector<Column> columns;
   double slowness = 1;            // over the run
   std::array<double, 4> parts{};  // computing, exchanging, waiting, stopped: of the time shown
-};
-
-// The pipeline of simulated peers that consist of several devices.
-struct ReportPipeline {
-  struct Stage {
-    std::string layers;  // "conv1 to pool1"
-    double speed = 1, idle = 0;
-    double kept = 0;  // micro-batches whose activations it keeps, at most
-  };
-  struct Pass {
-    std::size_t stage = 0;  // from 0
-    bool forward = true;
-    double number = 0;          // of the micro-batch
-    double begin = 0, end = 0;  // seconds
-  };
-  std::vector<std::string> peers;
-  std::string schedule;
-  double micro_batches = 1;
-  double seconds = 0;  // of a step
-  double bubble = 0;
-  std::vector<Stage> stages;
-  std::vector<Pass> passes;  // of a step; maybe only the first ones
 };
 
 struct ReportPeer {
@@ -105,7 +84,7 @@ struct ReportRun : ReportSummary {
   std::vector<ReportRow> rows;
   double rows_to = 0;  // the rows cover the run up to here, in seconds
   std::size_t peers_not_shown = 0;
-  std::vector<ReportPipeline> pipelines;
+  std::vector<training::PipelineRecord> pipelines;
   std::string graph;       // SVG of its topology; empty if there is nothing to show
   std::string graph_text;  // the caption below
 };

@@ -10,7 +10,7 @@
 #include "lab/report/web_files.h"
 #include "topologies/xml.h"
 #include "training/runs/records/files.h"
-#include "training/runs/records/json.h"
+#include "training/runs/records/json_fields.h"
 #include "wire/rules/payload.h"
 
 namespace starling::lab {
@@ -76,25 +76,14 @@ std::string some_peers(const std::vector<std::string>& peers) {
   return peers.size() > kPeersNamed ? text + fmt::format(" and {} more", peers.size() - kPeersNamed) : text;
 }
 
-Json to_json(const ReportPipeline& pipeline) {
-  Json stages = Json::array(), passes = Json::array();
-  for (const ReportPipeline::Stage& stage : pipeline.stages) {
-    stages.push_back({{"layers", stage.layers},
-                      {"speed", number(stage.speed)},
-                      {"idle", number(stage.idle)},
-                      {"kept", number(stage.kept)}});
-  }
-  for (const ReportPipeline::Pass& pass : pipeline.passes) {
-    passes.push_back(Json::array(
-        {pass.stage, pass.forward ? 1 : 0, number(pass.number), number(pass.begin), number(pass.end)}));
-  }
-  return {{"peers", some_peers(pipeline.peers)},
-          {"schedule", pipeline.schedule},
-          {"micro_batches", number(pipeline.micro_batches)},
-          {"seconds", number(pipeline.seconds)},
-          {"bubble", number(pipeline.bubble)},
-          {"stages", std::move(stages)},
-          {"passes", std::move(passes)}};
+constexpr std::size_t kPipelinesDrawn = 6;  // as in web/pipelines.js
+
+Json to_json(const training::PipelineRecord& pipeline, bool is_drawn) {
+  training::FieldWriter writer;
+  writer("peers", some_peers(pipeline.peers));
+  training::visit_pipeline(writer, pipeline);
+  if (is_drawn) training::visit_passes(writer, pipeline);
+  return writer.take();
 }
 
 Json to_json(const ReportRun& run) {
@@ -113,7 +102,8 @@ Json to_json(const ReportRun& run) {
                  {"pred", column([](const auto& p) { return number(p.predicted); })}};
   points["ended"] = !run.points.empty() && run.points.back().is_end;
   Json staleness = Json::array(), rows = Json::array(), peers = Json::array(), pipelines = Json::array();
-  for (const ReportPipeline& pipeline : run.pipelines) pipelines.push_back(to_json(pipeline));
+  for (const training::PipelineRecord& pipeline : run.pipelines)
+    pipelines.push_back(to_json(pipeline, pipelines.size() < kPipelinesDrawn));
   for (const auto& [steps, exchanges] : run.staleness) staleness.push_back(Json::array({steps, exchanges}));
   for (const ReportRow& row : run.rows) rows.push_back(to_json(row));
   constexpr std::size_t kMostPeersListed = 2000;

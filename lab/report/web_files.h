@@ -8,6 +8,6 @@ namespace starling::lab {
 
 std::string_view report_template();  // report.html
 std::string_view report_style();     // page.css, report.css
-std::string_view report_script();    // plots.js, report.js
+std::string_view report_script();    // plots.js, pipelines.js, report.js
 
 }  // namespace starling::lab

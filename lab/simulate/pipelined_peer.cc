@@ -6,20 +6,18 @@
 #include <utility>
 
 #include "training/learning/split.h"
+#include "training/learning/stage_records.h"
 #include "training/planner/partition.h"
 #include "training/planner/profiling/operations.h"
-#include "training/runs/records/json.h"
 
 namespace starling::lab {
 namespace {
 
 using training::Experiment;
-using training::Json;
 using training::Recomputation;
 
-constexpr double kFastLink = 1e15;            // bytes per second, the most that the planner accepts
-constexpr std::size_t kPassesWritten = 4096;  // of a pipeline
-constexpr std::uint64_t kBatchesShown = 12;   // without a flush
+constexpr double kFastLink = 1e15;           // bytes per second, the most that the planner accepts
+constexpr std::uint64_t kBatchesShown = 12;  // without a flush
 constexpr std::size_t kBatchesTimed = 64;
 
 Result<training::PipelinePlan> divided(const training::PipelineProfile& profile,
@@ -85,17 +83,6 @@ training::StagedOptions staged_options(const SimulatedDevices& devices) {
   if (options.replicas.empty()) options.replicas.assign(devices.speeds.size(), 1);
   options.vertical_sync = devices.vertical_sync;
   return options;
-}
-
-double PipelinedPeer::idle(std::size_t device) const {
-  const double all = static_cast<double>(streams() ? shape.all_micro_batches() : shape.batches) * step;
-  return all > 0 ? std::max(0.0, 1 - trace.replicas[device].busy / all) : 0;
-}
-
-double PipelinedPeer::bubble() const {
-  double sum = 0;
-  for (std::size_t k = 0; k < layers.size(); ++k) sum += idle(k);
-  return sum / static_cast<double>(layers.size());
 }
 
 namespace {
@@ -165,32 +152,16 @@ Result<std::optional<PipelinedPeer>> pipeline_of(const Experiment& own, const mo
   return std::optional(std::move(*peer));
 }
 
-std::string pipeline_line(const PipelinedPeer& pipeline, const std::vector<std::string>& peers) {
-  const training::PipelineTrace& trace = pipeline.trace;
-  Json stages = Json::array(), passes = Json::array();
-  for (std::size_t k = 0; k < pipeline.layers.size(); ++k) {
-    const training::PipelineTrace::Replica& its = trace.replicas[k];
-    stages.push_back({{"layers", pipeline.layers[k]},
-                      {"speed", pipeline.devices.speeds[k]},
-                      {"idle", pipeline.idle(k)},
-                      {"micro_batches_kept", its.most_in_flight}});
-  }
-  for (const auto& entry : trace.entries) {
-    const training::StageTask& task = entry.work.task;
-    if (task.kind == training::StageTask::Kind::update || passes.size() == kPassesWritten) continue;
-    passes.push_back({{"stage", pipeline.shape.number_of(entry.stage, entry.replica) + 1},
-                      {"pass", task.kind == training::StageTask::Kind::forward ? "forward" : "backward"},
-                      {"micro_batch", task.number},
-                      {"begin_seconds", entry.begin},
-                      {"end_seconds", entry.end}});
-  }
-  return training::to_line({{"peers", peers},
-                            {"schedule", training::pipeline_traits(pipeline.shape.schedule).name},
-                            {"micro_batches", pipeline.shape.micro_batches},
-                            {"step_seconds", pipeline.step},
-                            {"bubble", pipeline.bubble()},
-                            {"stages", std::move(stages)},
-                            {"passes", std::move(passes)}});
+training::PipelineRecord record_of(const PipelinedPeer& pipeline) {
+  training::PipelineRecord record;
+  record.schedule = training::pipeline_traits(pipeline.shape.schedule).name;
+  record.micro_batches = pipeline.shape.micro_batches;
+  for (std::size_t k = 0; k < pipeline.layers.size(); ++k)
+    record.stages.push_back({.layers = pipeline.layers[k], .speed = pipeline.devices.speeds[k]});
+  training::PipelineTrace trace = pipeline.trace;
+  trace.seconds = static_cast<double>(pipeline.batches()) * pipeline.step;
+  training::add_trace(trace, pipeline.batches(), record);
+  return record;
 }
 
 }  // namespace starling::lab

@@ -16,6 +16,7 @@
 #include "training/learning/stages/staged_options.h"
 #include "training/planner/timing.h"
 #include "training/runs/experiment/experiment.h"
+#include "training/runs/records/pipeline_record.h"
 
 namespace starling::lab {
 
@@ -44,9 +45,7 @@ struct PipelinedPeer {
 
   // Whether batches follow one another without a flush.
   bool streams() const { return !training::pipeline_traits(shape.schedule).flushes; }
-  // The part of a step in which a device, or all of them, are idle; without a flush far from the beginning.
-  double idle(std::size_t device) const;
-  double bubble() const;
+  std::uint64_t batches() const { return streams() ? shape.all_micro_batches() : shape.batches; }  // traced
 };
 
 // `step`: seconds of a batch of `samples` on a device of speed 1 with the whole network. Its layers share
@@ -70,7 +69,7 @@ Duration virtual_step(const training::Experiment& own);
 Result<std::optional<PipelinedPeer>> pipeline_of(const training::Experiment& own,
                                                  const models::Plan& network);
 
-// A line of pipelines.jsonl (docs/RESULTS.md), for all peers with this pipeline.
-std::string pipeline_line(const PipelinedPeer& pipeline, const std::vector<std::string>& peers);
+// Without faults; the idle parts of a step, and without a flush those far from the beginning.
+training::PipelineRecord record_of(const PipelinedPeer& pipeline);
 
 }  // namespace starling::lab

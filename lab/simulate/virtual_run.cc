@@ -94,7 +94,11 @@ Status VirtualRun::divide_peers() {
       devices_.steps.back() = std::max(Duration{1}, from_seconds(known->divided->step));
   }
   for (const Alike& kind : kinds) {
-    if (kind.divided->pipeline) devices_.lines += pipeline_line(*kind.divided->pipeline, kind.peers);
+    if (kind.divided->pipeline) {
+      training::PipelineRecord record = record_of(*kind.divided->pipeline);
+      record.peers = kind.peers;
+      devices_.lines += training::to_json(record) + '\n';
+    }
     const std::string peers =
         kind.peers.size() == experiment_.peers ? "all peers" : training::joined(kind.peers, ", ");
     if (options_.decided) options_.decided("devices of " + peers + ": " + kind.divided->text);

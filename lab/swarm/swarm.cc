@@ -80,6 +80,7 @@ void add_member(const SwarmRun& run, const Member& member, const std::optional<S
   record.name = member.name;
   record.device = member.life.report.device;
   record.precision = member.life.report.precision;
+  static_cast<training::DeviceSharing&>(record) = member.life.report;
   record.steps = member.steps();
   record.samples = member.samples();
   if (score) record.accuracy = score->accuracy;
@@ -142,6 +143,18 @@ Status write_model(const SwarmRun& run, const std::vector<float>& mean) {
   return training::write_safetensors(run.folder.file("model.safetensors"), run.plan.layout, mean, metadata);
 }
 
+// Nothing is written if no peer has stages.
+Status write_pipelines(const SwarmRun& run) {
+  std::string lines;
+  for (const Member& member : run.members) {
+    if (!member.life.report.pipeline) continue;
+    training::PipelineRecord record = *member.life.report.pipeline;
+    record.peers = {member.name};
+    lines += training::to_json(record) + '\n';
+  }
+  return lines.empty() ? Status(Done{}) : run.folder.write("pipelines.jsonl", lines);
+}
+
 SwarmOutcome write_results(SwarmRun& run, Timelines& timelines, const Evaluations& evaluations) {
   const Judgement judgement = judge(run, evaluations);
   training::Summary summary = summarize(run, judgement);
@@ -150,6 +163,7 @@ SwarmOutcome write_results(SwarmRun& run, Timelines& timelines, const Evaluation
   Status written = write_model(run, judgement.mean);
   run.metrics.close();
   if (written) written = run.folder.write("timeline.jsonl", timelines.lines(run.members));
+  if (written) written = write_pipelines(run);
   summary.wall_seconds = seconds_between(run.launched, SwarmRun::now());
   if (written) written = run.folder.write("summary.json", training::to_json(summary) + "\n");
   if (!written) return failure(kExitRunFailed, written.error().message);

@@ -32,6 +32,7 @@ void fields(Visitor& visit, Status& status) {
   visit("payload", status.payload);
   visit_figures(visit, status, figure::device, figure::precision);
   visit("device_spread", status.device_spread);
+  training::visit_sharing(visit, status, true);
   visit("phase", status.phase);
   visit("condition", status.condition);
   visit("situation", status.situation);

@@ -39,6 +39,12 @@ void Board::show(const PeerStatus& its, const std::optional<SelfJudge::Seen>& se
   if (units.sample_tokens > 0 && its.samples_per_second)
     draw("tokens_per_second", *its.samples_per_second * static_cast<double>(units.sample_tokens));
   draw("swarm/members", static_cast<double>(its.members_live));
+  if (its.pipeline) {
+    draw("pipeline/bubble", its.pipeline->bubble);
+    draw("pipeline/step_seconds", its.pipeline->step_seconds);
+    for (const auto& stage : its.pipeline->stages)
+      scalars.emplace_back("pipeline/busy/stage_" + stage.name, 1 - stage.idle);
+  }
   if (seen && seen->number > looks_) {
     looks_ = seen->number;
     draw("test/accuracy", seen->accuracy);

@@ -110,6 +110,25 @@ void add_training(Page& page, const PeerStatus& status) {
              "Mean number of own steps between lending a chunk and mixing the reply.", status.staleness);
 }
 
+void add_stages(Page& page, const PeerStatus& status) {
+  if (!status.pipeline) return;
+  const auto& stages = status.pipeline->stages;
+  for (const auto& stage : stages)
+    page.counter("starling_stage_busy_seconds_total",
+                 "Seconds in which a stage computed while batches were in the stages.", stage.busy_seconds,
+                 {{"stage", stage.name}});
+  for (const auto& stage : stages)
+    page.counter("starling_stage_waiting_seconds_total",
+                 "Seconds in which a stage waited while batches were in the stages.", stage.waiting_seconds,
+                 {{"stage", stage.name}});
+  for (const auto& stage : stages)
+    page.gauge("starling_stage_versions", "Versions of its parameters that a stage keeps, at most.",
+               stage.versions, {{"stage", stage.name}});
+  page.gauge("starling_pipeline_bubble_ratio",
+             "The part of the time in which stages wait while batches are in them, since the start.",
+             status.pipeline->bubble);
+}
+
 void add_exchanges(Page& page, const PeerStatus& status) {
   const auto& exchanges = status.exchanges;
   const char* const help = "Exchanges, by how they ended; answered are those that others began.";
@@ -155,6 +174,7 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
   Page page;
   add_peer(page, status);
   add_training(page, status);
+  add_stages(page, status);
   add_exchanges(page, status);
   add_network(page, status);
   std::map<std::string, std::size_t> states;

@@ -13,12 +13,13 @@
 #include "gossip/members/membership.h"
 #include "training/mixing/mixer.h"
 #include "training/runs/records/peer_figures.h"
+#include "training/runs/records/pipeline_record.h"
 #include "training/runs/records/record.h"
 #include "wire/messages.h"
 
 namespace starling::node {
 
-struct PeerStatus : training::PeerFigures {
+struct PeerStatus : training::PeerFigures, training::DeviceSharing {
   PeerStatus() { samples_per_second = 0; }  // in the last seconds; 0 unless it trains
 
   std::string name, id, swarm, version;

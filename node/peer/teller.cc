@@ -93,6 +93,9 @@ training::PeerReport Teller::report(training::PeerReport::Kind kind) const {
   if (lives_.built) {
     report.device = lives_.built->replica->devices();
     report.precision = lives_.built->replica->precision;
+    static_cast<training::DeviceSharing&>(report) = lives_.built->replica->sharing();
+    const bool is_last = kind == training::PeerReport::Kind::finished;
+    if (report.pipeline && !is_last) report.pipeline->passes.clear();
   }
   if (lives_.equipped) {
     const Trainer* const trainer = lives_.equipped->trainer.get();
@@ -146,6 +149,7 @@ PeerStatus Teller::status() const {
   if (lives_.built) {  // before that the builder may be writing the experiment
     status.rule = traits(lives_.built->experiment.gossip.rule).name;
     status.payload = traits(lives_.built->experiment.gossip.payload).name;
+    static_cast<training::DeviceSharing&>(status) = lives_.built->replica->sharing();
     status.units = {lives_.built->replica->epoch_samples, lives_.built->replica->data.train.context};
   } else {
     status.device.clear();  // a report names the CPU until the device is known

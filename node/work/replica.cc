@@ -14,6 +14,7 @@
 #include "training/learning/memory.h"
 #include "training/learning/recipe.h"
 #include "training/learning/split.h"
+#include "training/learning/stage_records.h"
 #include "training/runs/records/checkpoint.h"
 
 namespace starling::node {
@@ -27,7 +28,7 @@ bool is_divided(const training::Experiment& experiment) {
 }
 
 // Throws DeviceError, for example if the device has too little memory.
-Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, datasets::DataPair data,
+Result<std::unique_ptr<Replica>> build(const training::Settled& experiment, datasets::DataPair data,
                                        models::Plan plan, Backends backends, Backends parts,
                                        std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                        std::uint64_t own_order) {
@@ -36,8 +37,11 @@ Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, d
   replica->precision = experiment.training.precision;
   if (experiment.training.devices.size() > 1) {
     replica->several_devices = training::joined(experiment.training.devices, ",");
-    replica->split = training::split_text(experiment, replica->plan);
+    const std::string text = training::split_text(experiment, replica->plan);
+    replica->described.split = experiment.why.empty() ? text : "auto: " + text + experiment.why;
   }
+  if (training::has_stages(experiment))
+    replica->described.pipeline = training::describe_stages(experiment, replica->plan);
   std::vector<const kernels::Backend*> devices, of_parts;
   for (const auto& part : replica->parts) of_parts.push_back(part.get());
   for (const auto& backend : replica->backends) {
@@ -49,6 +53,7 @@ Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, d
     devices.push_back(backend.get());
     if (is_divided(experiment)) break;  // its threads share the first
   }
+  replica->clock = replica->workers.front()->stage_clock();
   if (devices.size() > 1) replica->group = std::make_unique<training::DeviceGroup>(replica->arena, devices);
   return replica;
 }
@@ -124,6 +129,15 @@ std::string Replica::devices() const {
   return std::string(backend().name());
 }
 
+training::DeviceSharing Replica::sharing() const {
+  training::DeviceSharing sharing = described;
+  if (!sharing.pipeline || clock == nullptr) return sharing;
+  const training::StageClock::Reading reading = clock->read();
+  sharing.pipeline->measured = true;
+  training::add_trace(reading.trace, reading.steps, *sharing.pipeline);
+  return sharing;
+}
+
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& wanted,
                                               Result<datasets::DataPair> data,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
@@ -137,7 +151,7 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& wanted
   const std::uint32_t place = slot ? slot->first : 0;
   auto backends = training::make_backends(wanted, place);
   if (!backends) return backends.error();
-  training::Experiment experiment = wanted;
+  training::Settled experiment{wanted};
   experiment.training.precision = training::precision_on(wanted, backends->front()->name());
   try {
     auto settled = training::settle_split(experiment, *plan, backends->front().get());

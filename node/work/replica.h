@@ -19,6 +19,7 @@
 #include "training/learning/device_group.h"
 #include "training/learning/worker.h"
 #include "training/runs/experiment/experiment.h"
+#include "training/runs/records/pipeline_record.h"
 
 namespace starling::node {
 
@@ -34,8 +35,9 @@ struct Replica {
   std::vector<std::unique_ptr<training::Worker>> workers;  // ordered by device
   std::string precision{};                                 // of its products: "f32", "bf16", "tf32"
   std::string several_devices{};                           // "cpu:0,cpu:1"; empty with one device
-  std::string split{};           // how they share the training: split_text(); empty with one device
-  std::uint64_t epoch_samples;   // 0: unknown
+  training::DeviceSharing described{};                     // sharing() without times
+  std::shared_ptr<const training::StageClock> clock{};     // of its stages, or null
+  std::uint64_t epoch_samples;                             // 0: unknown
   std::string outside_device{};  // a trainer's outside the process; then there are no data and no network
 
   // REQUIRES: at least one back end.
@@ -59,6 +61,8 @@ struct Replica {
   bool is_outside() const { return !outside_device.empty(); }
   const kernels::Backend& backend() const { return *backends.front(); }  // REQUIRES: !is_outside()
   std::string devices() const;                                           // "cuda:0,cuda:1"
+  // How the devices share the training, with what the stages have taken so far. Any thread may call.
+  training::DeviceSharing sharing() const;
 };
 
 // Decides whether the plan, for the data set of this name, may be built.

@@ -190,6 +190,33 @@ TEST_CASE("plan --pipeline names the schedule, and so does its earlier name, wit
   CHECK(!contains(run({"plan", "--help"}).out, "--schedule"));
 }
 
+TEST_CASE("plan --memory prints no stage that takes more than it was given") {
+  const Words words = {"plan",         "lenet", "--data", "glyphs",     "--devices", "3",
+                       "--batch-size", "32",    "--json", "--pipeline", "gpipe"};
+  const auto most = [](const json& it) {
+    double largest = 0;
+    for (const json& stage : it.at("stages"))
+      largest = std::max(largest, stage.at("memory_bytes").get<double>());
+    return largest;
+  };
+  const double free = most(run_json(words));
+  std::size_t planned = 0;
+  for (const double part : {2.0, 1.0, 0.9, 0.7, 0.3}) {
+    const auto bound = static_cast<std::uint64_t>(std::ceil(part * free));
+    Words bounded = words;
+    bounded.insert(bounded.end(), {"--memory", std::to_string(bound)});
+    const Outcome outcome = run(bounded);
+    INFO(bound << " bytes: " << outcome.err);
+    if (outcome.exit_code == 0) {
+      ++planned;
+      CHECK(most(json::parse(outcome.out)) <= static_cast<double>(bound));
+    } else {
+      CHECK(contains(outcome.err, "memory"));
+    }
+  }
+  CHECK(planned > 0);
+}
+
 TEST_CASE("plan --chart draws the schedule") {
   const TemporaryFolder folder;
   folder.write("even.txt", even_profile());

@@ -1,4 +1,5 @@
 // Peers whose devices hold one replica together.
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -50,6 +51,46 @@ TEST_CASE("peers in stages learn and exchange like others, with every schedule",
   }
 }
 
+TEST_CASE("a run of peers in stages shows what each stage took, and draws it") {
+  const TemporaryFolder folder;
+  const json result = result_of(swarm_of(
+      folder, {"--devices", "cpu:0,cpu:1", "--split", "stages", "--cuts", "6", "--micro-batches", "4"}));
+  for (const json& peer : result.at("per_peer")) {
+    CHECK(peer.at("split") == "2 stages: conv1 to pool2, fc1 to fc2; 1f1b, 4 micro-batches of 8 samples");
+    const json& pipeline = peer.at("pipeline");
+    CHECK(pipeline.at("measured") == true);
+    CHECK(pipeline.at("steps") >= peer.at("steps"));
+    CHECK(pipeline.at("stages").size() == 2);
+    double idle = 0;
+    for (const json& stage : pipeline.at("stages")) {
+      CHECK(stage.at("busy_seconds").get<double>() > 0);
+      idle += stage.at("idle").get<double>();
+    }
+    CHECK(std::abs(pipeline.at("bubble").get<double>() - idle / 2) < 1e-9);
+  }
+  std::ifstream file(folder.file("run/pipelines.jsonl"));
+  std::size_t pipelines = 0;
+  for (std::string line; std::getline(file, line); ++pipelines) {
+    const json pipeline = json::parse(line);
+    CHECK(pipeline.at("peers").size() == 1);
+    CHECK(pipeline.at("passes").size() == 2 * (2 * 4 + 1));  // four forward, four backward passes, an update
+  }
+  CHECK(pipelines == 2);
+  CHECK(has(read_whole(folder.file("run/report.html")), R"("pipelines":[{"peers":"p0","schedule":"1f1b")"));
+}
+
+TEST_CASE("four stages on two groups of processors learn, and the summary prints their stages") {
+  const TemporaryFolder folder;
+  Words words = swarm_of(folder, {"--devices", "cpu:0,cpu:1,cpu:0,cpu:1", "--split", "stages"});
+  std::erase(words, "--json");
+  const Outcome outcome = run(words);
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  for (const char* part : {"stages of p0: 1f1b, 16 micro-batches, a step in ", "busy per step", "versions",
+                           "devices   p0, p1: 4 stages: conv1"})
+    CHECK(has(outcome.out, part));
+}
+
 TEST_CASE("stages of peers may have replicas", "[figures]") {
   const TemporaryFolder folder;
   for (const char* schedule : some_of({"1f1b", "pipedream"})) {
@@ -81,8 +122,14 @@ TEST_CASE("groups of processors may also have a replica each, and auto decides",
     CHECK(result.at("accuracy").get<double>() > 0.8);
     const std::string log = log_of(folder);
     INFO(log);
-    const bool data = has(log, "on cpu:0,cpu:1 (data)");
-    CHECK((data || (split == std::string("auto") && has(log, "on cpu:0,cpu:1 (2 stages: "))));
+    const std::string chosen = result.at("per_peer").at(0).at("split");
+    CHECK(has(log, "on cpu:0,cpu:1 (" + chosen + ")"));
+    if (split == std::string("data")) {
+      CHECK(chosen == "data");
+    } else {
+      CHECK((chosen.starts_with("auto: data; the planner expects a batch every ") ||
+             chosen.starts_with("auto: 2 stages: ")));
+    }
   }
 }
 

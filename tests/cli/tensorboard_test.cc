@@ -27,6 +27,14 @@ TEST_CASE("a peer writes loss, progress and accuracy for TensorBoard") {
     CHECK(text.find(tag) != std::string::npos);
   }
 
+  const Outcome staged =
+      run({"peer", "--listen", "127.0.0.1:0", "--model", "lenet", "--steps", "40", "--devices", "cpu:0,cpu:1",
+           "--split", "stages", "--tensorboard", folder.file("stages")});
+  INFO(staged.err);
+  REQUIRE(staged.exit_code == 0);
+  for (const auto& entry : std::filesystem::directory_iterator(folder.file("stages"))) file = entry.path();
+  CHECK(read_whole(file).find("pipeline/busy/stage_2") != std::string::npos);
+
   folder.write("taken", "x");
   const Outcome refused =
       run({"peer", "--listen", "127.0.0.1:0", "--tensorboard", folder.file("taken/board")});

@@ -261,13 +261,35 @@ TEST_CASE("metrics have help and a type, counters end in _total, and labels are 
   CHECK(values.at("starling_connections_refused_total{reason=\"unreachable\"}") == 0);
   CHECK(values.at("starling_members{state=\"alive\"}") == 4);
   CHECK(values.at("starling_phase{phase=\"training\"}") == 1);
-  CHECK_FALSE(values.contains("starling_accuracy_ratio"));  // unknown
+  CHECK_FALSE(values.contains("starling_accuracy_ratio"));         // unknown
+  CHECK_FALSE(values.contains("starling_pipeline_bubble_ratio"));  // it has no stages
   // The number of series does not depend on the number of members.
   const auto owned_crowd = swarm_of(300);
   const gossip::Membership& crowd = *owned_crowd;
   std::set<std::string> helped_again;
   CHECK(samples_of(metrics_text(status, list_members(crowd, Instant{})), helped_again, types).size() ==
         samples.size());
+}
+
+TEST_CASE("metrics have the times and the versions of each stage") {
+  PeerStatus status;
+  training::PipelineRecord& pipeline = status.pipeline.emplace();
+  pipeline.bubble = 0.25;
+  pipeline.stages = {{.name = "1", .busy_seconds = 3, .waiting_seconds = 1, .versions = 2},
+                     {.name = "2.1", .busy_seconds = 2, .waiting_seconds = 2},
+                     {.name = "2.2", .busy_seconds = 4}};
+  std::set<std::string> helped;
+  std::map<std::string, std::string> types;
+  std::map<std::string, double> values;
+  for (const Sample& sample : samples_of(metrics_text(status, {}), helped, types))
+    CHECK(values.emplace(sample.name + sample.labels, sample.value).second);
+  CHECK(values.at("starling_pipeline_bubble_ratio") == 0.25);
+  CHECK(values.at("starling_stage_busy_seconds_total{stage=\"1\"}") == 3);
+  CHECK(values.at("starling_stage_busy_seconds_total{stage=\"2.2\"}") == 4);
+  CHECK(values.at("starling_stage_waiting_seconds_total{stage=\"2.1\"}") == 2);
+  CHECK(values.at("starling_stage_versions{stage=\"1\"}") == 2);
+  CHECK(types["starling_stage_busy_seconds_total"] == "counter");
+  CHECK(helped.contains("starling_stage_waiting_seconds_total"));
 }
 
 TEST_CASE("a status of an older peer lacks newer fields, and is still read") {

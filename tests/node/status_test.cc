@@ -19,6 +19,10 @@ TEST_CASE("a peer's status reads back from its JSON, which is one line") {
   status.exchanges.half_applied_chunks = 7;
   status.exchanges.refused_chunks = {{"far_off", 2}, {"not_finite", 3}};
   status.exchanges.lost_weight = 0.5;
+  status.split = "1 stage";
+  status.pipeline.emplace().schedule = "pipedream";
+  status.pipeline->stages.push_back({.name = "1", .layers = "fc1", .busy_seconds = 2, .versions = 4});
+  status.pipeline->passes.push_back({.stage = 1, .pass = "update", .end_seconds = 0.25});
   const std::string text = to_json(status);
   CHECK(text.find('\n') == text.size() - 1);
   const auto read = parse_status(text);
@@ -30,6 +34,10 @@ TEST_CASE("a peer's status reads back from its JSON, which is one line") {
   CHECK(read->exchanges.refused_chunks == status.exchanges.refused_chunks);
   CHECK(read->exchanges.lost_weight == 0.5);
   CHECK(to_json(*read) == text);
+  CHECK(read->split == "1 stage");
+  REQUIRE(read->pipeline.has_value());
+  CHECK(read->pipeline->stages.at(0).versions == 4);
+  CHECK(read->pipeline->passes.at(0).pass == "update");
 
   CHECK(read->learning_rate == status.learning_rate);
   status.learning_rate.reset();

@@ -33,6 +33,7 @@ BOUNDED = {"phase": {"joining", "training", "settling", "finished"},
            "outcome": {"completed", "aborted", "rejected", "answered", "opened", "refused"},
            "direction": {"sent", "received"},
            "purpose": {"control", "bulk"},
+           "stage": {"1", "2"},
            "state": {"alive", "suspect", "failed", "left", "quarantined"},
            "reason": {"shape", "weight", "sequence", "late", "not_finite", "too_large", "far_off", "own_replica", "closed",
                       "closed by peer", "broken", "unreachable", "timed out", "bad magic", "bad version", "bad checksum", "oversize",
@@ -212,6 +213,22 @@ class Scraped(suite.Suite):
             text = json.dumps(sorted(fixed))
             require(not any(other.name in text or other.status()["id"] in text for other in self.peers), "a label names a member")
 
+    def stages_are_sound(self):
+        """A peer in stages has the times of each stage, which its status has too."""
+        peer = Peer(self.program, self.folder, "staged", "--model", "mlp", "--data", "glyphs", "--seconds", "100000",
+                    "--devices", "cpu:0,cpu:1", "--split", "stages")
+        try:
+            until(lambda: peer.status()["steps"] > 20, "a peer in stages does not train")
+            before, series, after = peer.status()["pipeline"], self.is_sound(peer), peer.status()["pipeline"]
+            require(0 < series["starling_pipeline_bubble_ratio", ()] < 1, f"{series}")
+            for first, last in zip(before["stages"], after["stages"]):
+                for what in ("busy", "waiting"):
+                    value = series[f"starling_stage_{what}_seconds_total", (("stage", first["name"]),)]
+                    low, high = first[f"{what}_seconds"], last[f"{what}_seconds"]
+                    require(low <= value <= high, f"{what} of stage {first['name']}: {low}, {value}, {high}")
+        finally:
+            peer.end()
+
     # ---- with Prometheus ----
     def targets_are_up(self):
         def look():
@@ -305,6 +322,7 @@ class Scraped(suite.Suite):
             self.peers.append(Peer(self.program, self.folder, "p2", *pace, "--join", first.gossip, "--token-file", token))
             self.case("promtool accepts the metrics of three training peers, one with a token, and the set of series stays small", self.trainers_are_sound)
             self.prometheus = Prometheus(self.folder, [peer.http for peer in self.peers])
+            self.case("the metrics of a peer in stages agree with its status", self.stages_are_sound)
             self.case("a real Prometheus reports all of them up", self.targets_are_up)
             self.case("rates are positive and no higher than the pace", self.rates_are_true)
             self.case("scraped values agree with the peers' status", self.sums_are_true)

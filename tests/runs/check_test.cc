@@ -59,6 +59,32 @@ TEST_CASE("many workers with a learning rate that is too high for their number c
   CHECK(warning_of_workers(e).empty());
 }
 
+TEST_CASE(
+    "vertical sync at a rate that is too high for old gradients causes a warning with the rate it needs") {
+  Experiment e;
+  e.training.devices = {"cpu:0", "cpu:1"};
+  e.training.split = Split::stages;
+  e.pipeline.schedule = PipelineSchedule::pipedream;
+  CHECK(warning_of_vertical_sync(e).empty());
+  e.pipeline.vertical_sync = true;
+  CHECK(warning_of_vertical_sync(e) ==
+        "with vertical_sync gradients are 1 update old in all stages, and at the learning rate 0.05 with "
+        "momentum 0.9 the network may not learn; it needs about 0.02");
+  e.optimizer.learning_rate = 0.02;
+  CHECK(warning_of_vertical_sync(e).empty());
+  e.training.devices = {"cpu:0", "cpu:1", "cpu:0", "cpu:1"};
+  CHECK(contains(warning_of_vertical_sync(e), "3 updates old"));
+  CHECK(contains(warning_of_vertical_sync(e), "needs about 0.00667"));
+  e.pipeline.micro_batches = 3;
+  CHECK(warning_of_vertical_sync(e).empty());
+  e.pipeline.micro_batches = 1;
+  e.optimizer.momentum = 0;
+  CHECK(warning_of_vertical_sync(e).empty());
+  e.optimizer.momentum = 0.9;
+  e.pipeline.schedule = PipelineSchedule::gpipe;
+  CHECK(warning_of_vertical_sync(e).empty());
+}
+
 TEST_CASE("the default pace is the rule's, and a given pace takes precedence") {
   const std::map<std::string, std::string> paces = {
       {"pairwise", "8 steps"}, {"clipped", "8 steps"},    {"choco", "8 steps"},

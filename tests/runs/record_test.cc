@@ -14,6 +14,7 @@
 #include "tests/contains.h"
 #include "tests/training/near.h"
 #include "tests/training/temporary_folder.h"
+#include "training/runs/experiment/control.h"
 #include "training/runs/records/foreign_text.h"
 #include "training/runs/records/json.h"
 
@@ -60,7 +61,7 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
                 "seconds_to_target exchanges bytes_sent staleness per_peer"));
   for (const auto& [key, value] : json["per_peer"][0].items()) peer_keys.push_back(key);
   REQUIRE(peer_keys == std::vector<std::string>{"name", "device", "precision", "steps", "samples", "accuracy",
-                                                "exchanges", "slow", "split", "state"});
+                                                "exchanges", "slow", "split", "pipeline", "state"});
   REQUIRE(json["seed"].get<std::uint64_t>() == summary.seed);
   REQUIRE(json["accuracy"] == 0.984);
   REQUIRE(json["loss"].is_null());
@@ -73,6 +74,37 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
 
   summary.trace_hash = "00ff";
   REQUIRE(Json::parse(to_json(summary))["trace_hash"] == "00ff");
+}
+
+TEST_CASE("a summary and a report have the stages of a peer, and read them back") {
+  PipelineRecord pipeline{.schedule = "1f1b", .micro_batches = 4, .measured = true, .steps = 10};
+  pipeline.step_seconds = 0.5;
+  pipeline.bubble = 0.25;
+  pipeline.stages = {{.name = "1", .layers = "conv1 to pool2", .device = "cpu:0", .busy_seconds = 5},
+                     {.name = "2", .layers = "fc1", .device = "cpu:1", .waiting_seconds = 2.5, .idle = 0.5}};
+  pipeline.stages[1].versions = 3;
+  pipeline.passes = {{.stage = 2, .pass = "forward", .micro_batch = 3, .begin_seconds = 1, .end_seconds = 2}};
+  Summary summary;
+  PeerRecord& peer = summary.per_peer.emplace_back();
+  peer.split = "2 stages";
+  peer.pipeline = pipeline;
+  const auto read = parse_summary(to_json(summary));
+  REQUIRE(read.ok());
+  REQUIRE(read->per_peer.at(0).pipeline.has_value());
+  CHECK(read->per_peer[0].split == peer.split);
+  CHECK(read->per_peer[0].pipeline->stages.at(1).versions == 3);
+  CHECK(read->per_peer[0].pipeline->bubble == 0.25);
+  CHECK(read->per_peer[0].pipeline->passes.empty());
+  CHECK(to_json(*read) == to_json(summary));
+
+  PeerReport report;
+  CHECK(to_json(report).find("pipeline") == std::string::npos);
+  static_cast<DeviceSharing&>(report) = peer;
+  const auto told = parse_report(to_json(report));
+  REQUIRE(told.ok());
+  CHECK(told->pipeline->stages.at(0).busy_seconds == 5);
+  CHECK(told->pipeline->passes.at(0).end_seconds == 2);
+  CHECK(to_json(*told) == to_json(report));
 }
 
 TEST_CASE("counts of exchanges add up, and rejected chunks are counted by reason") {

@@ -68,12 +68,13 @@ TEST_CASE("devices are of one kind, and cuts ascend") {
   CHECK(refused("training.devices", "cpu:0,cpu:3").empty());
   CHECK(e.training.devices == std::vector<std::string>{"cpu:0", "cpu:3"});
   CHECK(refused("training.devices", "cuda:0,cuda:0").empty());
-  for (const char* wrong : {"cpu:0,cuda:1", "cpu:0,cpu:0", "cpu", "cpu:,cpu:1", "cpu:0,", "cpu:1234,cpu:1"}) {
+  CHECK(refused("training.devices", "cpu:0,cpu:1,cpu:0,cpu:1").empty());
+  CHECK(e.training.devices.size() == 4);
+  for (const char* wrong : {"cpu:0,cuda:1", "cpu", "cpu:,cpu:1", "cpu:0,", "cpu:1234,cpu:1"}) {
     INFO(wrong);
     CHECK(refused("training.devices", wrong) ==
           "here: training.devices: '" + std::string(wrong) +
-              "' does not name devices of one kind; expected cuda:0,cuda:1, ... or different ones of "
-              "cpu:0,cpu:1, ...");
+              "' does not name devices of one kind; expected cuda:0,cuda:1, ... or cpu:0,cpu:1, ...");
   }
   CHECK(refused("pipeline.cuts", "1,3,4").empty());
   CHECK(e.pipeline.cuts == std::vector<int>{1, 3, 4});
@@ -206,6 +207,10 @@ TEST_CASE("a size is read in bytes, KiB, MiB and GiB and written back") {
   }
   REQUIRE(format_size(*parse_size("3GiB", 1, std::uint64_t{1} << 40)) == "3GiB");
   REQUIRE(*parse_size("65536", 0, 1 << 20) == *parse_size("64KiB", 0, 1 << 20));
+  REQUIRE(*parse_size("60MB", 1, 1 << 30) == 60'000'000);
+  REQUIRE(format_size(*parse_size("64kB", 0, 1 << 20)) == "64000");
+  REQUIRE(parse_size("60mb", 1, 1 << 20).error().message ==
+          "'60mb' is not a size from 1 to 1MiB in bytes, KiB, MiB, GiB, kB, MB or GB");
   for (const char* text : {"", "KiB", "64 KiB", "64kb", "-1", "1GiB", "1TiB", "4095", "1025KiB"}) {
     INFO(text);
     REQUIRE(!parse_size(text, 4096, 1 << 20).ok());

@@ -13,6 +13,8 @@
 #include "tests/catch.h"
 #include "tests/seeds.h"
 #include "training/learning/recipe.h"
+#include "training/learning/stage_records.h"
+#include "training/runs/experiment/check.h"
 
 namespace starling::training {
 namespace {
@@ -123,7 +125,28 @@ TEST_CASE("a worker whose stages have replicas trains as one on the whole networ
   }
 }
 
-TEST_CASE("auto is data or stages, as the planner decides") {
+TEST_CASE("four stages on two groups of processors train as the whole network") {
+  const SplitBench bench;
+  Experiment experiment = staged(4);
+  experiment.training.devices = {"cpu:0", "cpu:1", "cpu:0", "cpu:1"};
+  experiment.pipeline.micro_batches = 1;  // so that sums have the same order
+  REQUIRE(check(experiment).ok());
+  Experiment whole = experiment;
+  whole.training.devices.clear();
+  const auto settled = settle_split(experiment, bench.plan, nullptr);
+  REQUIRE(settled.ok());
+  CHECK(settled->pipeline.cuts.size() == 3);
+  CHECK(bench.trained(*settled, 6) == bench.trained(whole, 6));
+  const PipelineRecord record = describe_stages(*settled, bench.plan);
+  REQUIRE(record.stages.size() == 4);
+  CHECK(record.stages[2].device == "cpu:0");
+  experiment.training.split = Split::data;
+  CHECK(check(experiment).error().message ==
+        "training.devices: cpu:0 occurs twice, which needs training.split = stages or layers; name different "
+        "devices");
+}
+
+TEST_CASE("auto is data or stages, as the planner decides, and says why") {
   const SplitBench bench;
   Experiment experiment = staged(2);
   experiment.training.split = Split::automatic;
@@ -132,8 +155,16 @@ TEST_CASE("auto is data or stages, as the planner decides") {
     const auto settled = settle_split(experiment, bench.plan, backend);
     REQUIRE(settled.ok());
     CHECK(settled->training.split != Split::automatic);
-    CHECK(settled->pipeline.cuts.empty() == (settled->training.split == Split::data));
+    const bool is_data = settled->training.split == Split::data;
+    CHECK(settled->pipeline.cuts.empty() == is_data);
+    CHECK(settled->why.starts_with("; the planner expects a batch every "));
+    CHECK(settled->why.find(is_data ? " ms, with stages every " : " ms, with data every ") !=
+          std::string::npos);
   }
+  experiment.pipeline.cuts = {6};
+  CHECK(settle_split(experiment, bench.plan, nullptr)->why ==
+        "; stages, because cuts or replicas of stages are set");
+  CHECK(settle_split(staged(2), bench.plan, nullptr)->why.empty());
 }
 
 TEST_CASE("the error of an impossible split says what is possible") {

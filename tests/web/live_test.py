@@ -285,6 +285,28 @@ class LivePages(suite.Suite):
         self.go(linked["p2"])
         self.quiet()
 
+    def stages_are_drawn(self):
+        """A Gantt chart of what a peer in stages measured, and a table; a peer without stages has neither."""
+        self.visit(self.recordings["small"], 60)
+        require(not self.browser.run("return document.getElementById('plot-pipeline').children.length"), "a peer without stages has a chart")
+        staged = copy.copy(self.recordings["small"])
+        staged.frames = copy.deepcopy(staged.frames)
+        stage = lambda name, busy, versions: {"name": name, "layers": f"fc{name}", "device": "cpu:0", "speed": 1, "busy_seconds": busy,
+                                              "waiting_seconds": 2 - busy, "idle": 1 - busy / 2, "micro_batches_kept": 2, "versions": versions}
+        passes = [{"stage": 1 + k % 2, "pass": ("forward", "backward", "update")[k // 2 % 3], "micro_batch": k, "begin_seconds": k / 10,
+                   "end_seconds": (k + 1) / 10} for k in range(12)]
+        for frame in staged.frames:
+            frame["status"]["pipeline"] = {"schedule": "pipedream", "micro_batches": 1, "measured": True, "steps": 100, "step_seconds": 0.02,
+                                           "bubble": 0.375, "stages": [stage("1", 1.5, 3), stage("2", 1.0, 1)], "passes": passes}
+        self.visit(staged, 60)
+        rows = self.browser.run("return [...document.querySelectorAll('#plot-pipeline .stages tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
+        require(rows == [["1", "fc1", "cpu:0", "15 ms", "25 %", "2", "3"], ["2", "fc2", "cpu:0", "10 ms", "50 %", "2", "1"]], f"{rows}")
+        drawn = self.browser.run("return [...document.querySelectorAll('#plot-pipeline .stage')].map(s => [...s.querySelectorAll('.pass')].map(p => p.dataset.pass).join())")
+        require(drawn == ["forward,backward,update,forward,backward,update"] * 2, f"{drawn}")
+        label = self.browser.run("return document.querySelector('#plot-pipeline svg').getAttribute('aria-label')")
+        require("bubble 37.5 %" in label and "NaN" not in label, label)
+        self.quiet()
+
     def strangers_words_are_words(self):
         """Names and addresses come from other peers and are untrusted."""
         evil = copy.copy(self.recordings["small"])
@@ -728,6 +750,7 @@ class LivePages(suite.Suite):
             self.case("a death is shown as it happens", self.a_death_is_seen)
             self.case("the table can be sorted and filtered, and the graph navigated, by keyboard", self.table_by_keyboard)
             self.case("members' names link to their pages", self.links_lead_to_other_pages)
+            self.case("the stages of a peer are drawn as measured", self.stages_are_drawn)
             self.case("untrusted texts are not interpreted", self.strangers_words_are_words)
             self.case("a lost connection is shown and restored", self.a_lost_connection_is_told)
             self.case("a page opened while its peer loads data shows this and continues by itself", self.loading_is_told)

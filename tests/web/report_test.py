@@ -97,6 +97,8 @@ class Reports(suite.Suite):
                        'micro_batches = 8\nlatency = "100us"\n[[peer]]\nnumber = 2\nspeeds = "0.25,1,1"\n')
         self.starling("simulate", self.path("pipelines.toml"), "--out", self.path("pipelines"))
         self.pages["pipelines"] = self.path("pipelines/report.html")
+        self.starling("swarm", "--peers", "2", "--model", "lenet", "--data", "glyphs", "--steps", "60", "--batch-size", "32",
+                      "--devices", "cpu:0,cpu:1", "--split", "stages", "--micro-batches", "4", "--out", self.path("measured"))
         with open(self.path("sweep.toml"), "w") as file:
             file.write('name = "small"\npeers = 4\n[model]\nname = "softmax"\n[data]\nsource = "glyphs"\n[training]\n'
                        'pace = "20ms"\nepochs = 0.3\n[[fault]]\npeer = 1\nslow = 1.0\nfrom = "0s"\n[sweep]\n'
@@ -179,6 +181,21 @@ class Reports(suite.Suite):
         require("speed 0.25" in stages[3]["title"], stages[3]["title"])
         require(stages[4]["idle"] > stages[1]["idle"], "the second stage waits for a slow one, and is not more idle")
         require(stages[0]["kept"] == 3, f"1f1b keeps as many micro-batches as there are stages: {stages[0]}")
+
+    def measured_pipelines_are_drawn(self):
+        """The last batch of each real peer in stages, and a table of what its stages took."""
+        self.browser.look(*PHONE, False)
+        self.browser.open(self.path("measured/report.html"))
+        across = self.browser.run("return [document.documentElement.scrollWidth, window.innerWidth]")
+        require(across[0] <= across[1], f"the page is wider than the screen: {across}")
+        self.browser.look(*LAPTOP, False)
+        self.browser.open(self.path("measured/report.html"))
+        stages = self.browser.run("return [...document.querySelectorAll('#plot-pipelines .stage')].map(s => [...s.querySelectorAll('.pass')].map(p => p.dataset.pass).sort().join())")
+        require(stages == [",".join(["backward"] * 4 + ["forward"] * 4 + ["update"])] * 4, f"{stages}")
+        rows = self.browser.run("return [...document.querySelectorAll('#plot-pipelines .stages tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
+        require([row[0] for row in rows] == ["p0, 1", "p0, 2", "p1, 1", "p1, 2"], f"{rows}")
+        require(all(row[2] in ("cpu:0", "cpu:1") and float(row[3].split()[0]) > 0 and row[6] == "1" for row in rows), f"{rows}")
+        require("as measured" in self.browser.run("return document.querySelector('#plot-pipelines figcaption').textContent"), "the caption")
 
     def axis_and_runs_can_be_chosen(self):
         browser = self.browser
@@ -293,6 +310,7 @@ class Reports(suite.Suite):
             self.case("a straggler stands out among timelines", self.straggler_stands_out)
             self.case("the report shows that peers wait for a straggler", self.waiting_is_seen)
             self.case("pipelines are drawn as Gantt charts", self.pipelines_are_drawn)
+            self.case("measured pipelines are drawn, and their stages listed", self.measured_pipelines_are_drawn)
             self.case("a kind of several seeds is one curve with a band", self.kinds_have_one_curve)
             self.case("interrupted runs are marked", self.interrupted_runs_are_marked)
             self.case("axes and runs can be chosen by mouse and keyboard", self.axis_and_runs_can_be_chosen)

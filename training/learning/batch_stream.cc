@@ -25,6 +25,7 @@ class ThreadedNetwork {
   }
   void set_draws(std::uint64_t batches) { network_.set_draws(batches); }
   std::size_t parts() const { return network_.parts(); }
+  std::shared_ptr<const StageClock> clock() const { return network_.clock(); }
   void on_each_thread(const std::function<void(std::size_t)>& settle) { network_.on_each_thread(settle); }
 
  private:
@@ -80,6 +81,12 @@ class GradientStream final : public BatchStream {
   bool is_full() const override { return in_flight_; }
   std::size_t in_flight() const override { return in_flight_ ? 1 : 0; }
   Computed* computed() override { return in_flight_ ? &computed_ : nullptr; }
+  std::shared_ptr<const StageClock> stage_clock() const override {
+    if constexpr (std::is_same_v<Network, ThreadedNetwork<StagedNetwork>>)
+      return network_.clock();
+    else
+      return nullptr;
+  }
   kernels::Queue& queue() override { return network_.queue(); }
   void set_draws(std::uint64_t batches) override { network_.set_draws(batches); }
 
@@ -149,6 +156,7 @@ class StageStream final : public BatchStream {
     for (std::size_t s = 0; s < network_.stages(); ++s) ranges.push_back(network_.ranges(s));
     return ranges;
   }
+  std::shared_ptr<const StageClock> stage_clock() const override { return network_.clock(); }
   kernels::Queue& queue() override { return *queue_; }
   void set_draws(std::uint64_t batches) override { network_.set_draws(batches); }
   std::size_t threads() const override { return network_.parts(); }

@@ -69,6 +69,8 @@ class BatchStream {
     double loss = 0;
   };
   virtual Computed* computed() { return nullptr; }
+  // What measures the stages; null if there are none. It may outlive the stream.
+  virtual std::shared_ptr<const StageClock> stage_clock() const { return nullptr; }
 
   // Orders what the stream and its user do with the back end's memory.
   virtual kernels::Queue& queue() = 0;

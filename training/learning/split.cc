@@ -1,6 +1,7 @@
 #include "training/learning/split.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -38,19 +39,23 @@ std::vector<int> cuts_of(const PipelinePlan& plan) {
   return cuts;
 }
 
+std::vector<int> one_for_each(const Experiment& experiment) {
+  return std::vector<int>(experiment.training.devices.size(), 1);
+}
+
 // The cuts into stages with the replicas that are set, else with one for each device.
 Result<std::vector<int>> settled_cuts(const PipelineProfile& profile, const Experiment& experiment,
                                       int micro_batches) {
   std::vector<int> replicas = experiment.pipeline.stage_replicas;
-  if (replicas.empty()) replicas.assign(experiment.training.devices.size(), 1);
+  if (replicas.empty()) replicas = one_for_each(experiment);
   const auto plan = planned(profile, experiment, micro_batches, std::move(replicas));
   return plan ? Result<std::vector<int>>(cuts_of(*plan)) : plan.error();
 }
 
 // The stages of a plan that has several; no cuts if its replicas cannot divide the batch.
-Experiment with_plan(Experiment settled, const Experiment& experiment, const PipelinePlan& planned_stages,
-                     const models::Plan& plan) {
-  Experiment its = settled;
+Settled with_plan(const Settled& settled, const Experiment& experiment, const PipelinePlan& planned_stages,
+                  const models::Plan& plan) {
+  Settled its = settled;
   its.pipeline.cuts = cuts_of(planned_stages);
   for (const PipelineStage& stage : planned_stages.stages)
     its.pipeline.stage_replicas.push_back(stage.replicas);
@@ -60,6 +65,33 @@ Experiment with_plan(Experiment settled, const Experiment& experiment, const Pip
   its.pipeline.micro_batches = resolved_micro_batches(its, its.training.devices.size());
   const auto form = std::get<StagedOptions>(network_form(its, 0));
   return check_stages(plan, static_cast<int>(its.training.batch_size), form) ? its : settled;
+}
+
+// Data or stages, whichever has a batch more often in the planner's opinion. `stages`: settled but for the
+// cuts.
+Result<Settled> planned_split(Settled stages, const Experiment& experiment, const models::Plan& plan,
+                              const PipelineProfile& profile) {
+  const int parts = static_cast<int>(stages.pipeline.micro_batches);
+  const auto free = planned(profile, experiment, parts, {});
+  if (!free) return Error{"training.split: " + free.error().message};
+  const auto straight = planned(profile, experiment, parts, one_for_each(experiment));
+  const double micro_batches = pipeline_traits(experiment.pipeline.schedule).flushes ? parts : 1;
+  const auto every = [&](double seconds) {
+    return "every " + format_number(std::round(1e6 * seconds * micro_batches) / 1e3) + " ms";
+  };
+  stages.why = "; the planner expects a batch ";
+  if (free->stages.size() == 1) {
+    stages.training.split = Split::data;
+    stages.why += every(free->seconds) + (straight ? ", with stages " + every(straight->seconds)
+                                                   : ", and no stages: " + straight.error().message);
+    return stages;
+  }
+  Settled settled = with_plan(stages, experiment, *free, plan);
+  const bool divides = !settled.pipeline.cuts.empty();
+  if (!divides && !straight) return Error{"training.split: " + straight.error().message};
+  if (!divides) settled.pipeline.cuts = cuts_of(*straight);
+  settled.why += every((divides ? free : straight)->seconds) + ", with data " + every(free->data_parallel);
+  return settled;
 }
 
 std::string layers_text(const models::Plan& plan, int begin, int end) {
@@ -82,16 +114,16 @@ PipelineProfile estimated_profile(const models::Plan& plan, int batch) {
   return profile;
 }
 
-Result<Experiment> settle_split(const Experiment& experiment, const models::Plan& plan,
-                                const kernels::Backend* backend) {
-  Experiment settled = experiment;
+Result<Settled> settle_split(const Experiment& experiment, const models::Plan& plan,
+                             const kernels::Backend* backend) {
+  Settled settled{experiment};
   if (experiment.training.devices.size() < 2) return settled;
   const std::size_t devices = experiment.training.devices.size();
   const bool open = experiment.training.split == Split::automatic;
   const int batch = static_cast<int>(experiment.training.batch_size);
   if (experiment.training.split == Split::layers) {
     const Status fits = check_slices(plan, batch, {.parts = devices, .seed = 0});
-    return fits ? Result<Experiment>(settled) : Error{"training.split: " + fits.error().message};
+    return fits ? Result<Settled>(settled) : Error{"training.split: " + fits.error().message};
   }
   if (!open && experiment.training.split != Split::stages) return settled;
   const std::uint32_t micro_batches = resolved_micro_batches(experiment, devices);
@@ -109,14 +141,11 @@ Result<Experiment> settle_split(const Experiment& experiment, const models::Plan
   if (open && experiment.pipeline.cuts.empty() && replicated == 0) {
     const PipelineProfile profile =
         backend != nullptr ? measure_profile(plan, *backend, micro).profile : estimated_profile(plan, micro);
-    const auto free = planned(profile, experiment, parts, {});
-    if (!free) return Error{"training.split: " + free.error().message};
-    if (free->stages.size() == 1) {
-      settled.training.split = Split::data;
-      return settled;
-    }
-    settled = with_plan(settled, experiment, *free, plan);
-    if (settled.pipeline.cuts.empty()) settled.pipeline.cuts = *settled_cuts(profile, experiment, parts);
+    auto chosen = planned_split(settled, experiment, plan, profile);
+    if (!chosen || chosen->training.split == Split::data) return chosen;
+    settled = std::move(*chosen);
+  } else if (open) {
+    settled.why = "; stages, because cuts or replicas of stages are set";
   }
   if (settled.pipeline.cuts.empty() && stages > 1) {
     const auto cuts = settled_cuts(estimated_profile(plan, micro), experiment, parts);
@@ -129,10 +158,7 @@ Result<Experiment> settle_split(const Experiment& experiment, const models::Plan
   return settled;
 }
 
-std::string split_text(const Experiment& experiment, const models::Plan& plan) {
-  if (has_divided_layers(experiment))
-    return "each layer in " + std::to_string(experiment.training.devices.size()) + " parts";
-  if (!has_stages(experiment)) return "data";
+std::vector<std::string> stage_layers(const Experiment& experiment, const models::Plan& plan) {
   std::vector<std::string> stages;
   int begin = 0;
   for (const int cut : experiment.pipeline.cuts) {
@@ -140,6 +166,14 @@ std::string split_text(const Experiment& experiment, const models::Plan& plan) {
     begin = cut;
   }
   stages.push_back(layers_text(plan, begin, static_cast<int>(plan.layers.size())));
+  return stages;
+}
+
+std::string split_text(const Experiment& experiment, const models::Plan& plan) {
+  if (has_divided_layers(experiment))
+    return "each layer in " + std::to_string(experiment.training.devices.size()) + " parts";
+  if (!has_stages(experiment)) return "data";
+  std::vector<std::string> stages = stage_layers(experiment, plan);
   const std::vector<int>& replicas = experiment.pipeline.stage_replicas;
   for (std::size_t s = 0; s < replicas.size(); ++s)
     if (replicas[s] > 1) stages[s] += " on " + std::to_string(replicas[s]) + " devices";

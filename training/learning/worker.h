@@ -86,6 +86,7 @@ class Worker {
 
   // The threads that compute its steps together, and a call on each: BatchStream.
   std::size_t threads() const { return stream_->threads(); }
+  std::shared_ptr<const StageClock> stage_clock() const { return stream_->stage_clock(); }
   void on_each_thread(const std::function<void(std::size_t)>& settle) { stream_->on_each_thread(settle); }
 
   std::uint32_t batch_size() const { return batches_.size(); }

@@ -166,6 +166,8 @@ Result<std::string> status_text(const std::string& json) {
                    *status->judged.loss, std::exp(*status->judged.loss),
                    status->samples_per_second.value_or(0) * static_cast<double>(status->units.sample_tokens));
   fmt::format_to(out, "rate       learning rate {}\n", or_dash(status->learning_rate, "{:.4g}"));
+  if (status->split) fmt::format_to(out, "devices    {}\n", *status->split);
+  if (status->pipeline) text += "stages     " + stages_text(*status->pipeline);
   if (status->device_spread)
     fmt::format_to(out, "devices    distance of their replicas from the mean: {:.3g}\n",
                    *status->device_spread);

@@ -118,6 +118,7 @@ int run_simulate(const Arguments& arguments, const training::Experiment& experim
   }
 
   warn(training::warning_of_workers(experiment));
+  warn(training::warning_of_vertical_sync(experiment));
   warn(training::warning_of_precision(experiment, true));
   warn(lab::warning_for_simulation(experiment));
   mallopt(M_ARENA_MAX, 1);  // several heaps take a quarter more memory and save no time

@@ -47,6 +47,7 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   if (place->done) return print_done(arguments, *place->done, place->path);
 
   warn(training::warning_of_workers(experiment));
+  warn(training::warning_of_vertical_sync(experiment));
   warn(training::warning_of_precision(experiment, false));
   warn(lab::warning_for_processes(experiment));
   lab::SwarmOptions options;

@@ -16,6 +16,7 @@
 #include "cli/commands/named_files.h"
 #include "cli/commands/study/paper_format.h"
 #include "cli/commands/study/plan_output.h"
+#include "cli/shell/output.h"
 #include "kernels/by_name/backends.h"
 #include "kernels/memory.h"
 #include "lab/plot/draw.h"
@@ -314,6 +315,50 @@ Status find_memory(const PlannedNetwork& subject, PlanReport& report) {
   return Done{};
 }
 
+// Plans, and finds what the stages take.
+Status plan_within(const training::PlanRequest& request, const training::PipelineProfile& profile,
+                   const std::optional<PlannedNetwork>& subject, PlanReport& report) {
+  auto prediction = training::predict_pipeline(profile, request);
+  if (!prediction) return prediction.error();
+  report.prediction = *std::move(prediction);
+  return subject ? find_memory(*subject, report) : Status(Done{});
+}
+
+double most_memory(const PlanReport& report) {
+  return std::ranges::max(report.prediction.plan.stages, {}, &training::PipelineStage::memory).memory;
+}
+
+// The plan, whose stages take no more than --memory. The planner counts only the bytes of borders between
+// layers, so if they take more, it gets a smaller bound: the largest one with which they fit.
+Status find_plan(const training::PipelineProfile& profile, const std::optional<PlannedNetwork>& subject,
+                 PlanReport& report) {
+  constexpr int kMostPlans = 8;
+  training::PlanRequest request = report.request;
+  if (Status planned = plan_within(request, profile, subject, report); !planned) return planned;
+  if (!request.memory || most_memory(report) <= *request.memory) return Done{};
+  const double bound = *request.memory;
+  double least = most_memory(report), fails = bound, impossible = 0;
+  std::optional<PlanReport> fitting;
+  for (int k = 0; k < kMostPlans; ++k) {
+    request.memory = (impossible + fails) / 2;
+    PlanReport tried = report;
+    if (!plan_within(request, profile, subject, tried)) {
+      impossible = *request.memory;
+      continue;
+    }
+    least = std::min(least, most_memory(tried));
+    const bool fits = most_memory(tried) <= bound;
+    (fits ? impossible : fails) = *request.memory;
+    if (fits) fitting = std::move(tried);
+  }
+  if (!fitting)
+    return Error{"--memory: each plan that was found takes more than " + format_bytes(bound) +
+                 " on a device, at least " + format_bytes(least) +
+                 "; allow more, or use more devices or a smaller --batch-size"};
+  report = std::move(*fitting);
+  return Done{};
+}
+
 // The Gantt chart of the schedule.
 Status write_chart(const std::string& path, const PlanReport& report) {
   const auto format = paper_format("--chart", path);
@@ -367,12 +412,7 @@ int plan_stages(const Arguments& arguments) {
   if (!profile) return refuse(arguments, profile.error());
   if (path) report.name = *path;
   for (const training::ProfiledLayer& layer : profile->layers) report.layers.push_back(layer.name);
-  auto prediction = training::predict_pipeline(*profile, *request);
-  if (!prediction) return refuse(arguments, prediction.error());
-  report.prediction = *std::move(prediction);
-  if (subject) {
-    if (Status found = find_memory(*subject, report); !found) return refuse(arguments, found.error());
-  }
+  if (Status found = find_plan(*profile, subject, report); !found) return refuse(arguments, found.error());
   std::string text = arguments.has("--json") ? plan_json(report) : plan_text(report);
   if (const auto chart = arguments.get("--chart")) {
     if (Status written = write_chart(*chart, report); !written) return refuse(arguments, written.error());
@@ -391,7 +431,7 @@ Command plan_command() {
            {"--devices", "N|LIST", "how many equal devices, or which: cpu:0,cpu:1 or cuda:0,cuda:1"},
            {"--racks", "RxN", "R racks of N devices each, instead of --devices"},
            {"--bandwidth", "RATE", "of each link (default 1Gbit/s); with racks also 16Gbit/s,1Gbit/s"},
-           {"--memory", "BYTES", "of each device, such as 512MiB (default: no bound)"},
+           {"--memory", "BYTES", "of each device, such as 512MiB or 500MB (default: no bound)"},
            {"--replicas", "N-N", "replicas of each stage, such as 2-1-1 (default: the fastest)"},
            {"--batch-size", "N", "samples of a mini-batch (default 64)"},
            {"--micro-batches", "N", "parts of a mini-batch (default 8 for 1f1b and gpipe, else 1)"},

@@ -55,7 +55,10 @@ void StagedNetwork::Replica::compute() {
   summed_ = 0;
   while (!machine.is_over()) {
     if (machine.ready()) {
-      do_task(machine.begin().task);
+      const StageWork work = machine.begin();
+      network_.clock_->begin(machine, work);
+      do_task(work.task);
+      network_.clock_->end(machine);
       network_.inboxes_.send(machine.finish());
     } else if (!network_.inboxes_.deliver(machine)) {
       return;
@@ -124,6 +127,7 @@ StagedNetwork::StagedNetwork(const models::Plan& plan, const kernels::Backend& b
       shape_(shape_of(options)),
       batch_(batch),
       stages_(plan, backend, batch / static_cast<int>(options.micro_batches), shape_, options),
+      clock_(std::make_shared<StageClock>(shape_)),
       inboxes_(shape_) {
   STARLING_CHECK(check_stages(plan, batch, options).ok() && pipeline_traits(options.schedule).flushes);
   replicas_.reserve(stages_.replicas().size());
@@ -154,7 +158,9 @@ double StagedNetwork::train(const float* parameters, const float* inputs, const 
                             float* gradient) {
   under_way_ = {parameters, inputs, labels, gradient};
   inboxes_.clear();
+  clock_->start();
   threads_->run();
+  clock_->stop();
   draws_ += options_.micro_batches;
   double loss = 0;
   for (const Replica& replica : replicas_) loss += replica.loss();

@@ -13,10 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "kernels/backend.h"
+#include "training/learning/stages/stage_clock.h"
 #include "training/learning/stages/stage_links.h"
 #include "training/learning/stages/stage_memory.h"
 #include "training/learning/stages/stage_threads.h"
@@ -48,6 +50,7 @@ class StagedNetwork {
   void on_each_thread(const std::function<void(std::size_t)>& settle);
 
   StageMemory memory(std::size_t part) const;
+  std::shared_ptr<const StageClock> clock() const { return clock_; }
 
  private:
   class Replica;  // of a stage, with its sum of gradients
@@ -65,6 +68,7 @@ class StagedNetwork {
   const PipelineShape shape_;
   const int batch_;  // samples
   Stages stages_;
+  const std::shared_ptr<StageClock> clock_;
   StageInboxes inboxes_;
   Batch under_way_;
   std::uint64_t draws_ = 0;              // micro-batches before the batch

@@ -125,7 +125,9 @@ bool StreamedNetwork::Replica::advance() {
 }
 
 void StreamedNetwork::Replica::do_task() {
-  const auto [task, version] = machine_->begin();
+  const StageWork work = machine_->begin();
+  const auto [task, version] = work;
+  network_.clock_->begin(*machine_, work);
   if (task.kind == Kind::forward) {
     stage_.forward(micro_batch(task.number), versions_.at(version));
   } else if (task.kind == Kind::backward) {
@@ -133,6 +135,7 @@ void StreamedNetwork::Replica::do_task() {
   } else {
     update(task.number, machine_->updating(task.number));
   }
+  network_.clock_->end(*machine_);
   network_.inboxes_.send(machine_->finish());
   versions_.drop_before(machine_->oldest_version());
   // With vertical sync a later pass may need this version, which only exists now.
@@ -197,6 +200,7 @@ StreamedNetwork::StreamedNetwork(const models::Plan& plan, const kernels::Backen
       shape_(longest_stream(options)),
       samples_(batch),
       stages_(plan, backend, batch, short_shape(options), options),
+      clock_(std::make_shared<StageClock>(shape_)),
       inboxes_(shape_),
       batches_(most_under_way(shape_) + 1) {
   STARLING_CHECK(check_stages(plan, batch, options).ok() && !pipeline_traits(options.schedule).flushes);
@@ -255,6 +259,7 @@ void StreamedNetwork::begin_stream(const models::Arena& arena) {
   ends_ = false;
   inboxes_.clear();
   for (const auto& group : groups_) group->updates = 0;
+  clock_->start();
   for (const auto& replica : replicas_) replica->begin();
   threads_->start();
   runs_ = true;
@@ -290,6 +295,7 @@ void StreamedNetwork::finish_if_over() {
   if (landed_ < fed_ || !first().machine().is_over()) return;
   threads_->finish();
   runs_ = false;
+  clock_->stop();
 }
 
 void StreamedNetwork::announce(std::uint64_t number) {

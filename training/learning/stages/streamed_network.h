@@ -20,6 +20,7 @@
 
 #include "kernels/backend.h"
 #include "models/arena.h"
+#include "training/learning/stages/stage_clock.h"
 #include "training/learning/stages/stage_layers.h"
 #include "training/learning/stages/stage_links.h"
 #include "training/learning/stages/stage_memory.h"
@@ -75,6 +76,7 @@ class StreamedNetwork {
   void on_each_thread(const std::function<void(std::size_t)>& settle);
 
   StageMemory memory(std::size_t part) const;
+  std::shared_ptr<const StageClock> clock() const { return clock_; }
 
   // A stream ends after so many batches, rounded down to a number that replicas can share, and the next one
   // begins.
@@ -103,6 +105,7 @@ class StreamedNetwork {
   const PipelineShape shape_;  // of the longest stream
   const int samples_;          // of a batch
   Stages stages_;
+  const std::shared_ptr<StageClock> clock_;
   StageInboxes inboxes_;
   std::vector<Batch> batches_;  // by number, modulo their count
   std::vector<std::unique_ptr<Group>> groups_;

@@ -1,6 +1,7 @@
 #include "training/runs/experiment/check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -203,6 +204,32 @@ Status check(const Experiment& experiment) {
     if (Status fine = check_split(of_one); !fine) return Error{"[[peer]]: " + fine.error().message};
   }
   return Done{};
+}
+
+std::string warning_of_vertical_sync(const Experiment& experiment) {
+  // The age of a gradient, in updates, times the step size over 1 - momentum. LeNet with two stages is at 0.5
+  // by default and does not learn reliably; at 0.2 it does (docs/PIPELINES.md).
+  constexpr double kFarthestReach = 0.2;
+  const auto warning = [](const Experiment& its) -> std::string {
+    const std::vector<int>& replicas = its.pipeline.stage_replicas;
+    const std::size_t stages = replicas.empty() ? its.training.devices.size() : replicas.size();
+    if (!has_stages(its) || !its.pipeline.vertical_sync || its.optimizer.name != "sgd" || stages < 2 ||
+        its.pipeline.schedule != PipelineSchedule::pipedream)
+      return "";
+    const std::size_t batches = std::max<std::size_t>(1, its.pipeline.micro_batches);  // of an update
+    const std::size_t age = (stages - 1 + batches - 1) / batches;
+    const double rate = resolved_learning_rate(its);
+    const double needed = kFarthestReach * (1 - its.optimizer.momentum) / static_cast<double>(age);
+    if (rate <= needed * (1 + 1e-9)) return "";
+    return "with vertical_sync gradients are " + std::to_string(age) + (age == 1 ? " update" : " updates") +
+           " old in all stages, and at the learning rate " + format_number(rate) + " with momentum " +
+           format_number(its.optimizer.momentum) + " the network may not learn; it needs about " +
+           format_number(std::round(1e5 * needed) / 1e5);
+  };
+  std::string text = warning(experiment);
+  for (const OwnSettings& own : experiment.own)
+    if (text.empty()) text = warning(of_peer(experiment, own.peers.is_all() ? 0 : own.peers.largest()));
+  return text;
 }
 
 std::string warning_of_workers(const Experiment& experiment) {

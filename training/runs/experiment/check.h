@@ -21,5 +21,8 @@ Status check(const Experiment& experiment);
 
 // A sentence if more than two workers together step so far that a network may not learn; else empty.
 std::string warning_of_workers(const Experiment& experiment);
+// A sentence, with the rate that is needed, if pipeline.vertical_sync makes gradients too old for the
+// learning rate; else empty.
+std::string warning_of_vertical_sync(const Experiment& experiment);
 
 }  // namespace starling::training

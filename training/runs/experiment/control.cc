@@ -31,6 +31,7 @@ void fields(Visitor& visit, Report& report) {
   visit("staleness", report.staleness);
   visit.if_any("path", report.path);
   visit.if_any("path_before_settling", report.path_before_settling);
+  visit_sharing(visit, report, true);
 }
 
 constexpr std::string_view kLinkWord = "link ";

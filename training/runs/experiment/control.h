@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "training/runs/records/peer_figures.h"
+#include "training/runs/records/pipeline_record.h"
 #include "training/runs/records/record.h"
 
 namespace starling::training {
@@ -20,7 +21,7 @@ namespace starling::training {
 // time it is one wish.
 inline constexpr std::chrono::seconds kSameWish(1);
 
-struct PeerReport : PeerFigures {
+struct PeerReport : PeerFigures, DeviceSharing {
   enum class Kind : std::uint8_t { listening, status, snapshot, finished };
   PeerReport() {
     device = "cpu";

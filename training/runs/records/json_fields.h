@@ -11,6 +11,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "training/runs/records/json.h"
 #include "training/runs/records/staleness.h"
@@ -60,6 +61,21 @@ class FieldWriter {
     fields(inner);
     object_[name] = inner.take();
   }
+  // An object that some values do not have.
+  template <class T, class Fields>
+  void object(const char* name, const std::optional<T>& value, Fields fields) {
+    if (!value) return leave(name);
+    object(name, [&](auto& inner) { fields(inner, *value); });
+  }
+  template <class T, class Fields>
+  void list(const char* name, const std::vector<T>& values, Fields fields) {
+    Json& list = object_[name] = Json::array();
+    for (const T& value : values) {
+      FieldWriter inner(absent_);
+      fields(inner, value);
+      list.push_back(inner.take());
+    }
+  }
 
   Json take() { return std::move(object_); }
 
@@ -107,6 +123,14 @@ class FieldReader {
       out[key] = count.get<std::uint64_t>();
     }
   }
+  void operator()(const char* name, std::vector<std::string>& out) {
+    const Json* field = find(name, &Json::is_array, "a list");
+    if (field == nullptr) return;
+    for (const Json& text : *field) {
+      if (!text.is_string()) return refuse(name, "a list of strings");
+      out.push_back(text.get<std::string>());
+    }
+  }
   void operator()(const char* name, Staleness& out) {
     const Json* field = find(name, &Json::is_array, "a list of at most 16 counts");
     if (field == nullptr) return;
@@ -133,6 +157,22 @@ class FieldReader {
     FieldReader inner(*field, whose_);
     fields(inner);
     if (error_.empty()) error_ = inner.error_;
+  }
+  template <class T, class Fields>
+  void object(const char* name, std::optional<T>& out, Fields fields) {
+    if (find(name) == nullptr) return;
+    object(name, [&](auto& inner) { fields(inner, out.emplace()); });
+  }
+  template <class T, class Fields>
+  void list(const char* name, std::vector<T>& out, Fields fields) {
+    const Json* field = find(name, &Json::is_array, "a list");
+    if (field == nullptr) return;
+    for (const Json& value : *field) {
+      if (!value.is_object()) return refuse(name, "a list of objects");
+      FieldReader inner(value, whose_);
+      fields(inner, out.emplace_back());
+      if (error_.empty()) error_ = inner.error_;
+    }
   }
 
   // The first error: a field with another type, or a required one that is missing. Empty: no error.

@@ -28,7 +28,7 @@ void visit_fields(Visitor& visit, Peer& peer) {
                 figure::accuracy);
   visit("exchanges", peer.exchanges);
   visit("slow", peer.slow);
-  visit("split", peer.split);
+  visit_sharing(visit, peer, false);
   visit("state", peer.state);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "training/runs/records/peer_figures.h"
+#include "training/runs/records/pipeline_record.h"
 #include "training/runs/records/staleness.h"
 
 namespace starling::training {
@@ -32,15 +33,14 @@ void visit_counts(Visitor& visit, Counts& counts) {
 }
 
 // A peer at the end of a run. Without `accuracy` it left no parameters.
-struct PeerRecord : PeerFigures {
+struct PeerRecord : PeerFigures, DeviceSharing {
   PeerRecord() { device = "cpu"; }
 
   std::string name;
   std::uint64_t exchanges = 0;  // completed ones that it began or answered
   double slow = 1;
-  std::optional<std::string> split{};  // from `simulate`: what its devices divide, if there are several
-  std::string state{};                 // finished, stopped (by the user), left, crashed, running
-  bool serves = false;                 // a parameter server: it makes no steps, and is not evaluated
+  std::string state{};  // finished, stopped (by the user), left, crashed, running
+  bool serves = false;  // a parameter server: it makes no steps, and is not evaluated
 };
 
 // What was run.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 
 #include "base/text.h"
 
@@ -11,9 +12,12 @@ namespace {
 
 struct SizeUnit {
   std::string_view unit;
-  unsigned bits;
+  std::uint64_t bytes;
 };
-constexpr std::array kSizeUnits{SizeUnit{"GiB", 30}, SizeUnit{"MiB", 20}, SizeUnit{"KiB", 10}};
+constexpr std::array kSizeUnits{SizeUnit{"GiB", 1 << 30},  SizeUnit{"MiB", 1 << 20},
+                                SizeUnit{"KiB", 1 << 10},  SizeUnit{"GB", 1'000'000'000},
+                                SizeUnit{"MB", 1'000'000}, SizeUnit{"kB", 1'000}};
+constexpr std::size_t kUnitsWritten = 3;
 
 Result<Duration> within_limit(Duration d, std::string_view text) {
   if (d <= kLongestTime) return d;
@@ -71,23 +75,22 @@ Result<Duration> parse_seconds(std::string_view text) {
 
 Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t low, std::uint64_t high) {
   std::string_view digits = text;
-  unsigned shift = 0;
-  for (const auto& [unit, bits] : kSizeUnits) {
+  std::uint64_t factor = 1;
+  for (const auto& [unit, bytes] : kSizeUnits) {
     if (!digits.ends_with(unit)) continue;
     digits.remove_suffix(unit.size());
-    shift = bits;
+    factor = bytes;
     break;
   }
   const auto count = parse_number<std::uint64_t>(digits);
-  if (count && *count <= high >> shift && *count << shift >= low) return *count << shift;
-  return Error{in_quotes(text) + " is not a size from " + format_size(low) + " to " + format_size(high)};
+  if (count && *count <= high / factor && *count * factor >= low) return *count * factor;
+  return Error{in_quotes(text) + " is not a size from " + format_size(low) + " to " + format_size(high) +
+               (count ? "" : " in bytes, KiB, MiB, GiB, kB, MB or GB")};
 }
 
 std::string format_size(std::uint64_t bytes) {
-  for (const auto& [unit, bits] : kSizeUnits) {
-    const std::uint64_t count = bytes >> bits;
-    if (bytes != 0 && count << bits == bytes) return std::to_string(count) + std::string(unit);
-  }
+  for (const auto& [unit, size] : std::span(kSizeUnits).first(kUnitsWritten))
+    if (bytes != 0 && bytes % size == 0) return std::to_string(bytes / size) + std::string(unit);
   return std::to_string(bytes);
 }
 

@@ -83,12 +83,9 @@ Result<std::vector<std::string>> parse_devices(std::string_view text) {
   const std::string_view kind = text.starts_with("cpu:") ? "cpu:" : "cuda:";
   std::vector<std::string> devices;
   for (const std::string_view part : split(text, ',')) {
-    const bool again = std::ranges::find(devices, part) != devices.end();
-    if (!is_numbered(part, kind) || (again && kind == "cpu:")) {
-      return Error{
-          in_quotes(text) +
-          " does not name devices of one kind; expected cuda:0,cuda:1, ... or different ones of cpu:0,cpu:1, "
-          "..."};
+    if (!is_numbered(part, kind)) {
+      return Error{in_quotes(text) +
+                   " does not name devices of one kind; expected cuda:0,cuda:1, ... or cpu:0,cpu:1, ..."};
     }
     devices.emplace_back(part);
   }

@@ -169,7 +169,7 @@ auto automatic_text(Format format) {
 
 // Parsers of single settings.
 Result<std::string> parse_network_layers(std::string_view text);  // canonical text
-// Different GPUs, or different groups of processors (cpu:0), separated by commas.
+// GPUs, or groups of processors (cpu:0), separated by commas; each may occur several times (check.h).
 Result<std::vector<std::string>> parse_devices(std::string_view text);
 Result<std::vector<int>> parse_replicas(std::string_view text);  // at least 1, separated by commas
 Result<std::vector<int>> parse_cuts(std::string_view text);      // ascending, at least 1, separated by commas
