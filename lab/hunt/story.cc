@@ -23,7 +23,7 @@ const char* outcome_name(gossip::Outcome outcome) {
 }
 
 const char* notice_name(gossip::Notice::What what) {
-  static constexpr std::array<const char*, 14> kNames = {"knows of",
+  static constexpr std::array<const char*, 17> kNames = {"knows of",
                                                          "suspects",
                                                          "no longer suspects",
                                                          "considers failed",
@@ -36,7 +36,10 @@ const char* notice_name(gossip::Notice::What what) {
                                                          "does not count the samples of",
                                                          "finds one address of two members:",
                                                          "can be dialed:",
-                                                         "cannot be dialed:"};
+                                                         "cannot be dialed:",
+                                                         "does not wait for",
+                                                         "takes for no server:",
+                                                         "counts most samples of"};
   return kNames.at(static_cast<std::size_t>(what));
 }
 
