@@ -100,17 +100,14 @@ TEST_CASE("a driver that ends no answer, or the wrong one, is found within 200 s
 }
 
 TEST_CASE("a silent member that stops a round without a limit is found within 200 seeds") {
-  for (const Rule rule : {Rule::d_psgd, Rule::ssp}) {
-    HuntOptions options;
-    options.faults = "silence";
-    options.rule = rule;
-    const auto found = find_planted(options, PlantedBug::endless_waits, 0, 200);
-    CAPTURE(traits(rule).name);
-    REQUIRE(found.has_value());
-    CAPTURE(found->seed, found->violation.text);
-    CHECK(found->violation.statement == 14);
-    CHECK_FALSE(hunt_seed(options, found->seed).violation);
-  }
+  HuntOptions options;
+  options.faults = "silence";
+  options.rule = Rule::d_psgd;
+  const auto found = find_planted(options, PlantedBug::endless_waits, 0, 200);
+  REQUIRE(found.has_value());
+  CAPTURE(found->seed, found->violation.text);
+  CHECK(found->violation.statement == 14);
+  CHECK_FALSE(hunt_seed(options, found->seed).violation);
 }
 
 TEST_CASE("every planted bug has a name of its own") {
