@@ -69,6 +69,7 @@ struct Terms {
   float weight = 0.5F;      // the most that either side mixes in of the other
   float own_share = 1;      // in (0, 1]: factor on how far this side moves
   Part part{};              // the part of the arena that is exchanged
+  bool returns = true;      // the partner may also begin exchanges with this peer
   friend bool operator==(const Terms&, const Terms&) = default;
 };
 
@@ -101,7 +102,7 @@ struct TrainingEnded {
 struct Finish {
   enum class How : std::uint8_t { finished, left, failed };
   How how = How::finished;
-  std::string why;  // if failed: a sentence
+  std::string why;  // a sentence; if finished: why the end is in doubt, or empty
 };
 
 // The swarm follows this topology from now on: show it, and keep it for a restart.
@@ -110,6 +111,8 @@ struct Rewired {
 };
 
 // For logs and traces only.
+struct TrustReplica {};  // its loss is good: Mixer::trust
+
 struct Notice {
   enum class What : std::uint8_t {
     joined,
@@ -121,22 +124,26 @@ struct Notice {
                   // times
     refuted,      // others considered this peer suspect or failed
     waiting,
-    unwired,     // the swarm follows a topology that this program cannot follow; it keeps its own
-    diverged,    // this peer's own replica held values that are not finite; it is replaced by a copy
-    incredible,  // a member claims more samples than it can have consumed; they do not count
-    conflict,    // two live members advertise the same address
-    reachable,   // others can dial this peer, at the address in `text`
-    hidden,      // others cannot dial this peer
-    unsettled,   // settling ended before this number of exchanges, in `text`, had completed
+    unwired,      // the swarm follows a topology that this program cannot follow; it keeps its own
+    diverged,     // this peer's own replica is lost, for the reason in `text`; it is replaced by a copy
+    incredible,   // a member claims more samples than it can have consumed; they do not count
+    conflict,     // two live members advertise the same address
+    reachable,    // others can dial this peer, at the address in `text`
+    hidden,       // others cannot dial this peer
+    passed_over,  // a member did not answer for too long: rounds do not wait for it for a while
+    contested,    // a member has the name of a parameter server that another live one holds
+    leads,        // a member brings more than half of the samples since it came, much faster than others
+    unsettled,    // settling ended before this number of exchanges, in `text`, had completed
   };
   What what = What::joined;
   PeerId peer;       // 0 for waiting, unwired and diverged
   std::string text;  // name and address; for waiting: what for; for unwired: why
 };
 
-using Action = std::variant<Send, TryDial, AnswerCall, Prepare, FetchState, AbortFetch, StartTraining,
-                            StopTraining, PauseTraining, ResumeTraining, BeginRound, BeginExchange,
-                            AbortExchange, AnswerOffer, TrainingEnded, Rewired, Finish, Notice, AllowSamples>;
+using Action =
+    std::variant<Send, TryDial, AnswerCall, Prepare, FetchState, AbortFetch, StartTraining, StopTraining,
+                 PauseTraining, ResumeTraining, BeginRound, BeginExchange, AbortExchange, AnswerOffer,
+                 TrainingEnded, Rewired, Finish, Notice, AllowSamples, TrustReplica>;
 using Actions = std::vector<Action>;
 
 }  // namespace starling::gossip

@@ -123,13 +123,14 @@ void Copying::lost(const StateLost& lost, Actions& out) {
   out.push_back(Notice{Notice::What::waiting, {}, lost.why});
 }
 
-void Recovery::begin() {
+void Recovery::begin(bool finite) {
   const PeerOptions& options = run_.options;
   run_.diverged = true;
+  finite_ = finite;
   if (copies_ > 0 && run_.steps() - recovered_steps_ >= options.recovery_steps)
     copies_ = 0;  // the last one lasted
   Duration delay{0};
-  if (copies_ > 0)
+  if (copies_ > 0 && !finite)
     delay = std::min(options.state_retry.min * (1 << std::min(copies_ - 1, 16U)), options.state_retry.max);
   deadline_ = run_.now + delay + options.recovery_limit;
   copying_.restart(delay);
@@ -159,8 +160,9 @@ void Recovery::tick(Actions& out) {
   }
   run_.say_goodbye_and_finish(
       Finish::How::failed,
-      "the parameters are not finite any more, and no member has finite ones to copy: all replicas are lost; "
-      "the usual cause is a training.learning_rate that is too high",
+      std::string("the parameters are ") + (finite_ ? "useless" : "not finite any more") +
+          ", and no member has others to copy: all replicas are lost; the usual cause is a "
+          "training.learning_rate that is too high",
       out);
 }
 

@@ -33,8 +33,13 @@ class Copying {
 
   void advanced(const StateAdvanced& advanced, Actions& out);
   void lost(const StateLost& lost, Actions& out);
+  // Whether there is a member to copy from.
+  bool has_donor() const { return !donors().empty(); }
   // Returns false if no copy is under way.
-  bool arrived() { return std::exchange(copy_, std::nullopt).has_value(); }
+  bool arrived() {
+    if (copy_) last_donor_ = copy_->donor;  // the next copy is another member's
+    return std::exchange(copy_, std::nullopt).has_value();
+  }
 
   // When the donor is replaced unless it advances; nullopt: none was chosen.
   std::optional<Instant> deadline() const { return copy_ ? std::optional(copy_->deadline) : std::nullopt; }
@@ -58,7 +63,7 @@ class Copying {
   std::optional<Copy> copy_;
   bool afresh_ = false;   // the next copy keeps no chunk
   double best_rate_ = 0;  // chunks per second, over all donors
-  PeerId last_donor_;     // replaced: chosen again only if no other exists
+  PeerId last_donor_;     // chosen again only if no other exists
   bool refused_ = false;  // a donor failed since the last restart()
   Duration delay_;
   Instant next_request_ = kNever;
@@ -67,21 +72,21 @@ class Copying {
   std::uint64_t version_ = 0;    // of the membership then
 };
 
-// What a peer does when its own replica holds values that are not finite: it exchanges nothing, copies a
-// member's replica, and trains on. If the replica is lost again soon after a copy, the peer waits before the
-// next, twice as long each time, and after several such copies fails: then its own steps diverge. It also
-// fails if no member has a replica to copy for a while.
+// What a peer does when its own replica is lost, because it holds values that are not finite or has become
+// useless (Health): it exchanges nothing, copies a member's replica, and trains on. If the replica is lost
+// again soon after a copy, the peer waits before the next, twice as long each time, and after several such
+// copies fails: then its own steps diverge. It also fails if no member has a replica to copy for a while.
 class Recovery {
  public:
   Recovery(RunState& run, Copying& copying) : run_(run), copying_(copying) {}
 
-  // The replica is lost. REQUIRES: !run.diverged.
-  void begin();
+  // The replica is lost; `finite`: it has become useless. REQUIRES: !run.diverged.
+  void begin(bool finite);
   // The copy is in place.
   void complete() {
     run_.diverged = false;
     deadline_ = kNever;
-    ++copies_;
+    if (!finite_) ++copies_;
     recovered_steps_ = run_.steps();
   }
   // Fails the peer if no hope is left.
@@ -92,6 +97,7 @@ class Recovery {
   RunState& run_;
   Copying& copying_;
   Instant deadline_ = kNever;
+  bool finite_ = false;
   std::uint32_t copies_ = 0;           // in a row, each soon followed by the loss of the replica
   std::uint64_t recovered_steps_ = 0;  // this peer's own when the latest copy was in place
 };

@@ -22,8 +22,20 @@ class Ending {
   // Whether training is to end. REQUIRES: run.rules.
   bool reached() const {
     const End& end = run_.rules->end;
-    return requested_ || (end.swarm_samples && run_.membership.swarm_samples() >= *end.swarm_samples) ||
+    return requested_ || (end.swarm_samples && samples_reached(*end.swarm_samples)) ||
            (end.steps && run_.steps() >= *end.steps) || (end.time && run_.now - run_.run_start >= *end.time);
+  }
+  // If training ends now, and rests on samples of one member that may not have consumed them: a sentence.
+  std::string doubt() const {
+    const End& end = run_.rules->end;
+    if (requested_ || !end.swarm_samples || (end.steps && run_.steps() >= *end.steps) ||
+        (end.time && run_.now - run_.run_start >= *end.time))
+      return "";
+    const std::uint64_t all = run_.membership.swarm_samples();
+    const std::uint64_t doubtful = std::min(all, run_.membership.doubtful_samples(run_.now));
+    if (all - doubtful >= *end.swarm_samples || (doubtful == 0 && all >= *end.swarm_samples)) return "";
+    return "the run has ended by the samples that one member claims, more than half of all since it came and "
+           "much faster than others; if no machine is that fast, the model is not trained to the end";
   }
   Instant next_deadline() const {
     const Instant next = std::min(linger_until_, leave_by_);
@@ -87,6 +99,24 @@ class Ending {
   void last_exchange_failed() { last_exchange_begun_ = false; }
 
  private:
+  // A member may be so fast that its claims do not count here. When all members that work have finished by
+  // them, this peer does too.
+  bool samples_reached(std::uint64_t samples) const {
+    if (run_.membership.swarm_samples() >= samples) return true;
+    if (run_.phase() != wire::Phase::training) return false;
+    std::uint64_t claimed = run_.membership.swarm_samples();
+    bool any = false;
+    for (const Record& record : run_.membership.others()) {
+      const std::uint64_t counted = record.member.samples;
+      claimed = add_saturated(claimed, std::max(record.standing.claimed, counted) - counted);
+      if (!record.standing.works) continue;
+      const bool is_over = record.member.phase > wire::Phase::training;
+      if (!is_over && record.is_live()) return false;
+      any = any || is_over;
+    }
+    return any && claimed >= samples;
+  }
+
   RunState& run_;
   bool requested_ = false;
   std::uint64_t left_ = 0;        // exchanges to complete

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -59,8 +60,9 @@ struct Stepped {  // the workers' totals since the peer started, plus PeerOption
   std::uint64_t samples = 0;
 };
 
-struct VitalsMeasured {  // from time to time; published to others, for people to see
-  wire::Vitals vitals;   // the core sets its id and sequence
+struct VitalsMeasured {          // from time to time; published to others, for people to see
+  wire::Vitals vitals;           // the core sets its id and sequence
+  std::optional<double> loss{};  // of recent own steps, in nats; unset: unknown, or another program's
 };
 
 // How an exchange ended.
@@ -73,7 +75,8 @@ enum class Outcome : std::uint8_t {
 struct ExchangeEnded {  // one that this peer began
   std::uint64_t exchange = 0;
   Outcome outcome = Outcome::completed;
-  std::uint64_t round = 0;  // if rejected: from the ExchangeRefusal
+  std::uint64_t round = 0;   // if rejected: from the ExchangeRefusal
+  bool quarantined = false;  // if rejected: because of what this peer sent before
 };
 struct ExchangeAdvanced {  // progress of one that this peer began; at least once for every sixteenth of the
                            // arena

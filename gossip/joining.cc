@@ -117,7 +117,7 @@ bool Joining::answer(const Received& from, const wire::Join& join, Actions& out)
     return false;
   }
   auto members = membership.introduction(from.from);
-  const std::uint64_t retired = membership.retired_samples(members);
+  const std::uint64_t retired = membership.view().members.retired_samples(members);
   out.push_back(Send{membership.view().reply_to(from.from, from.address),
                      wire::Welcome{*manifest_, run_.now - run_.run_start, std::move(members), retired}});
   return true;

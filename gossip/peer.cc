@@ -35,6 +35,7 @@ void Peer::step(Instant now, const Event& event, Actions& out) {
     exchanges_.slept(late);
     copying_.slept(late);
     allowance_.slept(late);
+    meet([late](auto& it) { it.slept(late); });
   }
   std::visit([&](const auto& e) { handle(e, out); }, event);
   if (!run_.over) run_timers(out);
@@ -108,14 +109,15 @@ void Peer::handle(const StateArrived&, Actions& out) {
   if (!copying_.arrived()) return;
   if (!run_.diverged) return start_training(out);
   recovery_.complete();
+  health_.replaced(run_.now);
   meet([](auto& it) { it.restart(); });
   out.push_back(ResumeTraining{true});
 }
 
-void Peer::handle(const ReplicaDiverged&, Actions& out) {
-  if (run_.phase() == Phase::joining || run_.diverged || run_.leaving) return;
-  recovery_.begin();
-  out.push_back(Notice{Notice::What::diverged, {}, {}});
+void Peer::lose_replica(bool finite, const std::string& why, Actions& out) {
+  if (run_.diverged || run_.leaving) return;
+  recovery_.begin(finite);
+  out.push_back(Notice{Notice::What::diverged, {}, why});
   out.push_back(PauseTraining{true});
   exchanges_.abort_all(out);
   meet([&](auto& it) { it.replica_lost(out); });
@@ -128,13 +130,32 @@ void Peer::handle(const ReplicaGone& gone, Actions& out) {
   run_.say_goodbye_and_finish(Finish::How::failed, gone.why, out);
 }
 
-// ---- training and exchanging ----
+void Peer::handle(const VitalsMeasured& measured, Actions& out) {
+  run_.membership.set_vitals(measured.vitals);
+  if (!measured.loss || run_.phase() != Phase::training || run_.diverged) return;
+  health_.measured(run_.now, *measured.loss);
+  if (health_.is_good()) out.push_back(TrustReplica{});
+  check_health(out);
+}
+
+void Peer::handle(const ExchangeEnded& ended, Actions& out) {
+  if (const InFlight* const own = exchanges_.find(ended.exchange))
+    health_.ended(run_.now, own->partner, ended.quarantined);
+  meet([&](auto& it) { it.ended(ended, out); });
+  if (run_.phase() == Phase::training) check_health(out);
+}
+
+void Peer::check_health(Actions& out) {
+  const auto complaint = health_.complaint(run_.now);
+  if (complaint && copying_.has_donor()) lose_replica(true, *complaint, out);
+}
 
 // ---- ending ----
 
 void Peer::maybe_end_training(Actions& out) {
   if (run_.phase() != Phase::training || run_.leaving || run_.diverged) return;
   if (!meet([](auto& it) { return it.end_reached(); })) return;
+  run_.doubt = ending_.doubt();
   out.push_back(StopTraining{});
   out.push_back(TrainingEnded{});
   run_.membership.set_phase(Phase::settling);
@@ -151,7 +172,7 @@ void Peer::maybe_finish(Actions& out) {
     ending_.linger();
   }
   if (run_.phase() == Phase::finished && ending_.may_stop(exchanges_.answering() > 0))
-    run_.say_goodbye_and_finish(Finish::How::finished, "", out);
+    run_.say_goodbye_and_finish(Finish::How::finished, run_.doubt, out);
 }
 
 void Peer::handle(const LeaveRequested&, Actions& out) {

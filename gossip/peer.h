@@ -19,6 +19,7 @@
 //   Membership   who is in the swarm, and who lives
 //   Joining      how the peer gets into the run
 //   Copying      a member's parameters, for the first replica or a new one
+//   Health       whether the own replica has become useless
 //   Recovery     what to do when the own replica is lost
 //   Rewiring     the topology, which may change during the run
 //   Encounters   when, with whom and on what terms to exchange; one class for each kind of rule
@@ -34,6 +35,7 @@
 
 #include "gossip/allowance.h"
 #include "gossip/copying.h"
+#include "gossip/health.h"
 #include "gossip/joining.h"
 #include "gossip/meeting/encounters.h"
 #include "gossip/rewiring.h"
@@ -98,20 +100,21 @@ class Peer {
     const std::uint64_t samples = stepped.samples - std::min(stepped.samples, earlier);
     run_.membership.set_progress(run_.now, stepped.steps, add_saturated(run_.samples_before, samples));
   }
-  void handle(const VitalsMeasured& measured, Actions&) { run_.membership.set_vitals(measured.vitals); }
+  void handle(const VitalsMeasured& measured, Actions& out);
   void handle(const ExchangeAdvanced& advanced, Actions&) {
     meet([&](auto& it) { it.advanced(advanced); });
   }
-  void handle(const ExchangeEnded& ended, Actions& out) {
-    meet([&](auto& it) { it.ended(ended, out); });
-  }
+  void handle(const ExchangeEnded& ended, Actions& out);
   void handle(const ExchangeOffered& offered, Actions& out) {
     meet([&](auto& it) { it.offered({offered.from, offered.exchange, offered.round}, out); });
   }
   void handle(const AnswerEnded& ended, Actions& out) {
     meet([&](auto& it) { it.answer_ended(ended, out); });
   }
-  void handle(const ReplicaDiverged&, Actions& out);
+  void handle(const ReplicaDiverged&, Actions& out) {
+    if (run_.phase() != wire::Phase::joining)
+      lose_replica(false, "this peer's own parameters are no longer finite", out);
+  }
   void handle(const ReplicaGone& gone, Actions& out);
   void handle(const EndRequested&, Actions& out) {
     ending_.request();
@@ -168,6 +171,8 @@ class Peer {
       rewiring_.correct(run_.membership.view().reply_to(from.from, from.address), message.topology, out);
   }
 
+  void lose_replica(bool finite, const std::string& why, Actions& out);
+  void check_health(Actions& out);
   void run_timers(Actions& out);
   void start_training(Actions& out) {
     run_.membership.set_phase(wire::Phase::training);
@@ -182,6 +187,7 @@ class Peer {
   RunState run_;
   Joining joining_{run_};
   Copying copying_{run_};
+  Health health_;
   Recovery recovery_{run_, copying_};
   Rewiring rewiring_{run_};
   Ending ending_{run_};

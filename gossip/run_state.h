@@ -103,6 +103,7 @@ struct RunState {
   bool diverged = false;          // its replica is lost and not replaced yet
   bool leaving = false;
   bool over = false;
+  std::string doubt;                 // why the end of the training may be false; empty: it is not
   std::uint64_t samples_before = 0;  // that the swarm counts for earlier lives of this id
 
   PeerId id() const { return membership.self().id; }

@@ -128,6 +128,7 @@ class Daemon {
     shutdown_.begin(finish.how, finish.why);
   }
   void act(const gossip::Notice& notice) { started_.events.tell(notice); }
+  void act(const gossip::TrustReplica&) { lives_.equipped->mixer->trust(); }
 
   Drive driver() {
     return [this](gossip::Event event) { drive(std::move(event)); };
@@ -421,11 +422,11 @@ void Daemon::tick() {
 
 // A member whose name others know must not be shut out by one that takes it, so only a newcomer gives way.
 void Daemon::look_for_namesake() {
-  const auto namesake = find_namesake(lives_.running->core.view().membership);
-  if (!namesake || namesake->id == namesake_) return;
-  namesake_ = namesake->id;
   const bool newcomer = !started_.options.join.empty() && !listening_.remembered().resumed &&
                         started_.now() < Instant{kNewcomer};
+  const auto namesake = find_namesake(lives_.running->core.view().membership, newcomer);
+  if (!namesake || namesake->id == namesake_) return;
+  namesake_ = namesake->id;
   if (newcomer && namesake->began_before && started_.stage < PeerStage::settling) {
     shutdown_.refuse(namesake->sentence);
     return leave();
@@ -506,7 +507,9 @@ void Daemon::act(const gossip::StopTraining&) {
 
 void Daemon::act(const gossip::PauseTraining& pause) {
   lives_.equipped->trainer->pause(PausedBy::core);
-  if (pause.discard) lives_.equipped->trainer->discard_steps();
+  if (!pause.discard) return;
+  lives_.equipped->trainer->discard_steps();
+  listening_.exchanger().lost();
 }
 
 void Daemon::act(const gossip::ResumeTraining& resume) {

@@ -29,6 +29,18 @@ Terms Encounters::terms_with(PeerId partner, std::uint64_t round) const {
   return terms;
 }
 
+void Encounters::pass_over(RoundWaits& waiting, PeerId partner, Duration waited, Actions& out) const {
+  const Duration pause = waiting.pass_over(run_.now, partner, waited);
+  const Record* const record = run_.membership.find(partner);
+  if (record == nullptr) return;
+  const auto seconds = [](Duration d) {
+    return std::to_string(std::chrono::round<std::chrono::seconds>(d).count());
+  };
+  out.push_back(Notice{Notice::What::passed_over, partner,
+                       described(record->member) + " did not answer for " + seconds(waited) +
+                           " s: this peer does not wait for it for " + seconds(pause) + " s"});
+}
+
 // ---- Whenever: this peer's own exchanges ----
 
 Whenever::Whenever(RunState& run, Ending& ending, Exchanges& exchanges)
@@ -40,6 +52,11 @@ Whenever::Whenever(RunState& run, Ending& ending, Exchanges& exchanges)
 Terms Whenever::terms_of(PeerId partner, std::uint64_t turn) const {
   Terms terms = terms_with(partner, fragments_ > 1 ? turn : 0);
   terms.part = {static_cast<std::uint32_t>(turn % fragments_), fragments_};
+  if (run_.rule().keeps ==
+      Keeps::weighted_sum) {  // n peers have the weight n, and each sends half of its own
+    terms.weight = static_cast<float>(1 + run_.membership.live_others()) / 2;
+    terms.returns = !partners_.is_directed();
+  }
   return terms;
 }
 

@@ -19,6 +19,7 @@
 #include "gossip/meeting/partner.h"
 #include "gossip/meeting/roster.h"
 #include "gossip/meeting/rounds.h"
+#include "gossip/meeting/waiting.h"
 
 namespace starling::gossip {
 
@@ -35,6 +36,8 @@ class Encounters {
   void tick(Actions&) {}
   // REQUIRES: tick() was called at this instant.
   Instant next_deadline() const { return kNever; }
+  // This peer woke `late` after its deadline: partners that it waits for get that much more time.
+  void slept(Duration /*late*/) {}
 
   // ---- this peer's own exchanges ----
   // Whether one should begin now.
@@ -81,6 +84,8 @@ class Encounters {
   // When that may change by time. REQUIRES: !moment_is_due().
   Instant next_moment() const;
   void hold_off() { pacer_.hold_off(run_.now, run_.options.exchange_hold_off); }
+  // This partner let the peer wait for too long.
+  void pass_over(RoundWaits& waiting, PeerId partner, Duration waited, Actions& out) const;
   Terms terms_with(PeerId partner, std::uint64_t round) const;
 
   RunState& run_;
@@ -148,9 +153,13 @@ class LockStep : public Encounters {
     if (rounds_.is_open()) return std::min(deadline_, doubt_);
     return exchanges_.in_flight().empty() ? next_moment() : kNever;
   }
+  void slept(Duration late) {
+    waiting_.slept(late);
+    if (rounds_.is_open()) deadline_ = deadline_ + late;
+  }
   void advanced(const ExchangeAdvanced& advanced);
   void ended(const ExchangeEnded& ended, Actions& out);
-  void give_up(std::uint64_t exchange, Actions& out) { failed(exchanges_.abort(exchange, out).partner); }
+  void give_up(std::uint64_t exchange, Actions& out) { failed(exchanges_.abort(exchange, out).partner, out); }
   void offered(const Offer& offer, Actions& out);
   void answer_ended(const AnswerEnded& ended, Actions& out);
   bool settled() const { return Encounters::settled() && !rounds_.is_open(); }
@@ -172,6 +181,8 @@ class LockStep : public Encounters {
   InFlight& begin_along(Rounds::Edge& edge, Actions& out);
   void pass_over_the_absent(Actions& out);
   bool will_come(const Rounds::Edge& edge, const InFlight* own) const;
+  void miss(PeerId partner, Actions& out);
+  void met(PeerId partner);
   void follow_links();
   void accept(const Offer& offer, Actions& out);
   void reject(const Offer& offer, wire::RefusalReason reason, Actions& out) const {
@@ -182,16 +193,18 @@ class LockStep : public Encounters {
   void withdraw_asks(Actions& out);
   void close_round(Actions& out);
   void abandon_round(Actions& out);
-  void failed(PeerId partner);
+  void failed(PeerId partner, Actions& out);
 
   PartnerChooser partners_;
   Rounds rounds_;
+  RoundWaits waiting_;
   Instant deadline_ = kNever;  // neighbors that have not come by then are passed over
   Instant doubt_ = kNever;     // when the awaited neighbors are probed
   static constexpr std::uint64_t kNoVersion = UINT64_MAX;
   std::uint64_t version_ = kNoVersion;  // of the membership that the round's links were compared with
   bool settles_ = false;                // the round began after training ended
   bool met_anyone_ = false;
+  bool passed_over_ = false;  // a partner, in this round
 };
 
 // Rules with parameter servers (gossip/rules.h). A push is an exchange with every server, each of its own
@@ -205,7 +218,10 @@ class Served : public Encounters {
   void start(Actions& out);
   void tick(Actions& out);
   Instant next_deadline() const {
-    return exchanges_.in_flight().empty() && push_is_due() ? next_moment() : kNever;
+    return exchanges_.in_flight().empty() && push_is_due() ? next_moment() : next_silence();
+  }
+  void slept(Duration late) {
+    if (clocks_) clocks_->slept(late);
   }
   bool due() const;
   void ended(const ExchangeEnded& ended, Actions& out);
@@ -213,7 +229,9 @@ class Served : public Encounters {
   void offered(const Offer& offer, Actions& out);
   void answer_ended(const AnswerEnded& ended, Actions& out) {
     if (clocks_ && clocks_->withdraw(ended.from, ended.exchange)) return;
-    if (exchanges_.answer_ended(ended, out) && ended.outcome == Outcome::completed) ++pushes_taken_;
+    if (!exchanges_.answer_ended(ended, out) || ended.outcome != Outcome::completed) return;
+    ++pushes_taken_;
+    waiting_.worked(run_.now, ended.from);
   }
   bool end_reached() const {
     return ending_.reached() || (roster_.serves() && run_.rules->end.steps && workers_reached_end());
@@ -246,6 +264,14 @@ class Served : public Encounters {
   }
   void pause_or_resume(Actions& out);
 
+  // When a silent worker will be passed over.
+  Instant next_silence() const {
+    Instant next = kNever;
+    if (!clocks_) return next;
+    for (const auto& [worker, since] : clocks_->silent()) next = std::min(next, since + waiting_.limit());
+    return next;
+  }
+  void pass_over_the_silent(Actions& out);
   void answer_held(Actions& out);
   void reject(const Offer& offer, wire::RefusalReason reason, Actions& out) const {
     const bool behind = clocks_ && reason == wire::RefusalReason::out_of_step;
@@ -256,6 +282,8 @@ class Served : public Encounters {
   Roster roster_;
   RoundCount pushes_;             // a push's number, a worker's clock
   std::optional<Clocks> clocks_;  // of a server, where staleness is bounded
+  RoundWaits waiting_;            // its rounds: the pushes of the slowest worker
+  std::uint64_t slowest_ = 0;     // the number of the latest one
   bool awaits_servers_ = false;   // training starts when all servers are there
   std::string missing_;           // the last notice about them
 

@@ -45,6 +45,10 @@ class Exchanges {
   InFlight& begin(PeerId partner, const Terms& terms, Instant deadline, Actions& out);
   const std::vector<InFlight>& in_flight() const { return in_flight_; }
   // null if there is none
+  InFlight* find(std::uint64_t exchange) {
+    const auto found = std::ranges::find(in_flight_, exchange, &InFlight::exchange);
+    return found == in_flight_.end() ? nullptr : &*found;
+  }
   InFlight* with(PeerId partner) {
     const auto found = std::ranges::find(in_flight_, partner, &InFlight::partner);
     return found == in_flight_.end() ? nullptr : &*found;
@@ -103,10 +107,6 @@ class Exchanges {
     std::uint64_t exchange;
   };
 
-  InFlight* find(std::uint64_t exchange) {
-    const auto found = std::ranges::find(in_flight_, exchange, &InFlight::exchange);
-    return found == in_flight_.end() ? nullptr : &*found;
-  }
   InFlight take(std::uint64_t exchange);
 
   RunState& run_;

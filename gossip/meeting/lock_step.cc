@@ -11,7 +11,8 @@ using State = Rounds::Edge::State;
 
 LockStep::LockStep(RunState& run, Ending& ending, Exchanges& exchanges)
     : Encounters(run, ending, exchanges, run.rules->pace),
-      partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)) {}
+      partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)),
+      waiting_(run.options.round_limit, run.options.membership.guards.pauses) {}
 
 // ---- the round ----
 
@@ -40,7 +41,9 @@ void LockStep::open_round(Actions& out) {
   out.push_back(BeginRound{rounds_.begin()});
   std::vector<Rounds::Edge> edges = links();
   rounds_.open(std::move(edges), partners_.period() - 1);
-  deadline_ = run_.now + run_.options.round_limit;
+  waiting_.round_begins(run_.now, met_anyone_ || passed_over_);
+  passed_over_ = false;
+  deadline_ = run_.now + waiting_.limit();
   doubt_ = run_.now + run_.options.exchange_doubt;
   version_ = run_.membership.version();
   settles_ = run_.phase() == Phase::settling;
@@ -50,8 +53,12 @@ void LockStep::open_round(Actions& out) {
 // Those of this round, as the membership is now.
 std::vector<Rounds::Edge> LockStep::links() {
   std::vector<Rounds::Edge> links;
-  for (const auto& [id, weight] : partners_.neighbors(round(), run_.membership))
-    links.push_back({id, static_cast<float>(weight), run_.id() < id});
+  for (const auto& [id, weight] : partners_.neighbors(round(), run_.membership)) {
+    Rounds::Edge edge{.partner = id, .weight = static_cast<float>(weight)};
+    edge.awaited = waiting_.awaits(run_.now, id);
+    edge.own = edge.awaited && run_.id() < id;
+    links.push_back(edge);
+  }
   return links;
 }
 
@@ -85,16 +92,17 @@ void LockStep::pass_over_the_absent(Actions& out) {
     }
     if (!doubting) continue;
     run_.membership.doubt(run_.now, edge.partner, out);
-    const bool awaited = edge.state == State::waiting && !edge.own && rounds_.in_step(edge.partner);
+    const bool awaited = edge.state == State::waiting && !edge.own && rounds_.awaits(edge);
     if (awaited && own == nullptr) silent.push_back(edge.partner);
     const bool no_sign = own != nullptr && !own->advanced && own->begun + doubt <= run_.now;
     if (edge.own && no_sign && rounds_.holds(edge.partner, round())) unheard.push_back(edge.partner);
   }
   for (const PeerId partner : absent) {
-    if (const InFlight* const own = exchanges_.with(partner))
+    if (const InFlight* const own = exchanges_.with(partner)) {
       give_up(own->exchange, out);
-    else
-      rounds_.meet(partner, Rounds::Met::failed);
+    } else {
+      miss(partner, out);
+    }
   }
   for (const PeerId partner : silent) begin_along(*rounds_.edge(partner), out).asks = true;
   // These are there and have not received this peer's offer, but made their own.
@@ -104,13 +112,36 @@ void LockStep::pass_over_the_absent(Actions& out) {
   }
   answer_held(out);
   // Those that are left have been met. A neighbor that is linked later has as much time.
-  if (deadline_ <= run_.now) deadline_ = run_.now + run_.options.round_limit;
+  if (deadline_ <= run_.now) deadline_ = run_.now + waiting_.limit();
+}
+
+// Nothing was or will be exchanged with this neighbor in the round. If it let the peer wait for all the time
+// that a round has, further rounds do not wait for it.
+void LockStep::miss(PeerId partner, Actions& out) {
+  const Rounds::Edge* const edge = rounds_.edge(partner);
+  const Record* const record = run_.membership.find(partner);
+  const Duration waited = waiting_.waited(run_.now);
+  const bool lives = record != nullptr && record->responds() && record->member.phase != Phase::finished;
+  if (edge->awaited && lives && waited >= waiting_.limit()) {
+    if (edge->answered != 0) exchanges_.forget_answer(partner, edge->answered);
+    pass_over(waiting_, partner, waited, out);
+    passed_over_ = true;
+  }
+  rounds_.meet(partner, Rounds::Met::failed);
+}
+
+void LockStep::met(PeerId partner) {
+  rounds_.meet(partner, Rounds::Met::completed);
+  waiting_.worked(run_.now, partner);
+  met_anyone_ = true;
 }
 
 bool LockStep::will_come(const Rounds::Edge& edge, const InFlight* own) const {
   const Record* const record = run_.membership.find(edge.partner);
   if (record == nullptr || !record->responds()) return false;
-  const bool met = own != nullptr ? own->advanced : edge.state == State::under_way;
+  // This peer does not learn how far an exchange is that the other one began.
+  const bool answers = edge.state == State::under_way && (deadline_ > run_.now || !waiting_.is_known());
+  const bool met = own != nullptr ? own->advanced : answers;
   // The news that a neighbor has finished may overtake its replies. It has answered this peer's exchange, or
   // it rejects it.
   const bool ends = own != nullptr || record->member.phase != Phase::finished;
@@ -165,8 +196,7 @@ void LockStep::ended(const ExchangeEnded& ended, Actions& out) {
   const PeerId partner = exchange->partner;
   if (ended.outcome == Outcome::completed) {
     if (rounds_.edge(partner) != nullptr) {
-      rounds_.meet(partner, Rounds::Met::completed);
-      met_anyone_ = true;
+      met(partner);
     } else if (exchange->settles) {
       ending_.exchange_settled();
     }
@@ -177,14 +207,14 @@ void LockStep::ended(const ExchangeEnded& ended, Actions& out) {
   // A partner that was asked and has not answered yet is asked again in a moment.
   if (exchange->asks && !exchange->advanced && ended.outcome == Outcome::aborted) return;
   ending_.last_exchange_failed();
-  failed(partner);
+  failed(partner, out);
   if (exchange->asks && rejected && ended.round > rounds_.current()) rounds_.comes_in(partner, ended.round);
 }
 
-void LockStep::failed(PeerId partner) {
+void LockStep::failed(PeerId partner, Actions& out) {
   if (rounds_.edge(partner) == nullptr) return Encounters::failed(partner);
   run_.membership.exchange_aborted(run_.now, partner);
-  rounds_.meet(partner, Rounds::Met::failed);
+  miss(partner, out);
 }
 
 // Withdraws this peer's asks along links that are over without them: the partner made its own offer, or is
@@ -253,9 +283,10 @@ void LockStep::answer_ended(const AnswerEnded& ended, Actions& out) {
   if (!exchanges_.answer_ended(ended, out)) return;
   const Rounds::Edge* const edge = rounds_.edge(ended.from);
   if (edge == nullptr || edge->state != State::under_way || edge->answered != ended.exchange) return;
-  const bool completed = ended.outcome == Outcome::completed;
-  rounds_.meet(ended.from, completed ? Rounds::Met::completed : Rounds::Met::failed);
-  met_anyone_ = met_anyone_ || completed;
+  if (ended.outcome == Outcome::completed)
+    met(ended.from);
+  else
+    rounds_.meet(ended.from, Rounds::Met::failed);
 }
 
 }  // namespace starling::gossip

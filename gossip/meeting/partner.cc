@@ -9,12 +9,24 @@
 
 namespace starling::gossip {
 
+namespace {
+
+bool takes_part(const Record& record) {
+  return record.is_live() && !record.observes && record.member.phase >= wire::Phase::training;
+}
+
+}  // namespace
+
+bool is_crowded(const Membership& membership) {
+  const auto is_new = [](const Record& record) { return takes_part(record) && !record.is_proven(); };
+  return static_cast<std::size_t>(std::ranges::count_if(membership.others(), is_new)) > kNewcomersMax;
+}
+
 std::vector<const wire::Member*> vertices(const Membership& membership) {
+  const bool crowded = is_crowded(membership);
   std::vector<const wire::Member*> vertices{&membership.self()};
-  for (const Record& record : membership.others()) {
-    if (record.is_live() && !record.observes && record.member.phase >= wire::Phase::training)
-      vertices.push_back(&record.member);
-  }
+  for (const Record& record : membership.others())
+    if (takes_part(record) && (!crowded || record.is_proven())) vertices.push_back(&record.member);
   // Shorter names first, so that p2 comes before p10.
   std::ranges::sort(vertices, {}, [](const wire::Member* member) {
     return std::tuple(member->name.size(), std::string_view(member->name), member->id);
@@ -39,8 +51,9 @@ double weight_to_draw(const topologies::Schedule& schedule, const topologies::Li
 }  // namespace
 
 void PartnerChooser::refresh(const Membership& membership) {
-  if (version_ == membership.version()) return;
+  if (version_ == membership.version() && !crowded_) return;
   version_ = membership.version();
+  crowded_ = is_crowded(membership);
   roster_.clear();
   std::vector<topologies::VertexKey> keys;
   for (const auto* member : vertices(membership)) {

@@ -31,8 +31,12 @@
 namespace starling::gossip {
 
 // The graph's vertices in order: the live members that train, this peer included. Valid until the membership
-// changes.
+// changes. Identities are cheap: while more than kNewcomersMax members have introduced themselves and done
+// nothing else (neither answered a ping nor completed an exchange), these are no vertices.
 std::vector<const wire::Member*> vertices(const Membership& membership);
+inline constexpr std::size_t kNewcomersMax = 16;
+// Whether there are that many; then the vertices may change without a new version of the membership.
+bool is_crowded(const Membership& membership);
 
 class PartnerChooser {
  public:
@@ -57,6 +61,9 @@ class PartnerChooser {
   // All neighbors in a lock-step round, available or not, with the weights of its mixing matrix.
   // REQUIRES: the topology is undirected.
   std::vector<Neighbor> neighbors(std::uint64_t round, const Membership& membership);
+
+  // Whether links go one way. False before the first choice.
+  bool is_directed() const { return schedule_ && schedule_->directed(); }
 
   // Rounds until the topology's links repeat, as of the last neighbors(). REQUIRES: it was called.
   std::uint64_t period() const { return schedule_->period(); }
@@ -83,6 +90,7 @@ class PartnerChooser {
   Partners policy_;
   Random random_;
   std::uint64_t version_ = UINT64_MAX;  // of the membership in roster_
+  bool crowded_ = false;                // then
   std::vector<PeerId> roster_;          // vertices in order, this peer included
   std::uint32_t own_index_ = 0;
   std::optional<topologies::Schedule> schedule_;  // among them

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/ids.h"
+#include "base/time.h"
 
 namespace starling::gossip {
 
@@ -34,6 +35,8 @@ class HeldOffers {
   bool holds(PeerId from, std::uint64_t round) const {
     return std::ranges::any_of(held_, [&](const Offer& it) { return it.from == from && it.round == round; });
   }
+  bool holds_any() const { return !held_.empty(); }
+  bool holds_of(PeerId from) const { return std::ranges::find(held_, from, &Offer::from) != held_.end(); }
   // Each of these removes and returns a held offer. A peer makes one offer at a time: if it makes another, it
   // has given up the held one.
   std::optional<Offer> take_held_of(PeerId from) {
@@ -101,7 +104,8 @@ class RoundCount {
 //
 // A peer waits only for neighbors that live and that the topology links, and awaits offers only of partners
 // in step: those whose last exchange with it completed, or who offered an earlier round and were told this
-// one. It stops as soon as they offer a later round.
+// one. It stops as soon as they offer a later round. It waits for nobody that let it wait too long lately
+// (waiting.h): such a partner takes part in the rounds that it is in time for.
 //
 // Peers with different views compute different links, and one may await an offer that the other will never
 // make. A peer that has waited for a moment therefore asks: it makes the offer itself. The partner rejects it
@@ -118,6 +122,7 @@ class Rounds : public RoundCount, public HeldOffers {
     bool own = false;  // this peer begins the exchange, unless the partner has asked for it
     enum class State : std::uint8_t { waiting, under_way, over } state = State::waiting;
     std::uint64_t answered = 0;  // the exchange under way, if the partner began it
+    bool awaited = true;         // false: the round may end without this partner (waiting.h)
   };
 
   bool is_open() const { return open_; }
@@ -150,13 +155,14 @@ class Rounds : public RoundCount, public HeldOffers {
   bool all_over() const {
     return std::ranges::all_of(edges_, [this](const Edge& edge) {
       return edge.state == Edge::State::over ||
-             (edge.state == Edge::State::waiting && !edge.own && !in_step(edge.partner));
+             (edge.state == Edge::State::waiting && !edge.own && !awaits(edge));
     });
   }
 
-  bool in_step(PeerId partner) const {
-    const auto found = in_step_.find(partner);
-    return found != in_step_.end() && found->second <= current();
+  // Whether the round waits for this partner's offer.
+  bool awaits(const Edge& edge) const {
+    const auto found = in_step_.find(edge.partner);
+    return edge.awaited && found != in_step_.end() && found->second <= current();
   }
   // The exchange with this partner completed or failed.
   enum class Met : std::uint8_t { completed, failed };
@@ -209,13 +215,13 @@ class Rounds : public RoundCount, public HeldOffers {
 // the slowest worker's latest.
 //
 // A new worker starts at the slowest clock; if it offers less, the rejection carries that number. A worker
-// that failed or stopped training holds nobody back. One that comes back is new.
+// that failed, stopped training or was passed over (waiting.h) holds nobody back. One that comes back is new.
 class Clocks : public HeldOffers {
  public:
   explicit Clocks(std::uint64_t staleness) : staleness_(staleness) {}
 
   // This worker trains: it is waited for from now on.
-  void meet(PeerId worker) { clocks_.try_emplace(worker, slowest()); }
+  void meet(Instant now, PeerId worker) { clocks_.try_emplace(worker, Clock{slowest(), now}); }
   // Workers that do not train any more are not waited for.
   template <class Trains>
   void keep(Trains trains) {
@@ -225,13 +231,28 @@ class Clocks : public HeldOffers {
   // The least number of any worker's latest push; 0 without workers.
   std::uint64_t slowest() const {
     std::uint64_t least = clocks_.empty() ? 0 : UINT64_MAX;
-    for (const auto& [worker, clock] : clocks_) least = std::min(least, clock);
+    for (const auto& [worker, clock] : clocks_) least = std::min(least, clock.number);
     return least;
+  }
+  // The workers that hold others back without a push of their own, with the time of the latest sign of work.
+  // A push that is held works; one that is repeated is no new sign.
+  std::map<PeerId, Instant> silent() const {
+    std::map<PeerId, Instant> silent;
+    if (!holds_any()) return silent;
+    for (const auto& [worker, clock] : clocks_)
+      if (clock.number == slowest() && !holds_of(worker)) silent[worker] = clock.since;
+    return silent;
+  }
+  // This worker is not waited for any more.
+  void pass_over(PeerId worker) { clocks_.erase(worker); }
+  // This peer woke `late` after its deadline: workers get that much more time.
+  void slept(Duration late) {
+    for (auto& [worker, clock] : clocks_) clock.since = clock.since + late;
   }
   // The least number that this worker may offer.
   std::uint64_t of(PeerId worker) const {
     const auto found = clocks_.find(worker);
-    return found == clocks_.end() ? 0 : found->second;
+    return found == clocks_.end() ? 0 : found->second.number;
   }
 
   // What to do with a push now. It is rejected if it is behind of(its worker). Peers that do not train are
@@ -239,9 +260,16 @@ class Clocks : public HeldOffers {
   Verdict judge(const Offer& offer) {
     const auto found = clocks_.find(offer.from);
     if (found == clocks_.end()) return Verdict::accept;
-    if (offer.round < found->second) return Verdict::reject;
-    found->second = offer.round;
+    if (offer.round < found->second.number) return Verdict::reject;
+    found->second.number = offer.round;
     return slowest() + staleness_ > offer.round ? Verdict::accept : Verdict::hold;
+  }
+  // A push was accepted.
+  void accepted(Instant now, const Offer& offer) {
+    const auto found = clocks_.find(offer.from);
+    if (found == clocks_.end() || found->second.accepted >= offer.round) return;
+    found->second.accepted = offer.round;
+    found->second.since = now;
   }
 
   std::optional<Offer> take_ripe() {  // one that need not be held any longer
@@ -249,8 +277,14 @@ class Clocks : public HeldOffers {
   }
 
  private:
+  struct Clock {
+    std::uint64_t number = 0;    // of the latest push that the worker began
+    Instant since;               // when one was accepted for the first time, or the worker was met
+    std::uint64_t accepted = 0;  // the number of that one
+  };
+
   std::uint64_t staleness_;
-  std::map<PeerId, std::uint64_t> clocks_;  // number of the latest push that each worker began
+  std::map<PeerId, Clock> clocks_;
 };
 
 }  // namespace starling::gossip

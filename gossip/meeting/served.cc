@@ -8,7 +8,9 @@ using wire::Phase;
 using wire::RefusalReason;
 
 Served::Served(RunState& run, Ending& ending, Exchanges& exchanges)
-    : Encounters(run, ending, exchanges, run.rules->pace), roster_(run.rules->servers) {
+    : Encounters(run, ending, exchanges, run.rules->pace),
+      roster_(run.rules->servers),
+      waiting_(run.options.round_limit, run.options.membership.guards.pauses) {
   if (run.rule().bounded && role_of(run.options.name, run.rules->servers).kind != Role::Kind::worker)
     clocks_.emplace(run.rules->servers.staleness);
   refresh_roster();
@@ -16,11 +18,16 @@ Served::Served(RunState& run, Ending& ending, Exchanges& exchanges)
 
 void Served::tick(Actions& out) {
   refresh_roster();
+  while (const auto contest = roster_.contested(run_.membership))
+    out.push_back(Notice{Notice::What::contested, contest->id, contest->text});
   start_when_served(out);
   close_push();
   const bool settles = run_.phase() == Phase::settling && !run_.leaving;
   if (due() && (!settles || ending_.try_settling(out))) push(out);
-  if (clocks_) answer_held(out);
+  if (clocks_) {
+    pass_over_the_silent(out);
+    answer_held(out);
+  }
   pause_or_resume(out);
 }
 
@@ -29,7 +36,6 @@ void Served::tick(Actions& out) {
 void Served::refresh_roster() {
   if (!roster_.refresh(run_.membership) || !clocks_) return;
   clocks_->keep([this](PeerId worker) { return trains(worker); });
-  for (const PeerId worker : roster_.training()) clocks_->meet(worker);
 }
 
 // A worker that pushes has finished joining, even if this peer's view is older.
@@ -178,10 +184,21 @@ void Served::offered(const Offer& offer, Actions& out) {
     return reject(offer, RefusalReason::out_of_step, out);
   exchanges_.forget_answers_before(offer);  // the worker has given those up
   if (!clocks_) return exchanges_.accept(offer, terms_of_serving(), out);
-  if (trains(offer.from)) clocks_->meet(offer.from);
+  if (trains(offer.from) && waiting_.awaits(run_.now, offer.from)) clocks_->meet(run_.now, offer.from);
   if (const auto earlier = clocks_->take_held_of(offer.from))
     reject(*earlier, RefusalReason::out_of_step, out);
   clocks_->hold(offer);  // until the tick of this step
+}
+
+// A worker that trains and does not push holds the pushes of others back.
+void Served::pass_over_the_silent(Actions& out) {
+  for (const PeerId worker : roster_.training())
+    if (waiting_.awaits(run_.now, worker)) clocks_->meet(run_.now, worker);
+  for (const auto& [worker, since] : clocks_->silent()) {
+    if (since + waiting_.limit() > run_.now) continue;
+    clocks_->pass_over(worker);
+    pass_over(waiting_, worker, run_.now - since, out);
+  }
 }
 
 void Served::answer_held(Actions& out) {
@@ -190,11 +207,16 @@ void Served::answer_held(Actions& out) {
     return;
   }
   while (const auto offer = clocks_->take_ripe()) {
-    if (clocks_->judge(*offer) == Verdict::accept)
+    if (clocks_->judge(*offer) == Verdict::accept) {
+      clocks_->accepted(run_.now, *offer);
       exchanges_.accept(*offer, terms_of_serving(), out);
-    else
+    } else {
       reject(*offer, RefusalReason::out_of_step, out);
+    }
   }
+  const std::uint64_t slowest = clocks_->slowest();
+  if (slowest > slowest_) waiting_.round_begins(run_.now);
+  slowest_ = std::max(slowest_, slowest);
 }
 
 // Each of n workers' updates counts for 1/n, so that all together move the model as far as one would alone,

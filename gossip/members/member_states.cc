@@ -139,8 +139,9 @@ Record* MemberStates::add_dead(Instant now, PeerId teller, const Member& dead, L
 }
 
 Record& MemberStates::insert(Instant now, const Member& member, Liveness liveness) {
-  introductions_.drop(member.id);
   Record record;
+  record.named = introductions_.is_waiting(member.id);
+  introductions_.drop(member.id);
   record.member = member;
   record.changed = now;
   record.member.accuser = {};
@@ -155,6 +156,7 @@ void MemberStates::keep(Instant now, PeerId welcomer, const Member& named, Actio
   Record* const record = view_.members.find(named.id);
   if (record == nullptr) return;
   record->standing.earlier = std::max(record->standing.earlier, named.samples);
+  record->standing.welcomed |= named.samples > 0;
   progressed(now, welcomer, *record, named.samples, out);
 }
 
@@ -177,6 +179,23 @@ void MemberStates::progressed(Instant now, PeerId teller, Record& record, std::u
   if (samples <= record.member.samples) return;
   view_.members.set_samples(now, record, samples);
   rumors_.progressed(record);
+  if (by_itself) report_lead(now, record, out);
+}
+
+// One member decides when the run ends, if that is by samples.
+void MemberStates::report_lead(Instant now, Record& record, Actions& out) {
+  constexpr Duration kInterval = std::chrono::minutes(1);
+  if (now < std::max(record.standing.met, view_.run_start) + kInterval / 2) return;
+  if (record.standing.noticed_at + kInterval > now || credit_.lead(now, record) == 0) return;
+  record.standing.noticed_at = now;
+  out.push_back(Notice{Notice::What::leads, record.member.id, described(record.member)});
+}
+
+std::uint64_t MemberStates::doubtful_samples(Instant now) {
+  std::uint64_t doubtful = 0;
+  for (const Record& record : view_.members.records())
+    doubtful = add_saturated(doubtful, credit_.lead(now, record));
+  return doubtful;
 }
 
 void MemberStates::take_figures(Instant now, PeerId from, const wire::Gossip& gossip, Actions& out) {

@@ -96,11 +96,18 @@ struct Standing {
   SpeedMeter speed{};               // of its samples, by its own account
   bool incredible = false;          // it claimed more samples than possible
   bool works = false;               // an exchange with it was completed
+  bool welcomed = false;            // the Welcome told of its samples
+  std::uint32_t exchanges = 0;      // that were completed with it
   Instant met{};                    // when it got its record
   std::uint64_t earlier = 0;        // samples before that
   std::uint64_t others_worked = 0;  // Credit's count at that time
-  PeerId voucher{};                 // who said the most about its samples,
-  std::uint64_t vouched = 0;        // and how many
+  std::uint64_t all_before = 0;     // everyone's samples at that time
+  std::uint64_t claimed = 0;        // by itself; what does not count of it waits
+  double allowed = 4096;            // samples more that count by its own word (Credit), at `allowed_at`
+  Instant allowed_at{};
+  Instant noticed_at{Duration::min()};  // that it leads
+  PeerId voucher{};                     // who said the most about its samples,
+  std::uint64_t vouched = 0;            // and how many
 };
 
 // A member that has answered this peer, or a dead one, and what only this peer knows about it.
@@ -131,11 +138,14 @@ struct Record {
   std::optional<Instant> met{};  // its first message to this peer
   bool superseded = false;       // another peer with its address was heard later: not retried
   bool observes = false;         // one of MembershipOptions::observers
+  bool named = false;            // others named it, and it answered
   bool unanswered = false;       // a suspect: it did not answer this peer either
   Standing standing{};
   Instant warned_at{Duration::min()};  // when it was last sent the rumors about itself
 
   bool is_live() const { return member.liveness <= wire::Liveness::suspect; }
+  // Whether it has done more than to introduce itself.
+  bool is_proven() const { return named || standing.works || round_trip.mean.count() > 0; }
   // Live, and not only others say so: a suspect that only others accuse is treated as alive.
   bool responds() const { return is_live() && !unanswered; }
   // Whether an exchange with it may begin.
@@ -263,6 +273,7 @@ struct Guards {
   bool samples = true;        // Credit
   bool introductions = true;  // hearsay makes no member
   bool own_probe = true;      // a member fails only if it did not answer this peer
+  bool pauses = true;         // RoundWaits learns how long a round takes, and nobody waits longer
 };
 
 struct MembershipOptions {

@@ -67,6 +67,8 @@ class MemberStates {
   void progressed(Instant now, PeerId teller, Record& record, std::uint64_t samples, Actions& out);
   // Samples and vitals of known members, as a member says.
   void take_figures(Instant now, PeerId from, const wire::Gossip& gossip, Actions& out);
+  // Those of members that lead (Credit::lead).
+  std::uint64_t doubtful_samples(Instant now);
   // This peer consumed this number of samples.
   void progressed(Instant now, std::uint64_t samples) { credit_.own(now, samples); }
 
@@ -104,6 +106,7 @@ class MemberStates {
   void warn(Instant now, Record& record, Actions& out, wire::Liveness claimed = wire::Liveness::alive);
   void supersede(Instant now, const Record& by, Actions& out);
   void report_conflict(Instant now, Record& record, Actions& out);
+  void report_lead(Instant now, Record& record, Actions& out);
   void settle_suspicion(Instant now, Record& suspect, Actions& out);
   Instant window_end(const Record& suspect) const;
   bool has_not_answered(const Record& record) const {
@@ -174,9 +177,8 @@ class Membership {
     const std::uint64_t others = add_saturated(view_.members.samples(), states_.expected_samples());
     return add_saturated(view_.self.samples, others);
   }
-  std::uint64_t retired_samples(std::span<const wire::Member> except) const {
-    return view_.members.retired_samples(except);
-  }
+  // What counts of members that brought more than half of it since they came, much faster than others.
+  std::uint64_t doubtful_samples(Instant now) { return states_.doubtful_samples(now); }
   // Samples that no live member remembers, when this peer begins the run again.
   void add_samples(std::uint64_t samples) { view_.members.add_samples(samples); }
 
@@ -243,6 +245,7 @@ class Membership {
     Record* const record = view_.members.find(id);
     if (record == nullptr) return;
     record->standing.works = true;
+    ++record->standing.exchanges;
     if (is_own) record->failed_exchanges = 0;
   }
   void exchange_aborted(Instant now, PeerId id);

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "lab/hunt/mix_sums.h"
 #include "training/mixing/payload.h"
+#include "training/mixing/rules/push_sum.h"
 #include "training/mixing/values.h"
 
 namespace starling::lab {
@@ -32,6 +33,7 @@ void Checkers::watch(const World& world) {
   world_ = &world;
   reach_.watch(world);
   answers_.watch(world);
+  waits_.watch(world);
   const WorldOptions& options = world.options();
   const Rule rule = options.rules->rule;
   const bool equal = options.rules->shares == Shares::equal;
@@ -85,6 +87,7 @@ void Checkers::started(std::uint32_t machine) {
   instance.machine = machine;
   reach_.started(machine);
   answers_.started(machine);
+  waits_.started(machine);
   seen_[machine].clear();
   shadows_[machine] = {};
   energy_ = -1;
@@ -120,6 +123,7 @@ void Checkers::event(std::uint32_t machine, const gossip::Event& event) {
 void Checkers::action(std::uint32_t machine, const gossip::Action& action) {
   const bool calls_count = faults_over_ && world_->now() - setting_.faults_end > kHomesLimit;
   if (const auto finding = reach_.action(machine, action, calls_count)) violate(11, "{}", *finding);
+  if (const auto finding = waits_.action(machine, action)) violate(14, "{}", *finding);
   if (std::holds_alternative<gossip::StopTraining>(action)) shadows_[machine].stopped = true;
   if (std::holds_alternative<gossip::Finish>(action)) instance_of(machine).leaving = true;
   Instance& self = instance_of(machine);
@@ -175,6 +179,7 @@ void Checkers::has_parameters(std::uint32_t machine) {
   shadow.values.assign(values.begin(), values.end());
   const std::size_t cell_floats = world_->options().mix.cell_floats;
   shadow.weights.assign((values.size() - 1) / cell_floats + 1, 1);
+  shadow.empty.assign(shadow.weights.size(), 0);
   ledger_ += total_of(values).sum;
   energy_ = -1;
   if (!training::all_acceptable(values)) violate(4, "{} begins with poisoned parameters", name(machine));
@@ -198,9 +203,23 @@ void Checkers::lost_parameters(std::uint32_t machine) {
 void Checkers::lent(std::uint32_t machine, const training::Parcel& parcel) {
   if (!push_sum_) return;
   const std::size_t cell_floats = world_->options().mix.cell_floats;
-  for (std::size_t f = parcel.offset; f < parcel.offset + parcel.floats; f += cell_floats)
-    if (parcel.payload != Payload::none && shadows_[machine].live)
-      shadows_[machine].weights[f / cell_floats] -= static_cast<double>(parcel.weight);
+  Shadow& shadow = shadows_[machine];
+  if (!shadow.live) return;
+  const std::size_t first = parcel.offset / cell_floats;
+  const std::size_t count = (parcel.floats + cell_floats - 1) / cell_floats;
+  const std::span<double> weights = std::span(shadow.weights).subspan(first, count);
+  const std::span<int> empty = std::span(shadow.empty).subspan(first, count);
+  if (parcel.payload == Payload::none) {
+    for (int& times : empty) ++times;
+    return;
+  }
+  if (std::ranges::min(weights) < 2 * training::PushSum::kSmallestShare) {  // it begins again
+    if (std::ranges::min(empty) < training::PushSum::kStarved)
+      violate(2, "{} sends a chunk with less weight than allowed", name(machine));
+    for (double& weight : weights) weight = std::max(weight, 1.0);
+  }
+  std::ranges::fill(empty, 0);
+  for (double& weight : weights) weight -= static_cast<double>(parcel.weight);
 }
 
 void Checkers::taken_back(std::uint32_t machine, const training::Parcel& parcel) {
@@ -292,7 +311,8 @@ void Checkers::check_mix(const Mix& mix, bool responder) {
   if (!shadow.live) return;  // its replica is lost
   if (exact_) {
     check_pairwise(mix, responder);
-  } else if (push_sum_ && responder) {
+  } else if (push_sum_ && mix.offer.payload != Payload::none && responder == (mix.reply.weight > 0)) {
+    // The receiver took the chunk, or the sender takes it back.
     if (!check_push(mix.machine, mix.offer, mix.a))
       violate(2, "{} mixes chunk {} of {} with a wrong weight", name(mix.machine), mix.chunk,
               name(mix.partner));

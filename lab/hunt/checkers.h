@@ -1,4 +1,4 @@
-// The invariants of every virtual world: thirteen statements about exchanges and membership. A Checkers
+// The invariants of every virtual world: fourteen statements about exchanges and membership. A Checkers
 // observes the world after each event. It keeps a shadow of each replica, a ledger of the sum of all
 // parameters, and the latest known view of each peer. It reports the first statement that is violated, as a
 // sentence.
@@ -17,6 +17,7 @@
 //      that live; peers use only ways that exist
 //   12 the fragments of an arena take turns in every peer
 //   13 answers are limited, and one that moves does not end while one without a chunk wastes a place
+//   14 members that take part in no exchange delay each other peer by a bounded sum
 //
 // The meaning of 2 and 3 depends on the rule. Pairwise averaging in float32 is checked exactly. With pairwise
 // in other payloads, d-psgd and choco, both sides of a chunk must move by opposite vectors. With push-sum,
@@ -40,6 +41,7 @@
 #include "base/time.h"
 #include "lab/hunt/answer_checks.h"
 #include "lab/hunt/reach_checks.h"
+#include "lab/hunt/wait_checks.h"
 #include "lab/world/world.h"
 
 namespace starling::lab {
@@ -74,7 +76,12 @@ class Checkers : public Watcher {
   // under way have ended, and two periods of the topology. Each link has its turn once per period, and peers
   // that are not in step may miss the first one.
   Duration barrier() const;
-  const ReachChecks& reach() const { return reach_; }
+  // What the end of the world has to wait for.
+  struct Unsettled {
+    bool addresses_differ;  // ReachChecks
+    Instant awaited_again;  // WaitChecks
+  };
+  Unsettled unsettled() const { return {reach_.addresses_differ(), waits_.awaited_again()}; }
 
   const std::optional<Violation>& violation() const { return violation_; }
 
@@ -120,6 +127,7 @@ class Checkers : public Watcher {
     std::optional<Instant> lost;  // since when it has no replica
     Duration rested{0};           // for how long it had none
     std::vector<double> weights;  // with push-sum, by cell
+    std::vector<int> empty;       // the same: chunks that were empty since the last one that was not
   };
   // A chunk that was answered, or given up before its reply was mixed.
   struct Open {
@@ -200,6 +208,7 @@ class Checkers : public Watcher {
   std::vector<std::vector<Seen>> seen_;  // by machine and instance: the latest known view
   ReachChecks reach_;
   AnswerChecks answers_;
+  WaitChecks waits_;
   bool faults_over_ = false;
   std::uint64_t looks_ = 0;
 };

@@ -416,15 +416,21 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
 
   Instant next_look = Instant{} + kLookEvery;
   bool faults_over = false;
+  Instant latest_end = kNever;
   while (world.now() < scenario.end && !checkers.violation() && world.run_one()) {
     if (!faults_over && world.now() >= kFaultsEnd) {
       faults_over = true;
       scenario.end = scenario.end + checkers.barrier();
+      // A peer is passed over for at most as long as it was silent: in its longest step, too.
+      latest_end = scenario.end + (scenario.end - kFaultsEnd) + kReachLimit;
     }
     if (world.now() < next_look) continue;
     checkers.look();
-    if (faults_over && checkers.reach().addresses_differ() && world.now() < kFaultsEnd + kReachLimit)
+    const auto [addresses_differ, awaited_again] = checkers.unsettled();
+    if (faults_over && addresses_differ && world.now() < kFaultsEnd + kReachLimit)
       scenario.end = std::max(scenario.end, world.now() + kReachSettles);
+    if (faults_over && awaited_again > Instant{})
+      scenario.end = std::max(scenario.end, std::min(awaited_again + kReachSettles, latest_end));
     next_look = world.now() + kLookEvery;
   }
   checkers.finish();

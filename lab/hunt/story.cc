@@ -23,7 +23,7 @@ const char* outcome_name(gossip::Outcome outcome) {
 }
 
 const char* notice_name(gossip::Notice::What what) {
-  static constexpr std::array<const char*, 15> kNames = {"knows of",
+  static constexpr std::array<const char*, 18> kNames = {"knows of",
                                                          "suspects",
                                                          "no longer suspects",
                                                          "considers failed",
@@ -37,6 +37,9 @@ const char* notice_name(gossip::Notice::What what) {
                                                          "finds one address of two members:",
                                                          "can be dialed:",
                                                          "cannot be dialed:",
+                                                         "does not wait for",
+                                                         "takes for no server:",
+                                                         "counts most samples of",
                                                          "settles without exchanges:"};
   return kNames.at(static_cast<std::size_t>(what));
 }

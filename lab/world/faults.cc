@@ -143,6 +143,7 @@ class Drawer {
     draw_starts();
     draw_endings();
     draw_machines();
+    draw_values();
     draw_links();
     draw_reach();
     std::stable_sort(draw_.incidents.begin(), draw_.incidents.end(),
@@ -250,6 +251,9 @@ class Drawer {
       const double rate = faults_.machines.drift_most * std::pow(10, random_.uniform(-1, 0));
       add(Drift{i, random_.chance(0.5) ? rate : -rate});
     }
+  }
+
+  void draw_values() {
     for_machines(7, faults_.values.poisonings, [&](std::uint32_t i) {
       const Instant from = when();
       Poison poison{i, from, until(from, faults_.values.poison), random_.uniform(0.05, 1)};
@@ -278,6 +282,14 @@ class Drawer {
         add(Lies{i, from, until(from, faults_.values.poison),
                  length({std::chrono::milliseconds(5), std::chrono::milliseconds(200)}), LieKind::offers});
       }
+    }
+    stream(12);
+    const std::uint32_t others = setting_.machines - std::min(setting_.machines, setting_.reachable);
+    const auto mute = static_cast<std::uint32_t>(setting_.reachable + random_.below(std::max(1U, others)));
+    for (int k = count(faults_.values.silences); k > 0 && others > 0; --k) {
+      const Instant from = when();
+      const Instant to = until(from, {std::chrono::seconds(5), std::chrono::seconds(30)});
+      add(Lies{mute, from, to, to - from, LieKind::silence});
     }
     for_swarm(8, faults_.values.mutations > 0 ? 2 : 0, [&] {
       const Instant from = when();
@@ -376,7 +388,7 @@ struct NamedFaults {
   std::string_view name;
   Faults faults;
 };
-constexpr std::array<NamedFaults, 16> kNamed = {{
+constexpr std::array<NamedFaults, 17> kNamed = {{
     {"none", {}},
     {"all",
      {.instances = {.crashes = 0.7, .leaves = 0.5, .late_share = 0.25},
@@ -402,6 +414,7 @@ constexpr std::array<NamedFaults, 16> kNamed = {{
     {"lies", {.instances = {.crashes = 0.4, .late_share = 0.3}, .values = {.lies = 8}}},
     {"offers",
      {.instances = {.crashes = 0.4, .late_share = 0.3}, .values = {.offers = 6}, .links = {.resets = 1}}},
+    {"silence", {.values = {.silences = 2}}},
     {"drift", {.machines = {.drift_most = 1e-2}}},
     {"rewire",
      {.instances = {.crashes = 0.5, .late_share = 0.3}, .links = {.partitions = 1}, .rewirings = 6}},
@@ -416,9 +429,9 @@ constexpr std::array<const char*, 7> kPoisonNames = {"any",   "nan",       "inf"
 }  // namespace
 
 const char* name(LieKind kind) {
-  static constexpr std::array<const char*, kLieKinds + 1> kNames = {
+  static constexpr std::array<const char*, kLieKinds + 2> kNames = {
       "any",   "left",      "failed",   "suspect", "moved",    "finished", "progress",
-      "boast", "strangers", "topology", "answers", "conflict", "offers"};
+      "boast", "strangers", "topology", "answers", "conflict", "offers",   "silence"};
   return kNames.at(static_cast<std::size_t>(kind));
 }
 

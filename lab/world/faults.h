@@ -93,8 +93,9 @@ enum class LieKind : std::uint8_t {
   answers,    // that others have answered
   conflict,   // that another peer advertises the receiver's address
   offers,     // exchanges that it never makes; never drawn as one of `any`
+  silence,    // that it trains, and it takes part in no exchange; never drawn as one of `any`
 };
-inline constexpr std::size_t kLieKinds = 12;  // without `offers`
+inline constexpr std::size_t kLieKinds = 12;  // without `offers` and `silence`
 const char* name(LieKind kind);
 
 struct Lies {  // a member sends lies
@@ -206,6 +207,7 @@ struct Faults {
     double lies = 0;                // of the swarm: at most one member lies, in several intervals
     double offers = 0;              // intervals in which a member makes offers and nothing else
     double offers_share = 1.0 / 3;  // of the members that do
+    double silences = 0;            // of the swarm: intervals in which one member makes no exchanges
     double mutations = 0;  // chance of each control frame, during two intervals per minute of the swarm
   };
   struct Links {

@@ -14,7 +14,7 @@
 
 namespace starling::lab {
 
-// The messages of one lie. REQUIRES: `kind` is not LieKind::any or ::offers.
+// The messages of one lie. REQUIRES: `kind` is not LieKind::any, ::offers or ::silence.
 std::vector<gossip::Send> lie(LieKind kind, const gossip::Membership& membership, const Identity& identity,
                               Random& random);
 

@@ -114,7 +114,7 @@ struct MissingGuard : Sabotage {
 }  // namespace
 
 const char* name(PlantedBug bug) {
-  static constexpr std::array<const char*, 14> kNames = {"lost mass",
+  static constexpr std::array<const char*, 15> kNames = {"lost mass",
                                                          "resurrected peer",
                                                          "unbounded queue",
                                                          "idle deadline",
@@ -127,7 +127,8 @@ const char* name(PlantedBug bug) {
                                                          "homes are never replaced",
                                                          "a moved member keeps its old record",
                                                          "answers pile up",
-                                                         "the wrong answer ends"};
+                                                         "the wrong answer ends",
+                                                         "a wait has no limit"};
   return kNames.at(static_cast<std::size_t>(bug));
 }
 
@@ -161,6 +162,8 @@ std::unique_ptr<Sabotage> plant(PlantedBug bug, std::uint64_t seed) {
       return std::make_unique<AnswersPileUp>();
     case PlantedBug::wrong_answer_ends:
       return std::make_unique<WrongAnswerEnds>();
+    case PlantedBug::endless_waits:
+      return std::make_unique<MissingGuard>(&gossip::Guards::pauses);
   }
   return nullptr;
 }

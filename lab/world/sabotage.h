@@ -48,6 +48,7 @@ enum class PlantedBug : std::uint8_t {
   moved_keeps_old_record,  // and its first address
   answers_pile_up,         // none ends to make room
   wrong_answer_ends,       // it is the latest one
+  endless_waits,           // gossip::Guards::pauses is missing
 };
 const char* name(PlantedBug bug);
 

@@ -211,6 +211,8 @@ void VirtualPeer::wake() {
 }
 
 void VirtualPeer::arrived(VirtualPeer& from, Connection& connection, Packet& packet) {
+  const bool is_of_exchange = packet.kind >= Packet::Kind::offer && packet.kind <= Packet::Kind::reply_chunk;
+  if (is_of_exchange && now() < silent_until_) return;
   switch (packet.kind) {
     case Packet::Kind::message:
       if (const auto* const request = std::get_if<wire::PingRequest>(&*packet.message);

@@ -226,6 +226,8 @@ class VirtualPeer final : public VirtualMachine {
   }
   // Sends lies to the members that it knows.
   void lie(LieKind kind);
+  // Makes no exchange until then, neither its own nor others'.
+  void fall_silent(Instant until) { silent_until_ = std::max(silent_until_, until); }
   // Loses the replica: its device fails, or some of its parameters become NaN.
   void lose_replica(bool device);
   // Takes these parameters as the machine that begins the run.
@@ -271,12 +273,17 @@ class VirtualPeer final : public VirtualMachine {
   void act(const gossip::ResumeTraining& resume);
   void act(const gossip::BeginRound& round);
   void act(const gossip::TrainingEnded&);
-  void act(const gossip::BeginExchange& begin) { exchanges_.begin(begin); }
+  void act(const gossip::BeginExchange& begin) {
+    if (silent_until_ <= now()) return exchanges_.begin(begin);
+    later(now() + std::chrono::milliseconds(1), [this, exchange = begin.exchange] {
+      step(gossip::ExchangeEnded{exchange, gossip::Outcome::aborted});
+    });
+  }
   void act(const gossip::AbortExchange& abort) { exchanges_.abort(abort); }
   void act(const gossip::AnswerOffer& answer) { exchanges_.answer(answer); }
-  void act(const gossip::Rewired&) {}
   void act(const gossip::Finish& finish);
-  void act(const gossip::Notice&) {}
+  template <class Other>
+  void act(const Other&) {}
 
   VirtualReach reach_;
   VirtualReplica replica_;
@@ -287,6 +294,7 @@ class VirtualPeer final : public VirtualMachine {
   std::optional<gossip::Peer> core_;
   Instant tick_at_ = kNever;         // when the next valid tick is due
   Instant answers_falsely_until_{};  // a liar: that targets of requests have answered
+  Instant silent_until_{};           // a liar: makes no exchange
   bool started_ = false;             // the arena is this instance's replica
   std::vector<Address> cache_;       // addresses of members, on disk
   std::vector<float> before_settling_;

@@ -65,6 +65,7 @@ class IncidentPlayer {
   }
   void play_one(const Lies& it) {
     world_.queue.schedule(it.from, [this, it] {
+      if (it.kind == LieKind::silence) return peers_[it.machine]->fall_silent(it.to);
       peers_[it.machine]->lie(it.kind);
       Lies rest = it;
       rest.from = it.from + it.every;

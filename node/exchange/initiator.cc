@@ -44,6 +44,7 @@ struct Initiator::Own {
   Room writing;                      // the newest chunk's, if its reply came before its last byte was written
   bool write_pending = false;        // the newest chunk's room is still being written
   std::uint64_t round = 0;           // from the refusal
+  bool quarantined = false;          // the same
   bool abandoned = false;  // by abort() or close(): the Initiator, if it still exists, has dropped it
   bool silent = false;     // the connection ended before the first byte came back
   bool writer_done = false;
@@ -146,7 +147,7 @@ void Initiator::finish(Own& own) {
     plane_.counters.staleness.count(own.stale);
   }
   if (own.line && own.line->link->is_open() && !own.line->link->is_outdated()) pool_.rest(own.line);
-  const gossip::ExchangeEnded ended{own.offering->session().exchange, outcome, own.round};
+  const gossip::ExchangeEnded ended{own.offering->session().exchange, outcome, own.round, own.quarantined};
   owns_.erase(ended.exchange);
   plane_.report(ended);
 }
@@ -236,7 +237,9 @@ void Initiator::take_refusal(Own& own, const Frame& frame) {
   const auto* refusal = std::get_if<wire::ExchangeRefusal>(&*message);
   if (refusal == nullptr || refusal->exchange != own.offering->session().exchange) return;
   own.offering->refuse();
-  if (own.offering->ending() == Offering::Ending::rejected) own.round = refusal->round;
+  if (own.offering->ending() != Offering::Ending::rejected) return;
+  own.round = refusal->round;
+  own.quarantined = refusal->reason == wire::RefusalReason::quarantined;
 }
 
 // False if the frame is not the reply that is due: the connection cannot be used any more.

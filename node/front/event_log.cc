@@ -18,7 +18,7 @@ struct NoticeText {
   bool of_member;              // the event is about the notice's peer
 };
 // By gossip::Notice::What.
-constexpr std::array<NoticeText, 15> kNoticeTexts = {{
+constexpr std::array<NoticeText, 18> kNoticeTexts = {{
     {"joined", spdlog::level::info, "member ", " has joined", true},
     {"suspected", spdlog::level::info, "member ", " is suspected to be down", true},
     {"recovered", spdlog::level::info, "member ", " is alive", true},
@@ -31,14 +31,20 @@ constexpr std::array<NoticeText, 15> kNoticeTexts = {{
     {"waiting", spdlog::level::warn, "", "; trying again", false},
     {"unwired", spdlog::level::warn,
      "the swarm changed to a topology that this version does not support: ", "", false},
-    {"diverged", spdlog::level::warn,
-     "this peer's own parameters are no longer finite; it copies those of another member", "", false},
+    {"diverged", spdlog::level::warn, "", "; it copies the parameters of another member", false},
     {"incredible", spdlog::level::warn, "", ", more than it can have consumed; they do not count", true},
     {"conflict", spdlog::level::warn,
      "two peers advertise the same address: ", "; each needs an --advertise of its own", true},
     {"reachable", spdlog::level::info, "others can dial this peer at ", "", false},
     {"hidden", spdlog::level::info, "", ", so it dials them; some members call it on behalf of others",
      false},
+    {"silent", spdlog::level::warn, "member ", "", true},
+    {"contested", spdlog::level::err, "member ",
+     " has the name of a parameter server that another live member holds; nobody pushes to it", true},
+    {"leads", spdlog::level::warn, "member ",
+     " claims more than half of the samples since it came, much faster than others; it decides when the run "
+     "ends",
+     true},
     {"unsettled", spdlog::level::warn,
      "no member was found for the last exchanges of the run: ", " fewer than planned", false},
 }};

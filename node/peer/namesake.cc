@@ -25,12 +25,16 @@ std::string free_name(const gossip::Membership& membership) {
 
 }  // namespace
 
-std::optional<Namesake> find_namesake(const gossip::Membership& membership) {
+std::optional<Namesake> find_namesake(const gossip::Membership& membership, bool newcomer) {
   const wire::Member& self = membership.self();
   for (const gossip::Record& record : membership.others()) {
     const wire::Member& other = record.member;
     if (other.name != self.name || !record.responds() || !record.last_heard) continue;
     const std::string where = other.address ? " at " + to_string(other.address) : "";
+    if (!newcomer)
+      return Namesake{other.id, is_before(other, self),
+                      fmt::format("another live member{} ({}) has this peer's name, '{}'", where,
+                                  to_string(other.id), self.name)};
     return Namesake{other.id, is_before(other, self),
                     fmt::format("the name '{}' belongs to another live member{} ({}); choose another one, "
                                 "such as --name {}",

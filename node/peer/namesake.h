@@ -16,7 +16,8 @@ struct Namesake {
   std::string sentence;       // who has the name, and which one is free
 };
 
-// A member that has answered this peer itself and has its name; nullopt if there is none.
-std::optional<Namesake> find_namesake(const gossip::Membership& membership);
+// A member that has answered this peer itself and has its name; nullopt if there is none. Only a newcomer is
+// told to choose another one.
+std::optional<Namesake> find_namesake(const gossip::Membership& membership, bool newcomer);
 
 }  // namespace starling::node

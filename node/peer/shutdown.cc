@@ -43,6 +43,7 @@ void Shutdown::begin(gossip::Finish::How how, const std::string& why) {
   started_.finish = how;
   outcome_.left = how == gossip::Finish::How::left;
   if (how == gossip::Finish::How::failed) outcome_ = {started_.restart_may_help ? 1 : 2, why};
+  if (how == gossip::Finish::How::finished && !started_.process.is_launched()) doubt_ = why;
   teller_.manager().stopping();
   if (lives_.equipped) lives_.equipped->trainer->stop();
   transport::spawn(started_.io.get_executor(), run());
@@ -120,6 +121,7 @@ void Shutdown::report() {
   };
   if (trained && started_.process.saves()) check(started_.process.file(listening_.self().name), final_path_);
   if (trained && !export_to_.empty()) check(export_to_, exported_path_);
+  if (!doubt_.empty() && outcome_.exit_code == 0) outcome_ = {3, doubt_};
   auto last = teller_.report(training::PeerReport::Kind::finished);
   last.path = final_path_;
   last.path_before_settling = path_before_settling_;

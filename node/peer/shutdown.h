@@ -63,6 +63,7 @@ class Shutdown {
   Keeper& keeper_;
   PeerOutcome outcome_;
   std::string export_to_;                                          // chosen when it is written
+  std::string doubt_;                                              // of a run that finished
   std::string path_before_settling_, final_path_, exported_path_;  // empty: not written
   Clock::time_point deadline_ = Clock::time_point::max();          // for the disk
   transport::Signal changed_;                                      // the deadline

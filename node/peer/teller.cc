@@ -237,7 +237,7 @@ gossip::VitalsMeasured Teller::measure_vitals() {
   vitals.staleness = its.staleness.mean();
   vitals.partner = latest_partner_;
   vitals.paused = is_paused();
-  return {vitals};
+  return {vitals, lives_.outside() == nullptr && !is_paused() ? its.loss : std::nullopt};
 }
 
 // ---- reporting ----
@@ -247,6 +247,7 @@ void Teller::tick() {
   const auto its = report(training::PeerReport::Kind::status);
   started_.process.report(its);
   if (lives_.is_running() && Clock::now() - measured_at_ >= kVitalsInterval) drive_(measure_vitals());
+  warn_of_restarts();
   judge_own_replica();
   draw_board();
   manager_.alive(its.state);
@@ -256,6 +257,18 @@ void Teller::tick() {
                  condition(), progress(), its.steps, speed(its), its.loss.value_or(0), its.members,
                  its.members == 1 ? "member" : "members", exchanges.completed, exchanges.answered);
   }
+}
+
+// At most once a minute.
+void Teller::warn_of_restarts() {
+  if (!lives_.equipped || Clock::now() < restarts_warned_ + std::chrono::minutes(1)) return;
+  const std::uint64_t restarts = lives_.equipped->mixer->counters().restarts;
+  if (restarts == restarts_) return;
+  started_.events.say(spdlog::level::warn, "restarted",
+                      "this peer's push-sum weight was used up: partners took it and gave none, or it was "
+                      "lost; it begins again with 1");
+  restarts_ = restarts;
+  restarts_warned_ = Clock::now();
 }
 
 // Evaluates the replica from time to time, if there is a page or a board to show the result.

@@ -99,6 +99,7 @@ class Teller {
   std::string state() const;             // "training", "finished"
   SwarmProgress swarm_progress() const;  // for a trainer outside the process
   gossip::VitalsMeasured measure_vitals();
+  void warn_of_restarts();
 
   training::PeerReport report(training::PeerReport::Kind kind) const;
   // REQUIRES: the core has begun, for both.
@@ -131,6 +132,8 @@ class Teller {
   std::map<std::uint64_t, PeerId> exchanging_;  // the partners of this peer's own exchanges
   // For the speed since the last measurement.
   Clock::time_point measured_at_ = Clock::now();
+  std::uint64_t restarts_ = 0;  // of push-sum, that were reported
+  Clock::time_point restarts_warned_{};
   std::uint64_t measured_samples_ = 0;
   std::optional<double> recent_samples_per_second_;
   SelfJudge self_judge_;

@@ -174,10 +174,10 @@ TEST_CASE("the sum of samples includes members that failed or left, and never de
   // A Welcome carries one sum for the members that were dead before this peer joined.
   table.tell(at(3s), said_to_be(told(4, 1000), Liveness::failed));
   REQUIRE(table.membership.swarm_samples() == 380);
-  REQUIRE(table.membership.retired_samples({}) == 120);
+  REQUIRE(table.membership.view().members.retired_samples({}) == 120);
   table.membership.welcomed(at(3s), PeerId{3}, {}, 1000, table.out);
   REQUIRE(table.membership.swarm_samples() == 1380);
-  REQUIRE(table.membership.retired_samples({}) == 1120);
+  REQUIRE(table.membership.view().members.retired_samples({}) == 1120);
 }
 
 TEST_CASE("a phase only moves forward") {

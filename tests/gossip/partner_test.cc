@@ -236,10 +236,10 @@ TEST_CASE("aware draws neighbors that have trained since the last exchange more 
     m.samples = samples;
     return m;
   };
-  for (std::uint64_t k = 2; k <= 4; ++k) swarm.tell(progressed(k, 1000));
+  for (std::uint64_t k = 2; k <= 4; ++k) swarm.tell(progressed(k, 100));
   for (std::uint64_t k = 2; k <= 4; ++k) swarm.chooser.met(swarm.membership, PeerId{k}, std::nullopt);
-  swarm.tell(progressed(2, 5000));
-  swarm.tell(progressed(3, 2000));  // p4 makes no progress
+  swarm.tell(progressed(2, 500));
+  swarm.tell(progressed(3, 200));  // p4 makes no progress
   const auto drawn = swarm.draw(20000);
   REQUIRE(std::abs(drawn.at(2) - 20000 * (0.25 / 3 + 0.75 * 0.8)) < 300);
   REQUIRE(std::abs(drawn.at(3) - 20000 * (0.25 / 3 + 0.75 * 0.2)) < 300);
@@ -263,6 +263,34 @@ TEST_CASE("the exchange times of a departed member are discarded") {
   swarm.tell(member(4));
   const auto drawn = swarm.draw(10000);  // one measured as slow, one not measured and treated as equally fast
   REQUIRE(std::abs(drawn.at(2) - 5000) < 300);
+}
+
+TEST_CASE("members that introduce themselves and do nothing else are partners only while they are few") {
+  for (const std::uint64_t fresh : {16, 17, 400}) {
+    Life life;
+    life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3});
+    life.waits(life.now + 5s, {2, 3});  // they have answered pings
+    for (std::uint64_t k = 100; k < 100 + fresh; ++k) life.meets(member(k));
+    std::set<std::uint64_t> partners;
+    for (std::uint64_t steps = 1; steps <= 60; ++steps) {
+      for (const BeginExchange& it : all<BeginExchange>(life.happens(Stepped{steps, steps}))) {
+        partners.insert(it.partner.id.value);
+        life.happens(ExchangeEnded{it.exchange, Outcome::completed});
+      }
+    }
+    INFO("newcomers " << fresh);
+    CHECK((partners == std::set<std::uint64_t>{2, 3}) == (fresh > 16));
+    // One that exchanges is a vertex at once.
+    life.happens(ExchangeOffered{PeerId{100}, 1});
+    life.happens(AnswerEnded{PeerId{100}, 1});
+    for (std::uint64_t steps = 61; steps <= 160; ++steps) {
+      for (const BeginExchange& it : all<BeginExchange>(life.happens(Stepped{steps, steps}))) {
+        partners.insert(it.partner.id.value);
+        life.happens(ExchangeEnded{it.exchange, Outcome::completed});
+      }
+    }
+    CHECK(partners.contains(100));
+  }
 }
 
 }  // namespace starling::gossip

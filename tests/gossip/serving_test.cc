@@ -103,6 +103,28 @@ TEST_CASE("a push is one exchange with every server, each of the server's part")
   CHECK(all<PauseTraining>(life.out).empty());
 }
 
+TEST_CASE("the first member with the name of a server keeps the role while it lives") {
+  Life life = worker(Rule::parameter_server, 1);  // member 10 is s0
+  const auto told = life.meets(server(5, 0));     // of a lower id
+  REQUIRE(noticed(told, Notice::What::contested) == std::vector{PeerId{5}});
+  CHECK(noticed(life.meets(member(20)), Notice::What::contested).empty());  // once
+  const auto push = all<BeginExchange>(life.happens(Stepped{1, 32}));
+  REQUIRE(push.size() == 1);
+  CHECK(push[0].partner.id == PeerId{10});
+  // Also while the server cannot be met.
+  life.happens(ExchangeEnded{push[0].exchange, Outcome::aborted});
+  life.happens(Stepped{2, 64});
+  const auto again = all<BeginExchange>(life.waits(life.now + 3s, {5, 10, 20}));
+  REQUIRE(again.size() >= 1);
+  for (const BeginExchange& it : again) CHECK(it.partner.id == PeerId{10});
+  // When it has left, the other one follows.
+  life.hears(10, wire::Leave{said_to_be(server(10, 0), wire::Liveness::left)});
+  life.waits(life.now + 1s, {5, 20});
+  const auto next = all<BeginExchange>(life.happens(Stepped{3, 96}));
+  REQUIRE(next.size() == 1);
+  CHECK(next[0].partner.id == PeerId{5});
+}
+
 TEST_CASE("a server answers with its part and divides each push by the number of workers") {
   Life life = named("s1");
   life.happens(Start{});
@@ -195,8 +217,8 @@ TEST_CASE("a failed push keeps its number, and a rejected push takes the number 
 TEST_CASE("clocks hold workers too far ahead, reject those behind, and ignore those that do not train") {
   Clocks clocks(2);
   const PeerId a{1}, b{2}, c{3};
-  clocks.meet(a);
-  clocks.meet(b);
+  clocks.meet(at(0s), a);
+  clocks.meet(at(0s), b);
   CHECK(clocks.judge({a, 1, 1}) == Verdict::accept);
   CHECK(clocks.judge({a, 2, 2}) == Verdict::hold);  // b has made no push: a's next one would be 3 ahead
   clocks.hold({a, 2, 2});
@@ -206,7 +228,7 @@ TEST_CASE("clocks hold workers too far ahead, reject those behind, and ignore th
   REQUIRE(ripe);
   CHECK(ripe->from == a);
   clocks.judge({b, 2, 2});
-  clocks.meet(c);  // starts at the slowest worker's clock
+  clocks.meet(at(0s), c);  // starts at the slowest worker's clock
   CHECK(clocks.of(c) == 2);
   CHECK(clocks.judge({c, 1, 1}) == Verdict::reject);
   CHECK(clocks.judge({a, 3, 3}) == Verdict::accept);

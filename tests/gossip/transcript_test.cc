@@ -62,6 +62,7 @@ struct ActionText {
   }
   std::string operator()(const AnswerOffer& a) const { return a.accept ? "accept" : "refuse"; }
   std::string operator()(const TrainingEnded&) const { return "training ended"; }
+  std::string operator()(const TrustReplica&) const { return "trust the replica"; }
   std::string operator()(const Rewired& r) const { return "rewired " + r.topology; }
   std::string operator()(const Finish& a) const {
     static const char* const kHow[] = {"finished", "left", "failed"};
@@ -70,7 +71,8 @@ struct ActionText {
   std::string operator()(const Notice& a) const {
     static const char* const kWhat[] = {"joined",      "suspected",  "recovered", "failed",  "left",
                                         "quarantined", "incredible", "conflict",  "refuted", "waiting",
-                                        "unwired",     "diverged",   "reachable", "hidden"};
+                                        "unwired",     "diverged",   "reachable", "hidden",  "passed over",
+                                        "contested",   "leads"};
     return std::string("notice: ") + a.text + " " + kWhat[static_cast<std::size_t>(a.what)];
   }
 };

@@ -267,7 +267,7 @@ TEST_CASE("a member that left is erased after a while; a failed one is not") {
   }
   REQUIRE(table.liveness(3) == Liveness::failed);
   REQUIRE(table.membership.swarm_samples() == 500);  // what it consumed still counts
-  REQUIRE(table.membership.retired_samples({}) == 500);
+  REQUIRE(table.membership.view().members.retired_samples({}) == 500);
 }
 
 TEST_CASE("unknown dead members are not added") {
@@ -323,8 +323,8 @@ TEST_CASE("a joiner counts every member's samples once, including dead ones that
   const auto told = member_table.membership.introduction(PeerId{500});
   REQUIRE(told.size() == 1 + 10 + Views::kDeadMax);
   Table joiner(500);
-  joiner.membership.welcomed(at(30s), PeerId{1}, told, member_table.membership.retired_samples(told),
-                             joiner.out);
+  joiner.membership.welcomed(at(30s), PeerId{1}, told,
+                             member_table.membership.view().members.retired_samples(told), joiner.out);
   REQUIRE(joiner.membership.live_others() == 1);      // it asks the others first,
   REQUIRE(joiner.membership.swarm_samples() == sum);  // but counts their samples
   joiner.introduce(at(30s), members);

@@ -21,10 +21,11 @@ import connection_attacks as connection  # noqa: E402
 import data_attacks as data  # noqa: E402
 import gossip_attacks as gossip  # noqa: E402
 import local_attacks as local  # noqa: E402
+import rule_attacks as rules  # noqa: E402
 from stage import Stage  # noqa: E402
 
 OPEN, KEYED = "open", "keyed"
-CLIPPED = "clipped"  # a swarm with the rule `clipped`
+CLIPPED, LOCK_STEP, PUSH_SUM = "clipped", "d-psgd", "push-sum"  # swarms with these rules
 NAMELESS = "nameless"  # a swarm whose name server never answers
 # Groups of attacks that are possible at the same time, and their swarm. A group that is not withstood is tried again one by one.
 GROUPS = [
@@ -39,6 +40,11 @@ GROUPS = [
     (OPEN, [data.paths_in_manifests, data.huge_manifests]),
     (KEYED, [connection.silent_crowd, connection.garbage]),
     (KEYED, [gossip.impossible_samples, gossip.forged_departures, connection.stolen_ids]),
+    (OPEN, [rules.growing_lies]),
+    (OPEN, [rules.exaggerated_samples]),
+    (OPEN, [rules.hit_and_run]),
+    (LOCK_STEP, [rules.silent_neighbor]),
+    (PUSH_SUM, [rules.heavy_parcels]),
     (CLIPPED, [data.flipped_signs]),
     (CLIPPED, [data.flipped_signs_of_many]),
     (NAMELESS, [connection.unresolved_names]),
@@ -74,8 +80,8 @@ class Hostile(suite.Suite):
         if kind == KEYED:
             subprocess.run([self.program, "key", "new", f"{folder}/key"], check=True, stdout=subprocess.DEVNULL)
             return {"key": f"{folder}/key"}
-        if kind == CLIPPED:
-            return {"flags": ["--rule", "clipped"]}
+        if kind in (CLIPPED, LOCK_STEP, PUSH_SUM):
+            return {"flags": ["--rule", kind]}
         if kind == NAMELESS:
             return self.nameless(folder)
         return {}

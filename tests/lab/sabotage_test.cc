@@ -99,9 +99,20 @@ TEST_CASE("a driver that ends no answer, or the wrong one, is found within 200 s
   }
 }
 
+TEST_CASE("a silent member that stops a round without a limit is found within 200 seeds") {
+  HuntOptions options;
+  options.faults = "silence";
+  options.rule = Rule::d_psgd;
+  const auto found = find_planted(options, PlantedBug::endless_waits, 0, 200);
+  REQUIRE(found.has_value());
+  CAPTURE(found->seed, found->violation.text);
+  CHECK(found->violation.statement == 14);
+  CHECK_FALSE(hunt_seed(options, found->seed).violation);
+}
+
 TEST_CASE("every planted bug has a name of its own") {
   std::set<std::string> names;
-  for (auto bug = PlantedBug::lost_mass; bug <= PlantedBug::wrong_answer_ends;
+  for (auto bug = PlantedBug::lost_mass; bug <= PlantedBug::endless_waits;
        bug = static_cast<PlantedBug>(static_cast<int>(bug) + 1)) {
     CHECK(plant(bug, 1) != nullptr);
     CHECK(names.insert(name(bug)).second);

@@ -211,10 +211,10 @@ TEST_CASE("a namesake is a live member that has answered, and the later one know
   gossip::Membership membership(gossip::identity_of(1), gossip::by_itself(member(1, 50)), {}, Random(1));
   std::vector<gossip::Action> actions;
   membership.start(Instant{});
-  CHECK_FALSE(find_namesake(membership).has_value());
+  CHECK_FALSE(find_namesake(membership, true).has_value());
   introduce(membership, std::vector{member(2, 40)}, actions);
   membership.heard(Instant{}, PeerId{2}, {"127.0.0.1", 7102}, actions);
-  const auto namesake = find_namesake(membership);
+  const auto namesake = find_namesake(membership, true);
   REQUIRE(namesake.has_value());
   CHECK(namesake->id == PeerId{2});
   CHECK(namesake->began_before);
@@ -228,7 +228,9 @@ TEST_CASE("a namesake is a live member that has answered, and the later one know
   newcomer.start(Instant{});
   introduce(newcomer, std::vector{trains}, actions);
   newcomer.heard(Instant{}, PeerId{2}, {"127.0.0.1", 7102}, actions);
-  CHECK(find_namesake(newcomer)->began_before);
+  CHECK(find_namesake(newcomer, true)->began_before);
+  // Later the peer is not told to give its name up.
+  CHECK(find_namesake(newcomer, false)->sentence.find("--name") == std::string::npos);
 }
 
 TEST_CASE("an answer that does not come from a peer is an error and not an exception") {

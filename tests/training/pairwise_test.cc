@@ -298,6 +298,60 @@ TEST_CASE("a chunk that is far off is rejected once enough distances are known, 
   REQUIRE(offer(1000).ok());
 }
 
+namespace {
+
+// A peer whose replica has the norm 8, and partners that offer values at a distance from it.
+struct Offered {
+  Offered() {
+    for (std::uint64_t partner = 2; partner <= 4; ++partner)
+      for (int i = 0; i < 8; ++i) REQUIRE(offer(partner, 0.1));
+  }
+  // Whether the offer is accepted. The direction is always the same.
+  bool offer(std::uint64_t partner, double distance) {
+    auto values = contents(peer.arena);
+    for (float& x : values) x += static_cast<float>(distance / 8);
+    Party party(values, pairwise_options(Payload::f32, 64));
+    const Session session = session_of(++exchange, partner, 1);
+    const auto sent = party.lend(session, {0, 1});
+    const auto answer = peer.answer(seen_by_responder(session), sent->parcel);
+    if (!answer.ok()) REQUIRE(answer.error().fault == MixFault::far_off);
+    return answer.ok();
+  }
+  double norm() const {
+    double square_sum = 0;
+    for (const float x : contents(peer.arena)) square_sum += square(wide(x));
+    return std::sqrt(square_sum);
+  }
+
+  Party peer{std::vector<float>(64, 1.0F), pairwise_options(Payload::f32, 64)};
+  std::uint64_t exchange = 0;
+};
+
+}  // namespace
+
+TEST_CASE("rejections raise the bound only while most of the known partners are rejected") {
+  Offered it;
+  for (std::uint64_t stranger = 100; stranger < 130; ++stranger) CHECK_FALSE(it.offer(stranger, 50));
+  for (int i = 0; i < 30; ++i) CHECK_FALSE(it.offer(2, 50));  // one of three
+  CHECK_FALSE(it.offer(3, 50));                               // two of three: from here the bound doubles
+  CHECK_FALSE(it.offer(3, 130));
+  CHECK(it.offer(2, 50));
+}
+
+TEST_CASE("what is mixed while the replica is not trusted does not raise the bound") {
+  for (const bool trusted : {false, true}) {
+    Offered it;
+    if (trusted) it.peer.mixer->trust();
+    const double bound = 2 * 4 * it.norm();
+    for (int i = 0; i < 20; ++i) it.offer(2, 0.9 * 4 * it.norm());
+    INFO("norm " << it.norm());
+    CHECK((it.norm() > 1e6) == !trusted);
+    CHECK(it.offer(3, 1.1 * bound) == !trusted);
+    it.peer.mixer->trust();  // the loss is good nevertheless
+    CHECK(it.offer(3, 1.1 * bound));
+  }
+}
+
 TEST_CASE("the largest accepted values with random signs never make the parameters overflow") {
   for (const Payload payload : kDense) {
     Party peer(4, pairwise_options(payload, 4));

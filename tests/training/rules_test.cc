@@ -236,8 +236,10 @@ TEST_CASE("push-sum without losses brings all peers to the mean of their initial
   std::uint64_t number = 0;
   for (int round = 0; round < 60; ++round) {
     for (std::size_t i = 0; i < 8; ++i) {  // the directed exponential graph
-      exchange(*parties[i], *parties[(i + (std::size_t{1} << (round % 3))) % 8],
-               session_of(++number, i, (i + (std::size_t{1} << (round % 3))) % 8), 1);
+      const std::size_t to = (i + (std::size_t{1} << (round % 3))) % 8;
+      Session session = session_of(++number, i, to);
+      session.returns = false;
+      exchange(*parties[i], *parties[to], session, 1);
     }
   }
   for (const auto& party : parties) {
@@ -292,10 +294,17 @@ TEST_CASE("push-sum rejects impossible weights, and sends none that is too small
   Party peer(random_values(random, 16), rule_options(Rule::push_sum, Payload::f32, 16));
   const auto before = contents(peer.arena);
   const Room room = copy_of(std::as_bytes(std::span(before)));
-  for (const float u : {0.0f, -0.5f, 1025.0f, std::numeric_limits<float>::infinity(),
-                        std::numeric_limits<float>::quiet_NaN()}) {
+  for (const float u : {0.0f, -0.5f, std::numeric_limits<float>::quiet_NaN()}) {
     const Parcel offer{.floats = 16, .weight = u, .values = room.bytes()};
     REQUIRE(peer.answer(session_of(1, 2, 1), offer).error().fault == MixFault::weight);
+  }
+  // More weight than three members can send returns.
+  Session session = session_of(1, 2, 1);
+  session.weight = 1.5F;
+  for (const float u : {1.6f, 1024.0f, std::numeric_limits<float>::infinity()}) {
+    const auto reply = peer.answer(session, {.floats = 16, .weight = u, .values = room.bytes()});
+    REQUIRE(reply.ok());
+    REQUIRE(reply->parcel.weight == 0);
   }
   REQUIRE(contents(peer.arena) == before);
   int sent = 0;

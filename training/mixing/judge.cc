@@ -52,7 +52,7 @@ void Judge::add(std::span<const float> theirs, std::span<const float> own) {
   measures_.push_back(training::measure(theirs, own));
 }
 
-MixResult<Mixed> Judge::verdict(std::span<const float> theirs) {
+MixResult<Mixed> Judge::verdict(std::uint64_t partner, std::span<const float> theirs) {
   STARLING_CHECK(measures_.size() == cells_.count);
   const std::size_t offset = grid_.offset(cells_.first);
   Mixed mixed;
@@ -63,7 +63,7 @@ MixResult<Mixed> Judge::verdict(std::span<const float> theirs) {
     mixed.norm_square += measure.norm_square;
   }
   if (!acceptable) return unacceptable(offset, theirs);
-  if (wary_ && far_off()) {
+  if (wary_ && far_off(partner)) {
     return MixError{{"the chunk at " + std::to_string(offset) +
                      " is farther from this replica than any honest partner's has been"},
                     MixFault::far_off};
@@ -71,12 +71,13 @@ MixResult<Mixed> Judge::verdict(std::span<const float> theirs) {
   return mixed;
 }
 
-MixResult<Mixed> Judge::judge(Cells cells, std::span<const float> theirs, std::span<const float> own) {
+MixResult<Mixed> Judge::judge(std::uint64_t partner, Cells cells, std::span<const float> theirs,
+                              std::span<const float> own) {
   begin(cells);
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
     add(grid_.part(theirs, cells, cell), grid_.part(own, cells, cell));
   }
-  return verdict(theirs);
+  return verdict(partner, theirs);
 }
 
 void Judge::remember(std::uint64_t partner) {
@@ -84,7 +85,7 @@ void Judge::remember(std::uint64_t partner) {
     medians_.add(cells_.first + k, partner, measures_[k].distance());
 }
 
-bool Judge::far_off() {
+bool Judge::far_off(std::uint64_t partner) {
   const auto largest_norm_square = [this](std::size_t k) {
     return medians_.largest_norm_square(cells_.first + k, measures_[k].norm_square);
   };
@@ -104,7 +105,7 @@ bool Judge::far_off() {
   }
   bound *= leniency;
   if (bound == 0 || distance <= bound) return false;  // 0: all values so far were zeros
-  medians_.refused();
+  medians_.refused(partner);
   return true;
 }
 

@@ -2,7 +2,8 @@
 // chunk is judged as a whole before its first float is mixed. A chunk is rejected if it holds a value that is
 // not acceptable, or if it is farther off than any honest partner would be: once kFarOffSeen distances of
 // each of its cells are known, more than the root of the cells' sum of max(4 |own| at its largest, 16
-// medians)^2, times the leniency, which such a rejection raises.
+// medians)^2, times the leniency. |own| counts as it was when the replica was good (Mixer::trust), so that
+// mixing what is wrong does not raise the bound.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +30,9 @@ MixError unknown_weight(std::size_t offset, float weight);
 
 // How far partners usually are: every cell's latest distance of each of the last few partners, and the median
 // of these, which a minority of liars does not move, however often they come. The leniency keeps a replica
-// that was cut off for long from rejecting everyone, and being rejected, forever: each rejection doubles what
-// is tolerated, each mix of a whole replica halves it again.
+// that was cut off for long from rejecting everyone, and being rejected, forever: while most of these
+// partners were rejected when they came last, each rejection of one of them doubles what is tolerated, up to
+// kLeniencyMost; each mix of a whole replica halves it again.
 class Medians {
  public:
   static constexpr std::size_t kPartners = 15;
@@ -39,7 +41,9 @@ class Medians {
 
   void add(std::size_t cell, std::uint64_t partner, double distance) {
     Cell& c = cells_[cell];
-    c.latest[place_of(partner)] = static_cast<float>(distance);
+    const std::size_t place = place_of(partner);
+    c.latest[place] = static_cast<float>(distance);
+    refused_[place] = false;
     ++c.seen;
     if (cell + 1 == cells_.size()) leniency_ = std::max(1.0, leniency_ / 2);
   }
@@ -56,23 +60,48 @@ class Medians {
   // `square`: the current square of this replica's own norm in the cell. Returns the largest so far, so that
   // a replica that has shrunk to almost zero does not reject every honest partner.
   double largest_norm_square(std::size_t cell, double square) {
-    double& largest = cells_[cell].largest_norm_square;
-    return largest = std::max(largest, square);
+    Cell& c = cells_[cell];
+    c.norm_square = square;
+    // The norm of a good replica may double until the next judgement.
+    const double most = trusts_ && c.trusted_square > 0 ? 4 * c.trusted_square : square;
+    c.largest_norm_square = std::max(c.largest_norm_square, std::min(square, most));
+    return c.largest_norm_square;
+  }
+  // The replica is good: from now on its norms at such moments, and twice as much, are the limit of what
+  // counts.
+  void trust() {
+    trusts_ = true;
+    for (Cell& c : cells_) {
+      c.trusted_square = std::max(c.trusted_square, c.norm_square);
+      c.largest_norm_square = std::max(c.largest_norm_square, c.trusted_square);
+    }
   }
   // As Mixer::values().
   void values(std::vector<MutableBytes>& out) {
     out.push_back(std::as_writable_bytes(std::span(cells_)));
     out.push_back(std::as_writable_bytes(std::span(&leniency_, 1)));
+    out.push_back(std::as_writable_bytes(std::span(refused_)));
   }
   void clear() {
     std::fill(cells_.begin(), cells_.end(), Cell{});
     partners_ = {};
+    refused_ = {};
     leniency_ = 1;
   }
 
   // The factor by which a distance may exceed the usual bound.
   double leniency() const { return leniency_; }
-  void refused() { leniency_ = std::min(2 * leniency_, 0x1p60); }
+  static constexpr double kLeniencyMost = 1024;
+  // A chunk of this partner was too far off. One that has not been mixed before does not count.
+  void refused(std::uint64_t partner) {
+    const auto found = known(partner);
+    if (found == partners_.end()) return;
+    refused_[static_cast<std::size_t>(found - partners_.begin())] = true;
+    const auto all =
+        std::count_if(partners_.begin(), partners_.end(), [](const Partner& p) { return p.last != 0; });
+    if (2 * std::count(refused_.begin(), refused_.end(), true) > all)
+      leniency_ = std::min(2 * leniency_, kLeniencyMost);
+  }
 
  private:
   static constexpr float kNone = -1;
@@ -80,17 +109,22 @@ class Medians {
     Cell() { latest.fill(kNone); }
     std::array<float, kPartners> latest;
     std::uint64_t seen = 0;
+    double norm_square = 0;     // the latest
+    double trusted_square = 0;  // the largest when the replica was good
     double largest_norm_square = 0;
   };
   struct Partner {
     std::uint64_t id = 0, last = 0;  // last: when it came, as a count of additions; 0: a free place
   };
 
+  std::array<Partner, kPartners>::iterator known(std::uint64_t partner) {
+    return std::find_if(partners_.begin(), partners_.end(),
+                        [partner](const Partner& p) { return p.id == partner && p.last != 0; });
+  }
   // The partner's place in Cell::latest. A new partner gets the place of the one that has not come for the
   // longest, and counts with that one's distances until it has its own.
   std::size_t place_of(std::uint64_t partner) {
-    auto found = std::find_if(partners_.begin(), partners_.end(),
-                              [partner](const Partner& p) { return p.id == partner && p.last != 0; });
+    auto found = known(partner);
     if (found == partners_.end()) {
       found = std::min_element(partners_.begin(), partners_.end(),
                                [](const Partner& a, const Partner& b) { return a.last < b.last; });
@@ -101,8 +135,10 @@ class Medians {
 
   std::vector<Cell> cells_;
   std::array<Partner, kPartners> partners_{};
+  std::array<bool, kPartners> refused_{};  // by place: the latest chunk was too far off
   std::uint64_t additions_ = 0;
   double leniency_ = 1;
+  bool trusts_ = false;
 };
 
 class Judge {
@@ -117,10 +153,11 @@ class Judge {
   void begin(Cells cells);
   void add(std::span<const float> theirs, std::span<const float> own);
   // The verdict on what was added; `theirs` is the whole chunk.
-  MixResult<Mixed> verdict(std::span<const float> theirs);
+  MixResult<Mixed> verdict(std::uint64_t partner, std::span<const float> theirs);
 
   // The three together, for dense chunks. REQUIRES: both have the cells' floats.
-  MixResult<Mixed> judge(Cells cells, std::span<const float> theirs, std::span<const float> own);
+  MixResult<Mixed> judge(std::uint64_t partner, Cells cells, std::span<const float> theirs,
+                         std::span<const float> own);
 
   // The measure of the chunk's k-th cell.
   const Measure& measure(std::size_t k) const { return measures_[k]; }
@@ -128,12 +165,13 @@ class Judge {
   void remember(std::uint64_t partner);
   // The replica was replaced.
   void clear() { medians_.clear(); }
+  void trust() { medians_.trust(); }  // as Mixer::trust()
 
   void values(std::vector<MutableBytes>& out) { medians_.values(out); }  // as Mixer::values()
   const Medians& medians() const { return medians_; }                    // of |theirs - own|, by cell
 
  private:
-  bool far_off();
+  bool far_off(std::uint64_t partner);
 
   CellGrid grid_;
   bool wary_;

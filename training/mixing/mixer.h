@@ -74,17 +74,18 @@ struct Session {
   std::uint64_t initiator = 0;  // its id
   std::uint64_t partner = 0;    // id of the other side
   std::uint64_t round = 0;      // the initiator's, if the rule counts rounds
-  float weight = 0.5F;          // the most that either side mixes of the other
+  float weight = 0.5F;          // the most that either side mixes of the other; push-sum: of a parcel
   float own_share = 1;          // in (0, 1]: factor by which this side moves less (weights by work or age)
   std::uint32_t part = 0, parts = 1;  // the part of the arena that is exchanged (CellGrid::part)
+  bool returns = true;                // the partner may also begin exchanges with this peer
 };
 
 // `terms` is a gossip::Terms, which this room may not include.
 template <class Terms>
 Session session_under(const Terms& terms, std::uint64_t exchange, std::uint64_t initiator,
                       std::uint64_t partner) {
-  return {exchange,     initiator,       partner,          terms.round,
-          terms.weight, terms.own_share, terms.part.index, terms.part.of};
+  return {exchange,        initiator,        partner,       terms.round,  terms.weight,
+          terms.own_share, terms.part.index, terms.part.of, terms.returns};
 }
 
 // A rule, its payload and its parameters. training/learning/recipe.h makes them from an experiment.
@@ -137,6 +138,7 @@ struct MixCounters {
   std::uint64_t answered = 0;                       // chunks of other peers' exchanges that were mixed
   std::uint64_t overlapped = 0;  // the answered ones at half the weight, because a part of them was lent
   std::uint64_t clipped = 0;     // chunks whose difference was taken only in part (rule clipped)
+  std::uint64_t restarts = 0;    // push-sum: chunks whose weight had become too small and is 1 again
   double lost_weight = 0;        // push-sum: sent and not acknowledged, in replicas (1 is a whole one)
 };
 
@@ -164,6 +166,9 @@ class Mixer {
   // greater than the last.
   virtual void begin_round(std::uint64_t /*round*/) {}
 
+  // The replica is good, by the loss of its own steps: its norm now bounds what is acceptable. Before the
+  // first call the largest norm so far does.
+  virtual void trust() {}
   // The replica learns no more: from now on outer steps only average, without momentum, which would go on in
   // the direction of what was learned before.
   virtual void settle() {}

@@ -67,7 +67,8 @@ bool PairwiseTopK::read_own(Cells cells, std::span<const std::uint32_t> places) 
   return lent;
 }
 
-MixResult<Mixed> PairwiseTopK::judge(Cells cells, const Entries& theirs, std::span<const float> own) {
+MixResult<Mixed> PairwiseTopK::judge(const Session& session, Cells cells, const Entries& theirs,
+                                     std::span<const float> own) {
   const std::size_t offset = grid_.offset(cells.first);
   judge_.begin(cells);
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
@@ -75,7 +76,7 @@ MixResult<Mixed> PairwiseTopK::judge(Cells cells, const Entries& theirs, std::sp
     const auto [begin, end] = range(theirs.places, from, from + grid_.floats(cell));
     judge_.add(theirs.values.subspan(begin, end - begin), own.subspan(begin, end - begin));
   }
-  return judge_.verdict(theirs.values);
+  return judge_.verdict(session.partner, theirs.values);
 }
 
 void PairwiseTopK::take(const Session& session, Cells cells, const Entries& theirs,
@@ -99,7 +100,7 @@ MixResult<Mixed> PairwiseTopK::do_complete(const Session& session, const Parcel&
   auto theirs = read_entries(reply, false);
   if (!theirs) return theirs.error();
   theirs->places = loan->entries.places;
-  const auto mixed = judge(loan->cells, *theirs, loan->entries.values);
+  const auto mixed = judge(session, loan->cells, *theirs, loan->entries.values);
   if (mixed) take(session, loan->cells, *theirs, loan->entries.values, reply.weight);
   return mixed;
 }
@@ -111,7 +112,7 @@ MixResult<Parcel> PairwiseTopK::do_answer(const Session& session, Cells cells, c
   if (!theirs) return theirs.error();
   const bool lent = read_own(cells, theirs->places);
   if (!all_acceptable(own_)) return own_diverged(offer.offset);
-  if (const auto mixed = judge(cells, *theirs, own_); !mixed) return mixed.error();
+  if (const auto mixed = judge(session, cells, *theirs, own_); !mixed) return mixed.error();
   const float weight = lent ? 0.25F : 0.5F;
   counters_.overlapped += lent;
   take(session, cells, *theirs, own_, weight);

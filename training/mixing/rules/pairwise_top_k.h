@@ -35,7 +35,8 @@ class PairwiseTopK : public RuleMixer<LentEntries> {
   // is lent.
   bool read_own(Cells cells, std::span<const std::uint32_t> places);
   // Measures theirs against own, by cell, and judges the chunk.
-  MixResult<Mixed> judge(Cells cells, const Entries& theirs, std::span<const float> own);
+  MixResult<Mixed> judge(const Session& session, Cells cells, const Entries& theirs,
+                         std::span<const float> own);
   void take(const Session& session, Cells cells, const Entries& theirs, std::span<const float> own,
             float weight);
 

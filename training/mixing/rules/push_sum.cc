@@ -8,13 +8,25 @@
 namespace starling::training {
 
 PushSum::PushSum(models::Arena& arena, const MixOptions& options)
-    : RuleMixer(arena, options), shares_(grid_.count(), 1.0) {
+    : RuleMixer(arena, options), shares_(grid_.count(), 1.0), starved_(grid_.count(), 0) {
   STARLING_CHECK(is_dense(payload_));
 }
 
 void PushSum::adopt() {
   RuleMixer::adopt();
   std::fill(shares_.begin(), shares_.end(), 1.0);
+  std::fill(starved_.begin(), starved_.end(), 0);
+}
+
+bool PushSum::restart_if_starved(Cells cells) {
+  bool starved = true;
+  for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell)
+    starved = ++starved_[cell] > kStarved && starved;
+  if (!starved) return false;
+  for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell)
+    shares_[cell] = std::max(shares_[cell], 1.0);
+  ++counters_.restarts;
+  return true;
 }
 
 MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableBytes room) {
@@ -22,9 +34,12 @@ MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableB
                     end = cells.first + cells.count;
   const auto first = shares_.begin() + static_cast<std::ptrdiff_t>(cells.first);
   const double least = *std::min_element(first, first + static_cast<std::ptrdiff_t>(cells.count));
-  const auto share = static_cast<float>(least / 2);
+  auto share = std::min(static_cast<float>(least / 2), session.weight);
+  const Parcel nothing{.offset = offset, .floats = n, .payload = Payload::none};
+  if (session.returns && balance_of(session.partner) >= kMostGiven) return nothing;
   if (static_cast<double>(share) < kSmallestShare) {
-    return Parcel{.offset = offset, .floats = n, .payload = Payload::none};
+    if (!restart_if_starved(cells)) return nothing;
+    share = 0.5F;
   }
   own_.resize(n);
   if (!target_.read(offset, own_)) return own_diverged(offset);
@@ -32,8 +47,10 @@ MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableB
   theirs_.resize(n);  // what they will get
   decode(payload_, bytes, n, 0, theirs_);
   if (!all_acceptable(theirs_)) return own_diverged(offset);
+  balance_of(session.partner) += replicas(share, n);
   for (std::size_t cell = cells.first; cell < end; ++cell) {
     shares_[cell] -= static_cast<double>(share);
+    starved_[cell] = 0;
     // What rounding took from the share that leaves stays here: u z = u_f z^ + u' z'.
     if (payload_ != Payload::f32) {
       const auto w = static_cast<float>(static_cast<double>(share) / shares_[cell]);
@@ -50,12 +67,13 @@ void PushSum::give_up(const Session& session, const Parcel& sent) {
 }
 
 void PushSum::take_back(const Session& session, const Parcel& sent) {
-  if (const auto loan = loans_.finish(session, sent)) restore(*loan);
+  if (const auto loan = loans_.finish(session, sent)) restore(session, *loan);
 }
 
 // The share returns with the values that it had: z += u_f / (u_f + u) (z^ - z), u += u_f.
-void PushSum::restore(const Loan& loan) {
+void PushSum::restore(const Session& session, const Loan& loan) {
   const Parcel& sent = loan.sent;
+  balance_of(session.partner) -= replicas(sent.weight, sent.floats);
   const auto share = static_cast<double>(sent.weight);
   decode_into(theirs_, sent);
   own_.resize(sent.floats);
@@ -68,17 +86,14 @@ void PushSum::restore(const Loan& loan) {
   }
 }
 
-void PushSum::lose(const Parcel& sent) {
-  counters_.lost_weight += static_cast<double>(sent.weight) * static_cast<double>(sent.floats) /
-                           static_cast<double>(grid_.arena_floats);
-}
+void PushSum::lose(const Parcel& sent) { counters_.lost_weight += replicas(sent.weight, sent.floats); }
 
 MixResult<Mixed> PushSum::do_complete(const Session& session, const Parcel& sent, const Parcel& reply) {
   if (sent.payload == Payload::none) return Mixed{};
   const auto loan = loans_.finish(session, sent);
   if (!loan) return not_lent(sent.offset);
   if (reply.weight == 0) {
-    restore(*loan);
+    restore(session, *loan);
     return Mixed{};
   }
   if (reply.payload != Payload::none || reply.weight != loan->sent.weight) {
@@ -97,15 +112,12 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, Cells cells, const 
   if (offer.payload == Payload::none && offer.values.empty())
     return reply;  // the sender had too little to give
   if (auto fits = check_dense(offer, payload_); !fits) return fits.error();
-  if (!(offer.weight > 0 && offer.weight <= kLargestShare)) {  // NaN neither
-    return MixError{{"the chunk at " + std::to_string(offer.offset) + " came with the weight " +
-                     std::to_string(offer.weight) + "; accepted are those above 0 and up to 1024"},
-                    MixFault::weight};
-  }
+  if (!(offer.weight > 0)) return unknown_weight(offer.offset, offer.weight);  // NaN neither
+  if (offer.weight > session.weight) return reply;  // more than there is: its sender takes it back
   decode_into(theirs_, offer);
   own_.resize(offer.floats);
   if (!target_.read(offer.offset, own_)) return own_diverged(offer.offset);
-  if (const auto mixed = judge_.judge(cells, theirs_, own_); !mixed) return mixed.error();
+  if (const auto mixed = judge_.judge(session.partner, cells, theirs_, own_); !mixed) return mixed.error();
   const auto share = static_cast<double>(offer.weight);
   for (std::size_t k = cells.count; k-- > 0;) {
     const std::size_t cell = cells.first + k;
@@ -113,7 +125,9 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, Cells cells, const 
         static_cast<float>(share / (share + shares_[cell]) * static_cast<double>(session.own_share));
     target_.mix(grid_.offset(cell), grid_.part(theirs_, cells, cell), grid_.part(own_, cells, cell), w);
     shares_[cell] += share;
+    starved_[cell] = 0;
   }
+  balance_of(session.partner) -= replicas(offer.weight, offer.floats);
   judge_.remember(session.partner);
   reply.weight = offer.weight;
   return reply;

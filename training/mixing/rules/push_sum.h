@@ -7,8 +7,15 @@
 // The sums of u and of u z, over peers and chunks on their way, are conserved. A weight that is never
 // acknowledged is lost, and counted; the weight of a rejected exchange returns, as if this peer had sent it
 // to itself. The gradient is taken at z and not divided by u.
+//
+// The weights are the partners' word. A parcel weighs at most half of what all live peers began with. Where
+// links go both ways, a peer gives nothing to a partner that has taken kMostGiven more than it gave. And a
+// peer that had nothing to give kStarved times, and received nothing, begins again with the weight 1: its
+// weight is with a member that keeps it, or is lost, and a peer without weight would have no say any more. It
+// counts then as one that joins with a copy.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "training/mixing/rule_mixer.h"
@@ -26,7 +33,9 @@ class PushSum : public RuleMixer<> {
   double share(std::size_t cell) const { return shares_[cell]; }
 
   static constexpr double kSmallestShare = 1.0 / 64;  // the smallest weight that is sent
-  static constexpr float kLargestShare = 1024;        // the largest that is accepted
+  static constexpr double kMostGiven = 2;             // in replicas
+  static constexpr int kStarved = 16;                 // chunks at one place of the arena
+  static constexpr std::size_t kPartnersMax = 1024;   // remembered; the lowest id makes room
 
  private:
   // The chunk's share leaves with it. The offer is Payload::none if the share would be too small.
@@ -36,10 +45,21 @@ class PushSum : public RuleMixer<> {
   MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer,
                               MutableBytes room) override;
 
+  bool restart_if_starved(Cells cells);
+  // What this partner has taken more than it gave, in replicas.
+  double& balance_of(std::uint64_t partner) {
+    if (balances_.size() >= kPartnersMax && !balances_.contains(partner)) balances_.erase(balances_.begin());
+    return balances_[partner];
+  }
+  double replicas(float share, std::size_t floats) const {
+    return static_cast<double>(share) * static_cast<double>(floats) / static_cast<double>(grid_.arena_floats);
+  }
   void lose(const Parcel& sent);
-  void restore(const Loan& loan);
+  void restore(const Session& session, const Loan& loan);
 
-  std::vector<double> shares_;  // u, by cell
+  std::vector<double> shares_;                // u, by cell
+  std::vector<int> starved_;                  // by cell: times that it had nothing to give, in a row
+  std::map<std::uint64_t, double> balances_;  // by partner
 };
 
 }  // namespace starling::training
