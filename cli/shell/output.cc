@@ -141,8 +141,11 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
   constexpr std::size_t kShown = 60;
   const std::string more = summary.topology.size() > kShown ? "..." : "";
   if (summary.interrupted) fmt::format_to(out, "\n{}\n", stopped_at(summary));
-  fmt::format_to(out, "\n{} on {}, {} peers, {}, {}\n", summary.model, summary.data, summary.peers,
-                 summary.topology.substr(0, kShown) + more, summary.rule);
+  const bool alone = summary.peers == 1;  // without exchanges
+  fmt::format_to(out, "\n{} on {}, {}\n", summary.model, summary.data,
+                 alone ? "1 peer"
+                       : fmt::format("{} peers, {}, {}", summary.peers,
+                                     summary.topology.substr(0, kShown) + more, summary.rule));
   if (summary.perplexity) {
     fmt::format_to(
         out, "loss      {:.4f} nats, perplexity {:.2f}, {:.3f} bits per token{}\n", *summary.loss,
@@ -150,12 +153,12 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
         summary.bits_per_character ? fmt::format(", {:.3f} per character", *summary.bits_per_character) : "");
   }
   fmt::format_to(out, "{}  {}", summary.tokens ? "next token" : "accuracy", percent(summary.accuracy));
-  if (summary.accuracy_min && summary.accuracy_max) {
+  if (!alone && summary.accuracy_min && summary.accuracy_max) {
     fmt::format_to(out, "  (replicas {} to {})", percent(summary.accuracy_min),
                    percent(summary.accuracy_max));
   }
   if (summary.loss && !summary.perplexity) fmt::format_to(out, ", loss {:.4f}", *summary.loss);
-  if (summary.consensus_distance)
+  if (!alone && summary.consensus_distance)
     fmt::format_to(out, ", consensus distance {:.2g}", *summary.consensus_distance);
   fmt::format_to(
       out, "\ntime      {:.1f} s{}, {} samples{}, {:.0f} samples/s\n", summary.seconds,
@@ -167,9 +170,10 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
                    "target    reached after {:.1f} s; steps under way and settling followed, so the final "
                    "accuracy differs\n",
                    *summary.seconds_to_target);
-  fmt::format_to(out, "gossip    {} exchanges ({} aborted, {} rejected), {} sent\n",
-                 summary.exchanges.completed, summary.exchanges.aborted, summary.exchanges.rejected,
-                 format_bytes(summary.bytes_sent));
+  if (!alone)
+    fmt::format_to(out, "gossip    {} exchanges ({} aborted, {} rejected), {} sent\n",
+                   summary.exchanges.completed, summary.exchanges.aborted, summary.exchanges.rejected,
+                   format_bytes(summary.bytes_sent));
   text += devices_of_peers(summary);
   fmt::format_to(out, "results   {}\n", folder);
   return text;
