@@ -250,6 +250,11 @@ const Net = (() => {
     }
     draw() {
       this.place();
+      const widest = `${220 + 45 * this.places.size}px`;  // few members need little room
+      if (this.box.style.maxWidth !== widest) {
+        this.box.style.maxWidth = widest;
+        this.measure();
+      }
       const c = theme(), size = this.size = Math.max(200, this.width), scale = Math.min(3, devicePixelRatio || 1);
       const many = this.places.size > LABELED;
       this.reach = (size / 2 - (many ? 30 : 40)) / (this.row ? 1.1 : 1);
