@@ -186,6 +186,7 @@ class Run:
 
 def program(network, optimizer, event, mode, start, join, path):
     import starling
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
     run = Run(network, optimizer, join)
     more = {"join": join} if join != "-" else {"listen": "127.0.0.1:0", "every": "2 steps"}
     peer = starling.gossip(run.model, run.optimizer, mode=mode, name=os.path.basename(path), export=path + ".safetensors",
