@@ -3,10 +3,10 @@
 //
 // A partner that keeps this peer waiting for kRounds times the median of its latest rounds, and at least
 // kLeast, is passed over for a pause. The first pause is as long as that wait, and each further one is twice
-// as long as the one before, so a partner that never answers costs a sum that grows with the logarithm of
-// time. An exchange that completes ends the pause, unless the waits for this partner are more than a few and
-// a kShare of the time. Before kKnown rounds the limit is the longest one: nobody knows yet how slow the
-// slowest peer is.
+// as long as the one before, up to a day, so a partner that never answers costs a sum that grows with the
+// logarithm of time. An exchange that completes ends the pause, unless the waits for this partner are more
+// than a few and a kShare of the time. Before kKnown rounds the limit is the longest one: nobody knows yet
+// how slow the slowest peer is.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +25,7 @@ class RoundWaits {
   static constexpr Duration kLeast = std::chrono::seconds(2);
   static constexpr int kRounds = 10;
   static constexpr std::size_t kKnown = 5;
+  static constexpr Duration kLongestPause = std::chrono::hours(24);
   static constexpr int kForgiven = 4;                // waits at once
   static constexpr int kShare = 16;                  // and one part of the time in so many
   static constexpr std::size_t kPartnersMax = 1024;  // remembered; the one whose pause ends first makes room
@@ -63,7 +64,7 @@ class RoundWaits {
           std::ranges::min_element(pauses_, {}, [](const auto& entry) { return entry.second.until; }));
     Pause& pause = pauses_[partner];
     pause.spent = spent(now, pause) + waited;
-    pause.length = pause.length.count() == 0 ? waited : 2 * pause.length;
+    pause.length = pause.length.count() == 0 ? waited : std::min(2 * pause.length, kLongestPause);
     pause.wait = waited;
     pause.since = now;
     pause.until = now + pause.length;

@@ -79,7 +79,9 @@ class ActionChecks {
     const auto offer = duties_.offers.find({answer.from, answer.exchange});
     STARLING_CHECK(offer != duties_.offers.end());
     duties_.offers.erase(offer);
-    STARLING_CHECK(answer.terms.weight >= 0 && answer.terms.weight <= 1);
+    // push-sum: half of all live peers.
+    STARLING_CHECK(answer.terms.weight >= 0 &&
+                   answer.terms.weight <= static_cast<float>(gossip::MembershipOptions{}.members_max));
     STARLING_CHECK(answer.terms.own_share > 0 && answer.terms.own_share <= 1);
     if (answer.accept) duties_.answers.emplace_back(answer.from, answer.exchange);
   }
