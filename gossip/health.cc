@@ -47,7 +47,7 @@ void Health::replaced(Instant now) {
   high_since_.reset();
   verdicts_.clear();
   not_before_ = now + pause_;
-  pause_ = 2 * pause_;
+  pause_ = std::min(2 * pause_, kLongestPause);
 }
 
 }  // namespace starling::gossip

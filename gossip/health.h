@@ -23,7 +23,7 @@ class Health {
   // A spike of the loss is shorter; a quarantine is as long.
   static constexpr Duration kPatience = std::chrono::minutes(1);
   // Between two copies, doubled while they do not help.
-  static constexpr Duration kPause = std::chrono::minutes(2);
+  static constexpr Duration kPause = std::chrono::minutes(2), kLongestPause = std::chrono::hours(24);
 
   // The loss of recent own steps, in nats.
   void measured(Instant now, double loss);
