@@ -110,9 +110,9 @@ struct Rewired {
   std::string topology;
 };
 
-// For logs and traces only.
 struct TrustReplica {};  // its loss is good: Mixer::trust
 
+// For logs and traces only.
 struct Notice {
   enum class What : std::uint8_t {
     joined,

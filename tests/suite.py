@@ -29,6 +29,26 @@ def until(look, what, pause=0.02):
     return value
 
 
+def seed_of_commit():
+    """A fresh seed with each commit."""
+    commit = subprocess.run(["git", "-C", SOURCE, "rev-parse", "HEAD"], text=True, capture_output=True).stdout
+    return int(commit[:8] or "1", 16)
+
+
+def processes_with(text):
+    """The numbers of the processes whose commands contain this text."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit():
+                with open(f"/proc/{name}/cmdline", encoding="utf-8", errors="replace") as file:
+                    if text in file.read():
+                        found.append(name)
+        except OSError:
+            pass  # it has ended
+    return found
+
+
 class Beats:
     """A clock for what the product promises about real time; a busy machine slows it down as it slows the product. Its
     process sleeps for 4 ms and computes for 1 ms of processor time, again and again: such a beat takes as much longer as a

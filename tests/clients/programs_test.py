@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True  # leave no files in the source tree
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import suite  # noqa: E402
-from suite import HANG, require, until  # noqa: E402
+from suite import HANG, processes_with, require, seed_of_commit, until  # noqa: E402
 
 try:
     import torch
@@ -216,9 +216,8 @@ class Programs(suite.Suite):
     def __init__(self, binary, folder):
         super().__init__(folder)
         self.binary = binary
-        commit = subprocess.run(["git", "-C", suite.SOURCE, "rev-parse", "HEAD"], text=True, capture_output=True).stdout
         flag = {word: int(value) for word, value in zip(sys.argv, sys.argv[1:]) if word in ("--count", "--seed")}
-        self.count, self.random = flag.get("--count", 60), random.Random(flag.get("--seed", int(commit[:8] or "1", 16)))
+        self.count, self.random = flag.get("--count", 60), random.Random(flag.get("--seed", seed_of_commit()))
 
     def run(self):
         if torch is None:
@@ -288,19 +287,6 @@ class Programs(suite.Suite):
         require(compared, f"no tensor in common: {list(kept)}, {list(model)}")
         worst = max(abs(a - b) / (1 + abs(b)) for key in compared for a, b in zip(kept[key], model[key]))
         require(worst < 1e-6 or "starling" in text, f"the model is {worst:.2g} away from the peer's, and nothing says so")
-
-
-def processes_with(text):
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            if name.isdigit():
-                with open(f"/proc/{name}/cmdline", encoding="utf-8", errors="replace") as file:
-                    if text in file.read():
-                        found.append(name)
-        except OSError:
-            pass  # it has ended
-    return found
 
 
 if __name__ == "__main__":

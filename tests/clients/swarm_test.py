@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True  # leave no files in the source tree
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import suite  # noqa: E402
-from suite import HANG, Beats, require, until  # noqa: E402
+from suite import HANG, Beats, processes_with, require, until  # noqa: E402
 from table import table  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -137,18 +137,6 @@ class Scene:
 def text_of(path):
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
-
-
-def names_in_commands(text):
-    """The processes whose commands contain this text."""
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            if name.isdigit() and text in text_of(f"/proc/{name}/cmdline"):
-                found.append(name)
-        except OSError:
-            pass  # it has ended
-    return found
 
 
 def completed(peer):
@@ -443,7 +431,7 @@ class Swarms(suite.Suite):
                 killed.kill()
             require(killed.process.wait(HANG) == -signal.SIGKILL, killed.text())
             wait_for(lambda temporary=temporary: not os.listdir(temporary), f"{moment}: the folder is gone")
-            wait_for(lambda temporary=temporary: not names_in_commands(temporary), f"{moment}: the peer is gone")
+            wait_for(lambda temporary=temporary: not processes_with(temporary), f"{moment}: the peer is gone")
         rows = first.ask("members")["members"]
         require([row["condition"] for row in rows if row["name"] == "killed"] == ["left"], rows)
         require(runner.running(), runner.text())

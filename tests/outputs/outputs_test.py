@@ -25,7 +25,7 @@ sys.dont_write_bytecode = True  # leave no files in the source tree
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import suite  # noqa: E402
-from suite import HANG, Beats, require, until  # noqa: E402
+from suite import HANG, Beats, require, seed_of_commit, until  # noqa: E402
 
 END_LIMIT = 5  # seconds of Beats, from the first signal to the end of the process
 SMALL_PIPE = 4096
@@ -40,11 +40,6 @@ SIGNALS = {"TERM": ([TERM], 0, False), "INT": ([INT], 0, False), "TERM twice": (
 
 def number(flag, default):
     return int(sys.argv[sys.argv.index(flag) + 1]) if flag in sys.argv else default
-
-
-def first_seed():
-    commit = subprocess.run(["git", "-C", suite.SOURCE, "rev-parse", "HEAD"], text=True, capture_output=True).stdout
-    return int(commit[:8] or "1", 16)
 
 
 class Sink:
@@ -187,7 +182,7 @@ class Outputs(suite.Suite):
     def __init__(self, program, folder):
         super().__init__(folder)
         self.program = program
-        self.random = random.Random(number("--seed", first_seed()))
+        self.random = random.Random(number("--seed", seed_of_commit()))
         self.witness = Witness(program, folder)
 
     def close(self):
