@@ -12,7 +12,7 @@ void Joining::start(Actions& out) {
   for (const auto& address : options.join) run_.membership.add_contact(address);
   next_join_ = run_.now;
   if (options.unwelcomed.begins) begin_at_ = run_.now + *options.unwelcomed.begins;
-  if (options.unwelcomed.fails) give_up_at_ = run_.now + *options.unwelcomed.fails;
+  if (options.unwelcomed.fails) fails_at_ = run_.now + *options.unwelcomed.fails;
 }
 
 void Joining::begin_run(Actions& out) {
@@ -31,11 +31,11 @@ void Joining::begin_run(Actions& out) {
 }
 
 void Joining::give_up(Actions& out) {
+  const bool lost = gone_until_ <= run_.now;
   stop();
   run_.finish(Finish::How::failed,
-              std::string(run_.options.unwelcomed.fails
-                              ? "no member has let this peer in within its time to join"
-                              : "the peer to join was there and has not come back in half a minute") +
+              std::string(lost ? "the peer to join was there and has not come back in half a minute"
+                               : "no member has let this peer in within its time to join") +
                   (obstacle_.empty() ? std::string() : ": " + obstacle_),
               out);
 }
@@ -70,7 +70,7 @@ void Joining::unreachable(const Unreachable& unreachable, Actions& out) {
   if (!tried) return;
   if (!hope) return run_.finish(Finish::How::failed, unreachable.why, out);
   waits({}, unreachable.why, out);
-  if (unreachable.was_reached) give_up_at_ = std::min(give_up_at_, run_.now + run_.options.recovery_limit);
+  if (unreachable.was_reached) gone_until_ = std::min(gone_until_, run_.now + run_.options.recovery_limit);
 }
 
 void Joining::welcomed(const Received& from, const wire::Welcome& welcome, Actions& out) {
@@ -103,7 +103,7 @@ void Joining::refused(const Received& from, const wire::Refusal& refusal, Action
   run_.membership.heard(run_.now, from.from, from.address, out);
   if (manifest_) return;
   waits(from.from, to_string(from.address) + " says: " + refusal.text, out);
-  if (!run_.options.unwelcomed.fails) give_up_at_ = kNever;  // a peer is there
+  gone_until_ = kNever;  // a peer is there
 }
 
 bool Joining::answer(const Received& from, const wire::Join& join, Actions& out) {

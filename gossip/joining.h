@@ -22,12 +22,12 @@ class Joining {
   void start(Actions& out);
   void tick(Actions& out) {
     if (begin_at_ <= run_.now) begin_run(out);
-    if (!run_.over && give_up_at_ <= run_.now) give_up(out);
+    if (!run_.over && std::min(fails_at_, gone_until_) <= run_.now) give_up(out);
     if (!run_.over && next_join_ <= run_.now) send_joins(out);
   }
   // No further attempts.
-  void stop() { next_join_ = begin_at_ = give_up_at_ = kNever; }
-  Instant next_deadline() const { return std::min({next_join_, begin_at_, give_up_at_}); }
+  void stop() { next_join_ = begin_at_ = fails_at_ = gone_until_ = kNever; }
+  Instant next_deadline() const { return std::min({next_join_, begin_at_, fails_at_, gone_until_}); }
 
   // It began the run itself: there is nothing to copy.
   bool is_beginner() const { return beginner_; }
@@ -51,7 +51,8 @@ class Joining {
   Duration delay_;
   Instant next_join_ = kNever;
   Instant begin_at_ = kNever;
-  Instant give_up_at_ = kNever;
+  Instant fails_at_ = kNever;               // if it is not welcomed
+  Instant gone_until_ = kNever;             // when it fails if the peer that was there stays away
   std::string obstacle_;                    // why the latest attempt failed
   std::string locked_out_;                  // the latest error about a key
   std::optional<wire::Manifest> manifest_;  // once begun or welcomed

@@ -137,16 +137,23 @@ class StepsAhead {
   // Discards the step, and waits until no thread computes it.
   void drop(Step& step) {
     if (!step.under_way()) return;
+    abandon(step);
+    submit_next();
+  }
+
+  // drop() for an owner that is being destroyed, perhaps because memory is lacking: begins no other step
+  // instead. An error of the computation is dropped with its result.
+  void abandon(Step& step) noexcept {
     if (step.state_ == Step::State::waiting) {
       waiting_.erase(&step);
       if (step.has_copy_) VirtualWorker::clear(step.vector_);
     } else {
       submitted_.erase(&step);
-      wait(step);
+      if (step.computing_.valid()) step.computing_.wait();
+      step.computing_ = {};
     }
     if (step.vector_.size() > 0) done(step);
     step.state_ = Step::State::none;
-    submit_next();
   }
 
  private:
@@ -182,7 +189,7 @@ class StepsAhead {
   }
 
   void give_vector(Step& step) {
-    ++lent_;
+    vectors_.reserve(++lent_ + vectors_.size());  // so that done() needs no memory
     if (vectors_.empty()) {
       step.vector_ = kernels::Buffer(step.arena_->size());
       return;

@@ -38,7 +38,9 @@ class TrainingLearner final : public RestorableLearner {
     for (std::size_t k = 0; k < workers.size(); ++k) places_[k].worker = std::move(workers[k]);
   }
 
-  ~TrainingLearner() override { drop_all(); }
+  ~TrainingLearner() override {
+    for (auto& place : places_) ahead_.abandon(place.step);
+  }
 
   void start(models::Arena& arena) override {
     if (!devices_) return;

@@ -1,6 +1,6 @@
 // A trainer for tests with real peers: runner SOCKET copy|view [MICROSECONDS]. Moves each of its parameters
-// towards a target of its own, with a pause between steps, until it is asked to end (SIGTERM). Exit code 3: a
-// parameter was not finite.
+// towards a target of its own, with a pause between steps, until it is asked to end (SIGTERM). Prints
+// "attached" before its first step. Exit code 3: a parameter was not finite.
 #define STARLING_CLIENT_IMPLEMENTATION
 #include "starling_client.h"
 
@@ -32,6 +32,8 @@ int main(int argc, char** argv) {
     starling_detach(client);
     return 1;
   }
+  puts("attached");
+  fflush(stdout);
   const float target = (float)(getpid() % 100);
   const struct timespec pause = {0, (argc > 3 ? atol(argv[3]) : 1000) * 1000};
   while (!asked_to_end) {

@@ -58,6 +58,11 @@ class Process:
             self.process.terminate()
         return self.process.wait(HANG)
 
+    def ends_well(self, asked=False):
+        """Waits until it has ended with exit code 0; `asked`: because it is asked to."""
+        code = self.end() if asked else self.process.wait(HANG)
+        require(code == 0, f"{os.path.basename(self.log)} ended with code {code}: {self.text()}")
+
 
 class Peer(Process):
     """`starling peer` with these flags; `join` is another Peer."""
@@ -117,6 +122,12 @@ class Scene:
         words = [str(word) for word in words]
         return self.add(Process(words, os.path.join(self.folder, name + ".log"), OMP_NUM_THREADS="1", **environment,
                                 PYTHONPATH=os.path.join(CLIENTS, "python"), PYTHONDONTWRITEBYTECODE="1"))
+
+    def attached(self, name, runner, peer, mode):
+        """A trainer that is attached to this peer."""
+        trainer = self.run(name, runner, peer.socket, mode)
+        wait_for(lambda: "attached" in trainer.text(), f"{name} is attached to {peer.log}")
+        return trainer
 
     def add(self, process):
         self.processes.append(process)
@@ -197,7 +208,7 @@ class Swarms(suite.Suite):
         for peer in [*joiners, first]:
             peer.fetch("POST", "/api/v1/leave", COMMAND)
         for process in trainers + joiners + [first]:
-            require(process.process.wait(HANG) == 0, process.text())
+            process.ends_well()
         for process in trainers:
             accuracy = float(re.search(r"accuracy ([\d.]+)", process.text()).group(1))
             require(accuracy > 0.9, process.text())
@@ -216,11 +227,11 @@ class Swarms(suite.Suite):
             for process in trainers[-2:] + peers[-2:]:
                 if process in trainers:
                     process.process.terminate()
-                require(process.process.wait(HANG) == 0, f"{rule}: {process.text()}")
+                process.ends_well()
             if served:
                 require("this peer is a server" in trainers[0].text(), trainers[0].text())
                 trainers[0].kill()
-                require(peers[0].end() == 0, peers[0].text())
+                peers[0].ends_well(asked=True)
 
     def a_peer_with_a_trainer_is_shown_and_kept_like_any_other(self, scene):
         runner = scene.compiled(f"{HERE}/runner.c")
@@ -250,7 +261,8 @@ class Swarms(suite.Suite):
         again = scene.peer("kept", *flags)
         wait_for(lambda: (again.ask("status") or {"steps": 0})["steps"] > steps + 10, "the resumed peer trains")
         require("resumes from" in again.text(), again.text())
-        require(trainer.end() == 0 and again.process.wait(HANG) == 0, trainer.text() + again.text())
+        trainer.ends_well(asked=True)
+        again.ends_well()
 
     def sums_are_conserved(self, scene):
         """Learning rate 0, four clients that begin with values of their own, 1,000 exchanges."""
@@ -291,7 +303,7 @@ class Swarms(suite.Suite):
         import starling
         runner = scene.compiled(f"{HERE}/runner.c")
         first = scene.peer("first", "--every", "20ms")
-        bystander = scene.run("bystander", runner, first.socket, "copy")
+        bystander = scene.attached("bystander", runner, first, "copy")
         second = scene.peer("second", join=first)
         params = {"w": array.array("f", [0.0]) * 20000}
         with starling.attach(params, socket=second.socket, model_name="target") as client:
@@ -306,12 +318,12 @@ class Swarms(suite.Suite):
                 until(good, f"{bad} stays", 0)
                 require(client.taken > eras, "nothing was taken")
         require(bystander.running(), f"the bystander ended with code {bystander.process.poll()}")
-        require(bystander.end() == 0, bystander.text())
+        bystander.ends_well(asked=True)
 
     def kills_harm_only_what_is_killed(self, scene):
         runner = scene.compiled(f"{HERE}/runner.c")
         first = scene.peer("first", "--every", "20ms")
-        bystander = scene.run("bystander", runner, first.socket, "copy")
+        bystander = scene.attached("bystander", runner, first, "copy")
         slowest = {"trainer": 0.0, "peer": 0.0}
         with Beats() as beats:
             watch = Watch(first, beats)
@@ -322,7 +334,7 @@ class Swarms(suite.Suite):
               f"(peer); the others made steps at least every {stall:.2f} s")
         require(max(slowest.values()) < RETURN_LIMIT, f"{slowest}")
         require(stall < STALL_LIMIT, f"the bystander made no step for {stall:.2f} s")
-        require(bystander.end() == 0, bystander.text())
+        bystander.ends_well(asked=True)
 
     def kill_often(self, scene, first, runner, mode, slowest, beats):
         """Half of the kills, of a peer whose trainer has this mode, or of that trainer. Exit code 3 of a trainer means
@@ -342,22 +354,24 @@ class Swarms(suite.Suite):
         for kill in range(self.kills // 2):
             time.sleep(chance.uniform(0, 0.1))  # the instant
             victim = chance.choice(["trainer", "peer"])
-            before = 0 if victim == "peer" else steps_of(peer)
             began = beats.passed()
             if victim == "trainer":
                 trainer.kill()
+                before = steps_of(peer)
                 trainer = scene.run("trainer", runner, peer.socket, mode)
             else:
                 peer.kill()
+                before = 0
                 peer = scene.peer(name, *flags, join=first)
             try:
-                wait_for(lambda: steps_of(peer) > before and trains(), f"{name} trains after kill {kill} of the {victim}")
+                wait_for(lambda: "attached" in trainer.text() and steps_of(peer) > before and trains(),
+                         f"{name} trains after kill {kill} of the {victim}")
             except AssertionError as error:
                 raise AssertionError(f"{error}; {before} steps before, now {peer.ask('status')}; seen as {first.member(name)}\n"
                                      + "".join(f"{one.log}: {one.text()[-1500:]}\n" for one in (peer, trainer))) from None
             slowest[victim] = max(slowest[victim], beats.passed() - began)
             require(trainer.running(), f"the trainer ended with code {trainer.process.poll()} after kill {kill}")
-        require(trainer.end() == 0, trainer.text())
+        trainer.ends_well(asked=True)
 
     def a_trainer_that_began_the_run_survives_its_peer(self, scene):
         import array
@@ -394,7 +408,7 @@ class Swarms(suite.Suite):
                 raise AssertionError("another network joins")
             except starling.Error as error:
                 require(str(error).startswith("the peer ended before the first step: the swarm trains the model"), error)
-        require(first.process.wait(HANG) == 0, first.text())
+        first.ends_well()
         text = first.text()
         require(f'others join with: join="{first.address}" in starling.gossip' in text, text)
         require("this peer leaves when its trainer has ended" in text, text)
@@ -407,7 +421,7 @@ class Swarms(suite.Suite):
         trainer = scene.run("trainer", runner, peer.socket, "copy")
         wait_for(lambda: "127.0.0.1:1" in peer.text(), "the peer tries to join")
         trainer.kill()
-        require(peer.process.wait(HANG) == 0, peer.text())
+        peer.ends_well()
         require("no trainer has attached for" in peer.text(), peer.text())
 
     def a_killed_program_leaves_no_peer_and_no_folder(self, scene):

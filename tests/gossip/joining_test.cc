@@ -273,6 +273,19 @@ TEST_CASE("a joiner whose peer was there and is lost fails after half a minute, 
   CHECK(end[0].why ==
         "the peer to join was there and has not come back in half a minute: nobody listens at p2:7100");
 
+  PeerOptions in_ten_minutes = joining({2});
+  in_ten_minutes.unwelcomed.fails = 600s;
+  Life limited(in_ten_minutes);
+  limited.happens(Start{});
+  limited.happens(lost);
+  limited.waits(at(10s));
+  limited.hears(2, wire::Refusal{wire::RefusalReason::not_ready, "this peer is still joining itself"});
+  limited.waits(at(100s));
+  limited.happens(lost);
+  const auto earlier = all<Finish>(limited.waits(at(130s)));
+  REQUIRE(earlier.size() == 1);
+  CHECK(earlier[0].why == end[0].why);
+
   Life patient(joining({2}));
   patient.happens(Start{});
   patient.happens(lost);
