@@ -49,6 +49,9 @@ struct AllowSamples {
   std::uint64_t samples = UINT64_MAX;
 };
 
+// Training has to wait for others (JointStart), but the replica is to be in place: they copy it.
+struct HoldTraining {};
+
 // Once: the replica is in place. -> Stepped after every step (several may be reported as one)
 struct StartTraining {
   bool steps = true;  // false: this peer serves others' steps and makes none
@@ -134,6 +137,8 @@ struct Notice {
     contested,    // a member has the name of a parameter server that another live one holds
     leads,        // a member brings more than half of the samples since it came, much faster than others
     unsettled,    // settling ended before this number of exchanges, in `text`, had completed
+    assembling,   // so many peers that begin together are there, in `text`
+    incomplete,   // training begins with fewer of them, in `text`
   };
   What what = What::joined;
   PeerId peer;       // 0 for waiting, unwired and diverged
@@ -143,7 +148,7 @@ struct Notice {
 using Action =
     std::variant<Send, TryDial, AnswerCall, Prepare, FetchState, AbortFetch, StartTraining, StopTraining,
                  PauseTraining, ResumeTraining, BeginRound, BeginExchange, AbortExchange, AnswerOffer,
-                 TrainingEnded, Rewired, Finish, Notice, AllowSamples, TrustReplica>;
+                 TrainingEnded, Rewired, Finish, Notice, AllowSamples, TrustReplica, HoldTraining>;
 using Actions = std::vector<Action>;
 
 }  // namespace starling::gossip

@@ -34,6 +34,7 @@ void Peer::step(Instant now, const Event& event, Actions& out) {
     run_.membership.slept(late);
     exchanges_.slept(late);
     copying_.slept(late);
+    joint_start_.slept(late);
     allowance_.slept(late);
     meet([late](auto& it) { it.slept(late); });
   }
@@ -47,7 +48,8 @@ void Peer::step(Instant now, const Event& event, Actions& out) {
 Instant Peer::earliest_deadline() const {
   const Instant next =
       std::min({run_.membership.next_deadline(), joining_.next_deadline(), copying_.next_deadline(),
-                ending_.next_deadline(), allowance_.next_deadline(), rewiring_.next_deadline()});
+                joint_start_.next_deadline(), ending_.next_deadline(), allowance_.next_deadline(),
+                rewiring_.next_deadline()});
   if (run_.diverged) return std::min(next, recovery_.next_deadline());
   return std::min({next, exchanges_.next_deadline(),
                    std::visit([](const auto& it) { return it.next_deadline(); }, encounters_)});
@@ -63,6 +65,10 @@ void Peer::run_timers(Actions& out) {
   if (run_.over) return;
   for (const std::uint64_t exchange : exchanges_.lost(out))
     meet([&](auto& it) { it.give_up(exchange, out); });
+  if (joint_start_.tick(out)) {
+    run_.run_start = run_.now;
+    start_training(out);
+  }
   maybe_end_training(out);
   allowance_.tick(out);
   meet([&](auto& it) { it.tick(out); });
@@ -83,7 +89,15 @@ void Peer::handle(const Prepared& prepared, Actions& out) {
   const Meeting meeting = run_.rule().meeting;
   run_.membership.prepared(prepared.device, meeting == Meeting::whenever || meeting == Meeting::lock_step);
   rewiring_.apply(out);
-  switch (meeting) {
+  if (!joining_.is_beginner()) return copying_.start(out);
+  run_.run_start = run_.now - run_.options.earlier.elapsed;
+  start_training(out);
+}
+
+void Peer::start_training(Actions& out) {
+  run_.membership.set_phase(Phase::training);
+  if (!joint_start_.begin(out)) return;
+  switch (run_.rule().meeting) {
     case Meeting::never:
     case Meeting::every_step:
     case Meeting::every_round:
@@ -98,9 +112,8 @@ void Peer::handle(const Prepared& prepared, Actions& out) {
       encounters_.emplace<Served>(run_, ending_, exchanges_);
       break;
   }
-  if (!joining_.is_beginner()) return copying_.start(out);
-  run_.run_start = run_.now - run_.options.earlier.elapsed;
-  start_training(out);
+  allowance_.start(out);
+  meet([&](auto& it) { it.start(out); });
 }
 
 // ---- the replica ----

@@ -21,6 +21,7 @@
 //   Copying      a member's parameters, for the first replica or a new one
 //   Health       whether the own replica has become useless
 //   Recovery     what to do when the own replica is lost
+//   JointStart      when training begins
 //   Rewiring     the topology, which may change during the run
 //   Encounters   when, with whom and on what terms to exchange; one class for each kind of rule
 //   Exchanges    those in flight, and those answered
@@ -37,6 +38,7 @@
 #include "gossip/copying.h"
 #include "gossip/health.h"
 #include "gossip/joining.h"
+#include "gossip/joint_start.h"
 #include "gossip/meeting/encounters.h"
 #include "gossip/rewiring.h"
 #include "gossip/run_state.h"
@@ -174,11 +176,7 @@ class Peer {
   void lose_replica(bool finite, const std::string& why, Actions& out);
   void check_health(Actions& out);
   void run_timers(Actions& out);
-  void start_training(Actions& out) {
-    run_.membership.set_phase(wire::Phase::training);
-    allowance_.start(out);
-    meet([&](auto& it) { it.start(out); });
-  }
+  void start_training(Actions& out);
   void maybe_end_training(Actions& out);
   void maybe_finish(Actions& out);
   void maybe_leave(Actions& out);
@@ -189,6 +187,7 @@ class Peer {
   Copying copying_{run_};
   Health health_;
   Recovery recovery_{run_, copying_};
+  JointStart joint_start_{run_};
   Rewiring rewiring_{run_};
   Ending ending_{run_};
   Allowance allowance_{run_};

@@ -78,9 +78,8 @@ class Daemon {
   // ---- until the core begins ----
   Status open_to_users();
   void await_trainer();
-  void begin();
   void obey(const std::string& command);
-  void discover();
+  void begin();
   void join_or_begin();
   void begin_run();
   void start_core(std::optional<wire::Manifest> begun);
@@ -113,6 +112,10 @@ class Daemon {
   void act(const gossip::FetchState& fetch) { listening_.exchanger().fetch_state(fetch.donor, fetch.afresh); }
   void act(const gossip::AbortFetch&) { listening_.exchanger().abort_fetch(); }
   void act(const gossip::AllowSamples& allow) { lives_.equipped->trainer->allow_samples(allow.samples); }
+  void act(const gossip::HoldTraining&) {
+    discovery_.take_part();
+    preparation_.initialize();
+  }
   void act(const gossip::StartTraining& start);
   void act(const gossip::StopTraining&);
   void act(const gossip::PauseTraining& pause);
@@ -198,13 +201,9 @@ void Daemon::await_trainer() {
   listening_.attachment()->listen_to({.ready = ready, .gone = [this] { trainers_return_.await(); }});
 }
 
-void Daemon::begin() {
-  if (started_.options.discover) return discover();
-  join_or_begin();
-}
-
 // The core begins once it is known whom to join.
-void Daemon::discover() {
+void Daemon::begin() {
+  if (!started_.options.discover) return join_or_begin();
   discovery_.open([this](const Result<std::vector<Address>>& found) {
     if (started_.stage >= PeerStage::leaving) return;
     if (!found) return shutdown_.begin(gossip::Finish::How::failed, found.error().message);
@@ -255,6 +254,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.seed = entropy();
   if (const auto& allow = started_.options.allow) peer.membership.observers = allow->observers();
   peer.membership.expected = started_.options.process.expected;
+  peer.membership.awaits_expected = true;
   if (const auto& resumed = listening_.remembered().resumed) peer.earlier = resumed->earlier;
   peer.contacts = started_.options.join;
   keeper_.add_contacts(peer);
@@ -522,7 +522,7 @@ void Daemon::act(const gossip::ResumeTraining& resume) {
 }
 
 void Daemon::act(const gossip::TrainingEnded&) {
-  if (!teller_.has_begun()) preparation_.initialize();  // the run was over before this peer joined it
+  preparation_.initialize();  // the run may have been over before this peer joined it
   started_.advance(PeerStage::settling);
   teller_.end_training();
   started_.events.say(

@@ -296,6 +296,7 @@ struct MembershipOptions {
   // Peers that begin the run together, itself included; 0: not known. In a run that ends by samples this peer
   // leaves the others their part until they make steps (Allowance).
   std::uint32_t expected = 0;
+  bool awaits_expected = false;     // it trains only when they are there, too (JointStart)
   std::vector<PeerId> observers{};  // sorted; this peer exchanges with none of them and copies from none
   struct ReachOptions {
     bool finds_address = false;   // this peer listens, and asks members at which addresses they can dial it

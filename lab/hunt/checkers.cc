@@ -34,23 +34,24 @@ void Checkers::watch(const World& world) {
   reach_.watch(world);
   answers_.watch(world);
   waits_.watch(world);
+  joint_start_.watch(world, setting_.together);
   const WorldOptions& options = world.options();
   const Rule rule = options.rules->rule;
   const bool equal = options.rules->shares == Shares::equal;
   const Keeps keeps = traits(rule).keeps;
-  exact_ = keeps == Keeps::sum_of_means && options.mix.payload == Payload::f32 && equal;
-  opposite_ = !exact_ && equal && (keeps == Keeps::sum_of_means || keeps == Keeps::sum);
+  kind_.exact = keeps == Keeps::sum_of_means && options.mix.payload == Payload::f32 && equal;
+  kind_.opposite = !kind_.exact && equal && (keeps == Keeps::sum_of_means || keeps == Keeps::sum);
   // With copies, a lie has a lasting effect: the copies of the liar's public values differ afterwards.
   const bool lies =
       std::any_of(options.incidents.begin(), options.incidents.end(), [](const Incident& incident) {
         const auto* const poison = std::get_if<Poison>(&incident);
         return poison != nullptr && poison->kind >= PoisonKind::noise;
       });
-  if (traits(rule).copies && lies) opposite_ = false;
-  push_sum_ = keeps == Keeps::weighted_sum;
-  lock_step_ = traits(rule).meeting == Meeting::lock_step;
-  lets_wait_ = traits(rule).lets_wait();
-  served_ = traits(rule).has_servers();
+  if (traits(rule).copies && lies) kind_.opposite = false;
+  kind_.push_sum = keeps == Keeps::weighted_sum;
+  kind_.lock_step = traits(rule).meeting == Meeting::lock_step;
+  kind_.lets_wait = traits(rule).lets_wait();
+  kind_.served = traits(rule).has_servers();
   shadows_.resize(world.machines());
   current_.resize(world.machines());
   seen_.resize(world.machines());
@@ -88,6 +89,7 @@ void Checkers::started(std::uint32_t machine) {
   reach_.started(machine);
   answers_.started(machine);
   waits_.started(machine);
+  joint_start_.started(machine);
   seen_[machine].clear();
   shadows_[machine] = {};
   energy_ = -1;
@@ -124,6 +126,7 @@ void Checkers::action(std::uint32_t machine, const gossip::Action& action) {
   const bool calls_count = faults_over_ && world_->now() - setting_.faults_end > kHomesLimit;
   if (const auto finding = reach_.action(machine, action, calls_count)) violate(11, "{}", *finding);
   if (const auto finding = waits_.action(machine, action)) violate(14, "{}", *finding);
+  if (const auto finding = joint_start_.action(machine, action)) violate(15, "{}", *finding);
   if (std::holds_alternative<gossip::StopTraining>(action)) shadows_[machine].stopped = true;
   if (std::holds_alternative<gossip::Finish>(action)) instance_of(machine).leaving = true;
   Instance& self = instance_of(machine);
@@ -170,6 +173,7 @@ void Checkers::circuit_opened(std::uint32_t relay, std::uint32_t requester, std:
 // ---- numbers ----
 
 void Checkers::has_parameters(std::uint32_t machine) {
+  joint_start_.has_parameters(machine);
   Shadow& shadow = shadows_[machine];
   const auto values = world_->machine(machine).parameters();
   if (shadow.live) ledger_ -= total_of(shadow.values).sum;
@@ -201,7 +205,7 @@ void Checkers::lost_parameters(std::uint32_t machine) {
 }
 
 void Checkers::lent(std::uint32_t machine, const training::Parcel& parcel) {
-  if (!push_sum_) return;
+  if (!kind_.push_sum) return;
   const std::size_t cell_floats = world_->options().mix.cell_floats;
   Shadow& shadow = shadows_[machine];
   if (!shadow.live) return;
@@ -223,7 +227,7 @@ void Checkers::lent(std::uint32_t machine, const training::Parcel& parcel) {
 }
 
 void Checkers::taken_back(std::uint32_t machine, const training::Parcel& parcel) {
-  if (!push_sum_ || !shadows_[machine].live) return;
+  if (!kind_.push_sum || !shadows_[machine].live) return;
   if (!check_push(machine, parcel, training::as_floats(parcel.values)))
     violate(2, "{} takes back another weight than the refused one", name(machine));
 }
@@ -246,6 +250,7 @@ void Checkers::step_began(std::uint32_t machine, Duration takes) {
 }
 
 void Checkers::step_ended(std::uint32_t machine) {
+  joint_start_.step_ended();
   Shadow& shadow = shadows_[machine];
   if (!shadow.live) return;
   shadow.stepped += shadow.step_takes;
@@ -309,15 +314,15 @@ bool Checkers::check_push(std::uint32_t machine, const training::Parcel& parcel,
 void Checkers::check_mix(const Mix& mix, bool responder) {
   Shadow& shadow = shadows_[mix.machine];
   if (!shadow.live) return;  // its replica is lost
-  if (exact_) {
+  if (kind_.exact) {
     check_pairwise(mix, responder);
-  } else if (push_sum_ && mix.offer.payload != Payload::none && responder == (mix.reply.weight > 0)) {
+  } else if (kind_.push_sum && mix.offer.payload != Payload::none && responder == (mix.reply.weight > 0)) {
     // The receiver took the chunk, or the sender takes it back.
     if (!check_push(mix.machine, mix.offer, mix.a))
       violate(2, "{} mixes chunk {} of {} with a wrong weight", name(mix.machine), mix.chunk,
               name(mix.partner));
   } else {
-    if (opposite_) check_opposite(mix, responder);
+    if (kind_.opposite) check_opposite(mix, responder);
     take_over(mix.machine, mix.offer.offset, mix.offer.floats);
   }
   const auto now = std::span(shadow.values).subspan(mix.offer.offset, mix.offer.floats);
@@ -356,7 +361,7 @@ void Checkers::answer_changed(std::uint32_t machine, const AnswerChange& change)
 
 void Checkers::answered(const Mix& mix) {
   const float wanted = mix.lent.empty() ? 0.5F : 0.25F;
-  if (exact_ && mix.w != wanted)
+  if (kind_.exact && mix.w != wanted)
     violate(2, "{} answers {} with the weight {:f} instead of {:f}", name(mix.machine), name(mix.partner),
             mix.w, wanted);
   check_mix(mix, true);
@@ -382,7 +387,7 @@ void Checkers::completed(const Mix& mix) {
     violate(2, "{} and {} mix different values", name(mix.machine), name(mix.partner));
   check_mix(mix, false);
   open_.erase(key);
-  if (lets_wait_) return;
+  if (kind_.lets_wait) return;
   // Each reply extends the deadline, so the last chunk of a window may have waited for several of them.
   const PeerId partner = world_->machine(mix.partner).id;
   const Duration patience = world_->machine(mix.machine).patience->limit(partner);
@@ -418,7 +423,7 @@ void Checkers::check_sum() {
 
 // The energy of the whole world must not rise while the peers only mix.
 void Checkers::check_energy() {
-  if (!exact_ || world_->now() - energy_looked_ < kEnergyEvery) return;
+  if (!kind_.exact || world_->now() - energy_looked_ < kEnergyEvery) return;
   energy_looked_ = world_->now();
   const double energy = world_->energy();
   double square = 0;

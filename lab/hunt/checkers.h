@@ -1,4 +1,4 @@
-// The invariants of every virtual world: fourteen statements about exchanges and membership. A Checkers
+// The invariants of every virtual world: fifteen statements about exchanges and membership. A Checkers
 // observes the world after each event. It keeps a shadow of each replica, a ledger of the sum of all
 // parameters, and the latest known view of each peer. It reports the first statement that is violated, as a
 // sentence.
@@ -18,6 +18,7 @@
 //   12 the fragments of an arena take turns in every peer
 //   13 answers are limited, and one that moves does not end while one without a chunk wastes a place
 //   14 members that take part in no exchange delay each other peer by a bounded sum
+//   15 peers that are started together begin together
 //
 // The meaning of 2 and 3 depends on the rule. Pairwise averaging in float32 is checked exactly. With pairwise
 // in other payloads, d-psgd and choco, both sides of a chunk must move by opposite vectors. With push-sum,
@@ -40,6 +41,7 @@
 
 #include "base/time.h"
 #include "lab/hunt/answer_checks.h"
+#include "lab/hunt/joint_start_checks.h"
 #include "lab/hunt/reach_checks.h"
 #include "lab/hunt/wait_checks.h"
 #include "lab/world/world.h"
@@ -59,7 +61,8 @@ struct CheckSetting {
   // Nothing hinders messages between live peers: no live member fails in any view, and deaths are found at
   // any time.
   bool calm = false;
-  double share = 0.9;  // of the steps that a peer could make at its own speed
+  double share = 0.9;          // of the steps that a peer could make at its own speed
+  std::uint32_t together = 0;  // JointStartChecks
 };
 
 class Checkers : public Watcher {
@@ -185,12 +188,15 @@ class Checkers : public Watcher {
   Instance& instance_of(std::uint32_t machine) { return instances_[current_[machine]]; }
 
   CheckSetting setting_;
-  bool exact_ = true;      // pairwise in float32
-  bool opposite_ = false;  // both sides of a chunk move by opposite vectors
-  bool push_sum_ = false;
-  bool served_ = false;
-  bool lock_step_ = false;
-  bool lets_wait_ = false;  // a healthy peer may let its partner wait
+  // What follows from the rule.
+  struct Kind {
+    bool exact = true;      // pairwise in float32
+    bool opposite = false;  // both sides of a chunk move by opposite vectors
+    bool push_sum = false;
+    bool served = false;
+    bool lock_step = false;
+    bool lets_wait = false;  // a healthy peer may let its partner wait
+  } kind_;
   std::optional<Violation> violation_;
 
   Counts counts_;
@@ -209,6 +215,7 @@ class Checkers : public Watcher {
   ReachChecks reach_;
   AnswerChecks answers_;
   WaitChecks waits_;
+  JointStartChecks joint_start_;
   bool faults_over_ = false;
   std::uint64_t looks_ = 0;
 };

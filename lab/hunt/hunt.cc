@@ -257,6 +257,21 @@ void make_answers_scarce(Random& random, WorldOptions& world) {
   world.answers.answers_scarce = world.peer.answers_max;
 }
 
+// In some seeds peers begin together: all that start early, or also some that come late or never.
+void draw_joint_start(std::uint64_t seed, Scenario& scenario) {
+  Random random = Random(seed).split(0x09e4);
+  if (!random.chance(0.3)) return;
+  WorldOptions& world = scenario.world;
+  const bool all = random.chance(0.2);
+  const auto is_early = [&](const MachineOptions& machine) {
+    return gossip::role_of(machine.name, world.rules->servers).kind == gossip::Role::Kind::worker &&
+           (all || machine.start < kFaultsBegin);
+  };
+  scenario.check.together = static_cast<std::uint32_t>(std::ranges::count_if(world.machines, is_early));
+  world.peer.membership.expected = scenario.check.together;
+  world.peer.membership.awaits_expected = true;
+}
+
 Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   Random random = Random(seed).split(0x4a17);
   Scenario scenario;
@@ -299,6 +314,7 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   const int waits = traits(world.rules->rule).meeting == Meeting::lock_step ? 2 : 1;
   const Duration exchange = waits * world.peer.exchange_timeout + std::chrono::seconds(5);
   scenario.end = kFaultsEnd + std::max(scenario.check.recovery, exchange) + std::chrono::seconds(1);
+  draw_joint_start(seed, scenario);
   return scenario;
 }
 

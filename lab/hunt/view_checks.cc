@@ -123,7 +123,7 @@ void Checkers::check_claims(std::uint32_t viewer, const Instance& instance, cons
 }
 
 Duration Checkers::barrier() const {
-  if (!lock_step_) return {};
+  if (!kind_.lock_step) return {};
   const WorldOptions& options = world_->options();
   const Pace& pace = options.rules->pace;
   Duration left{0}, round{0};
@@ -161,7 +161,7 @@ void Checkers::finish() {
            gossip::Role::Kind::worker;
   };
   bool servers_up = true;
-  for (std::uint32_t i = 0; served_ && i < shadows_.size(); ++i) {
+  for (std::uint32_t i = 0; kind_.served && i < shadows_.size(); ++i) {
     if (serves(i) && (world_->machine(i).state != MachineState::running || !shadows_[i].live))
       servers_up = false;
   }
@@ -173,8 +173,8 @@ void Checkers::finish() {
     check_final_view(i, alive, first);
     if (!first) first = i;
     // A worker needs all servers up; with bounded staleness, a push may wait without limit.
-    const bool has_partners = served_ ? !serves(i) && !lets_wait_ && servers_up : alive.size() > 1;
-    check_final_exchanges(i, replicas && has_partners && !(lock_step_ && reach_.may_be_alone(i)));
+    const bool has_partners = kind_.served ? !serves(i) && !kind_.lets_wait && servers_up : alive.size() > 1;
+    check_final_exchanges(i, replicas && has_partners && !(kind_.lock_step && reach_.may_be_alone(i)));
     if (const auto finding = reach_.final_record(i)) violate(11, "{}", *finding);
   }
   if (const auto finding = reach_.final_calls(); finding && !apart) violate(11, "{}", *finding);
@@ -221,7 +221,7 @@ void Checkers::check_final_exchanges(std::uint32_t i, bool could_exchange) {
 void Checkers::check_final_steps(std::uint32_t i) {
   const Shadow& shadow = shadows_[i];
   const std::optional<Instant> since = world_->machine(i).training_since;
-  if (!since || shadow.stopped || shadow.lost || lets_wait_) return;
+  if (!since || shadow.stopped || shadow.lost || kind_.lets_wait) return;
   const Duration allowed = world_->now() - *since - shadow.rested -
                            world_->paused_within(i, *since, world_->now()) -
                            std::max(shadow.longest_step, shadow.step_takes);

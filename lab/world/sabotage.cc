@@ -105,6 +105,10 @@ struct WrongAnswerEnds : Sabotage {
   bool ends_latest_answer() override { return true; }
 };
 
+struct BeginsAlone : Sabotage {
+  void before_start(gossip::MembershipOptions& options) override { options.awaits_expected = false; }
+};
+
 struct MissingGuard : Sabotage {
   explicit MissingGuard(bool gossip::Guards::*missing) : guard(missing) {}
   void before_start(gossip::MembershipOptions& options) override { options.guards.*guard = false; }
@@ -114,7 +118,7 @@ struct MissingGuard : Sabotage {
 }  // namespace
 
 const char* name(PlantedBug bug) {
-  static constexpr std::array<const char*, 15> kNames = {"lost mass",
+  static constexpr std::array<const char*, 16> kNames = {"lost mass",
                                                          "resurrected peer",
                                                          "unbounded queue",
                                                          "idle deadline",
@@ -128,7 +132,8 @@ const char* name(PlantedBug bug) {
                                                          "a moved member keeps its old record",
                                                          "answers pile up",
                                                          "the wrong answer ends",
-                                                         "a wait has no limit"};
+                                                         "a wait has no limit",
+                                                         "a peer begins alone"};
   return kNames.at(static_cast<std::size_t>(bug));
 }
 
@@ -164,6 +169,8 @@ std::unique_ptr<Sabotage> plant(PlantedBug bug, std::uint64_t seed) {
       return std::make_unique<WrongAnswerEnds>();
     case PlantedBug::endless_waits:
       return std::make_unique<MissingGuard>(&gossip::Guards::pauses);
+    case PlantedBug::begins_alone:
+      return std::make_unique<BeginsAlone>();
   }
   return nullptr;
 }

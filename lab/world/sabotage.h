@@ -49,6 +49,7 @@ enum class PlantedBug : std::uint8_t {
   answers_pile_up,         // none ends to make room
   wrong_answer_ends,       // it is the latest one
   endless_waits,           // gossip::Guards::pauses is missing
+  begins_alone,            // without those that it is started together with
 };
 const char* name(PlantedBug bug);
 

@@ -35,6 +35,7 @@ void VirtualPeer::start() {
   peer.identity = &*identity_;
   peer.incarnation = life() * kIncarnationsOfLife;
   peer.name = options().name;
+  if (life() > 0) peer.membership.awaits_expected = false;  // it finds a run that has begun
   peer.address = reach_.finds_address() ? Address{} : reach_.stated();
   peer.membership.reach.finds_address = reach_.finds_address();
   peer.membership.reach.relays = reach_.relays();
@@ -268,7 +269,8 @@ void VirtualPeer::act(const gossip::Prepare&) {
   later(now() + disk_access(), [this] { step(gossip::Prepared{*world_.options.rules}); });
 }
 
-void VirtualPeer::act(const gossip::StartTraining& start) {
+void VirtualPeer::act(const gossip::HoldTraining&) {
+  if (std::exchange(started_, true)) return;
   if (!replica_.present) begin_with(world_.first_parameters);  // it begins the run again
   if (replica_.copied) replica_.learner->join(core_->view().swarm_samples);
   replica_.mixer->adopt();
@@ -277,7 +279,10 @@ void VirtualPeer::act(const gossip::StartTraining& start) {
     replica_.arena->read(0, first_values());
   }
   if (!training_.since()) world_.watcher.has_parameters(index());
-  started_ = true;
+}
+
+void VirtualPeer::act(const gossip::StartTraining& start) {
+  act(gossip::HoldTraining{});
   if (start.steps) training_.start();
 }
 

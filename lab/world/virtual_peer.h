@@ -262,6 +262,7 @@ class VirtualPeer final : public VirtualMachine {
   void act(const gossip::AnswerCall& call) { reach_.act(call); }
   void act(const gossip::FetchState& fetch) { copies_.fetch(fetch); }
   void act(const gossip::AbortFetch&) { copies_.abort(); }
+  void act(const gossip::HoldTraining&);
   void act(const gossip::StartTraining& start);
   void act(const gossip::AllowSamples& allow) { training_.allow_samples(allow.samples); }
   void act(const gossip::StopTraining&) {

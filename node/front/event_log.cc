@@ -18,7 +18,7 @@ struct NoticeText {
   bool of_member;              // the event is about the notice's peer
 };
 // By gossip::Notice::What.
-constexpr std::array<NoticeText, 18> kNoticeTexts = {{
+constexpr std::array<NoticeText, 20> kNoticeTexts = {{
     {"joined", spdlog::level::info, "member ", " has joined", true},
     {"suspected", spdlog::level::info, "member ", " is suspected to be down", true},
     {"recovered", spdlog::level::info, "member ", " is alive", true},
@@ -47,6 +47,9 @@ constexpr std::array<NoticeText, 18> kNoticeTexts = {{
      true},
     {"unsettled", spdlog::level::warn,
      "no member was found for the last exchanges of the run: ", " fewer than planned", false},
+    {"assembling", spdlog::level::info, "", " peers that begin together are there", false},
+    {"incomplete", spdlog::level::warn, "training begins with ",
+     " peers that were to begin together; nobody else has come for half a minute", false},
 }};
 
 }  // namespace

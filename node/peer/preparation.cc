@@ -255,6 +255,7 @@ void Preparation::take_copied_parameters() {
 }
 
 void Preparation::initialize() {
+  if (std::exchange(initialized_, true)) return;
   Built& built = *lives_.built;
   Equipped& equipped = *lives_.equipped;
   auto& resumed = listening_.remembered().resumed;

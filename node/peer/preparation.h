@@ -37,8 +37,8 @@ class Preparation {
 
   // The arena now has another member's parameters.
   void take_copied_parameters();
-  // Before the first step: a peer that has copied no parameters writes the first ones. It begins the run, for
-  // the first time, after a blackout or from a checkpoint.
+  // Before the first step, or others copy: a peer that has copied no parameters writes the first ones. It
+  // begins the run, for the first time, after a blackout or from a checkpoint.
   void initialize();
 
   // Sets the learning rate for the swarm's progress as the core knows it.
@@ -68,6 +68,7 @@ class Preparation {
   Listening& listening_;
   Lives& lives_;
   const std::function<void(const std::string& why)> leave_;
+  bool initialized_ = false;
   std::optional<Result<datasets::DataPair>> own_data_;  // a joiner's own copy, once it is read
 };
 

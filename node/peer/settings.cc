@@ -164,6 +164,8 @@ PeerSettings reach_settings() {
           added_to(&PeerOptions::join, parse_dialed)),
       own({"join_timeout", "TIME", "fail if no member lets this peer in within this time (default: none)"},
           to(in(&PeerOptions::reach, &Reach::join_timeout), training::parse_time)),
+      own({"expect", "N", "begin together: train when so many peers have the parameters (docs/INSTALL.md)"},
+          whole_to(in(&PeerOptions::process, &ProcessOptions::expected), 1, kPeersMax)),
       own({"discover", "", "find the swarm on this network by mDNS, or begin a run; be found there"},
           to(&PeerOptions::discover, training::parse_truth)),
       own({"advertise", "HOST:PORT", "address that others dial (default: the --listen address)", true, true},
@@ -244,8 +246,6 @@ PeerSettings launcher_settings() {
       of_launcher(
           {"parent_folder", "DIR", "folder of --parent and this peer, removed when --parent has ended"},
           to(in(&PeerOptions::process, &ProcessOptions::parent_folder), parse_path)),
-      of_launcher({"expect", "N", "number of peers that begin the run together"},
-                  whole_to(in(&PeerOptions::process, &ProcessOptions::expected), 1, kPeersMax)),
       of_launcher({"snapshots", "N", "number of snapshots to write per epoch of the swarm"},
                   whole_to(in(&PeerOptions::process, &ProcessOptions::snapshots), 0, UINT32_MAX)),
       of_launcher({"cache_interval", "TIME", "time between two writes of --state"},

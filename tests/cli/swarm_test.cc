@@ -215,6 +215,24 @@ TEST_CASE("peers make exactly --steps steps, and a resumed peer makes the rest")
 }
 
 // A run that is over before peers that only gossip would hear of one another's samples.
+// With one worker each peer computes the same steps in every run, if all begin with equal parameters.
+TEST_CASE("without exchanges swarm, simulate and the rule none have equal distances before settling") {
+  const TemporaryFolder folder;
+  std::set<double> distances;
+  const Words common = {"--steps", "20", "--looks", "0", "--force"};
+  for (const Words& rule : {Words{"--rule", "none"}, Words{"--rule", "pairwise", "--every", "1000 steps"},
+                            Words{"--rule", "d-psgd", "--every", "1000 steps"}}) {
+    Words words = small_swarm(folder.file("of-" + rule[1]), rule);
+    words.insert(words.end(), common.begin(), common.end());
+    for (const char* const command : {"swarm", "simulate"}) {
+      words[0] = command;
+      distances.insert(summary_of(run(words)).at("consensus_distance_before_settling").get<double>());
+    }
+  }
+  CHECK(distances.size() == 1);
+  CHECK(*distances.begin() > 0.01);
+}
+
 TEST_CASE("a short run consumes the samples that were asked for, and every peer takes part") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.file("table"));

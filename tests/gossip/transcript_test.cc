@@ -45,6 +45,7 @@ struct ActionText {
   std::string operator()(const AllowSamples& a) const {
     return "allow " + std::to_string(a.samples) + " samples";
   }
+  std::string operator()(const HoldTraining&) const { return "hold training"; }
   std::string operator()(const StartTraining&) const { return "start training"; }
   std::string operator()(const StopTraining&) const { return "stop training"; }
   std::string operator()(const PauseTraining& a) const {

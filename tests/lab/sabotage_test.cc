@@ -110,9 +110,21 @@ TEST_CASE("a silent member that stops a round without a limit is found within 20
   CHECK_FALSE(hunt_seed(options, found->seed).violation);
 }
 
+TEST_CASE("a peer that does not wait for those that are started with it is found within 50 seeds") {
+  for (const char* const faults : {"none", "crash"}) {
+    HuntOptions options;
+    options.faults = faults;
+    const auto found = find_planted(options, PlantedBug::begins_alone, 0, 50);
+    REQUIRE(found.has_value());
+    CAPTURE(found->seed, found->violation.text);
+    CHECK(found->violation.statement == 15);
+    CHECK_FALSE(hunt_seed(options, found->seed).violation);
+  }
+}
+
 TEST_CASE("every planted bug has a name of its own") {
   std::set<std::string> names;
-  for (auto bug = PlantedBug::lost_mass; bug <= PlantedBug::endless_waits;
+  for (auto bug = PlantedBug::lost_mass; bug <= PlantedBug::begins_alone;
        bug = static_cast<PlantedBug>(static_cast<int>(bug) + 1)) {
     CHECK(plant(bug, 1) != nullptr);
     CHECK(names.insert(name(bug)).second);

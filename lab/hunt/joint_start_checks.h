@@ -1,0 +1,68 @@
+// Statement 15: a peer that is started together with others trains only when so many members have had
+// parameters, or one has made a step, or nobody has come for a while (gossip/joint_start.h).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gossip/rules.h"
+#include "lab/world/world.h"
+
+namespace starling::lab {
+
+class JointStartChecks {
+ public:
+  // `together`: the peers that are expected. Not checked in worlds whose members may lie about their state.
+  void watch(const World& world, std::uint32_t together) {
+    world_ = &world;
+    ready_.resize(world.machines());
+    lives_.resize(world.machines());
+    const bool lies = std::ranges::any_of(
+        world.options().incidents, [](const Incident& it) { return std::holds_alternative<Lies>(it); });
+    together_ = lies ? 0 : together;
+  }
+  void started(std::uint32_t machine) { ++lives_[machine]; }
+  void has_parameters(std::uint32_t machine) {
+    if (ready_[machine]) return;
+    ready_[machine] = true;
+    latest_ = world_->now();
+  }
+  void step_ended() { trained_ = true; }
+  // A violation as a sentence.
+  std::optional<std::string> action(std::uint32_t machine, const gossip::Action& action) const {
+    if (!std::holds_alternative<gossip::StartTraining>(action) || trained_ || lives_[machine] != 1)
+      return std::nullopt;
+    const std::size_t count = number_ready();
+    // A clock may be fast by a hundredth.
+    if (count >= together_ || world_->now() - latest_ >= 0.98 * world_->options().peer.recovery_limit)
+      return std::nullopt;
+    return fmt::format("{} trains when {} of {} peers that begin together have parameters", name(machine),
+                       count, together_);
+  }
+
+ private:
+  const std::string& name(std::uint32_t machine) const { return world_->options().machines[machine].name; }
+  std::size_t number_ready() const {
+    const gossip::RunRules& rules = *world_->options().rules;
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < ready_.size(); ++i) {
+      const bool serves = traits(rules.rule).has_servers() &&
+                          gossip::role_of(name(i), rules.servers).kind != gossip::Role::Kind::worker;
+      count += ready_[i] && !serves ? 1 : 0;
+    }
+    return count;
+  }
+
+  const World* world_ = nullptr;
+  std::uint32_t together_ = 0;
+  std::vector<bool> ready_;  // by machine: has had parameters
+  std::vector<int> lives_;   // by machine
+  Instant latest_{};         // when the latest of them had parameters for the first time
+  bool trained_ = false;     // somebody has made a step
+};
+
+}  // namespace starling::lab
