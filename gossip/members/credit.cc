@@ -8,6 +8,7 @@ namespace starling::gossip {
 namespace {
 
 constexpr Duration kSpeedsInterval = std::chrono::seconds(1);
+constexpr double kLeastSeconds = 0.05;  // over which a speed is measured
 
 }  // namespace
 
@@ -15,6 +16,13 @@ void Credit::own(Instant now, std::uint64_t samples) {
   own_.add(now, samples);
   worked_ = add_saturated(worked_, samples - std::min(samples, own_samples_));
   own_samples_ = std::max(own_samples_, samples);
+}
+
+// In its first second from the samples since its first step.
+double Credit::own_speed(Instant now) const {
+  if (own_.per_second() > 0 || !own_.any()) return own_.per_second();
+  const auto since = static_cast<double>(own_samples_ - std::min(own_samples_, own_.count()));
+  return since / std::max(to_seconds(now - own_.since()), kLeastSeconds);
 }
 
 void Credit::meet(Instant now, Record& record) const {
@@ -130,14 +138,14 @@ void Credit::look_at_speeds(Instant now) {
 double Credit::reference(Instant now, const Record& except) {
   look_at_speeds(now);
   const bool is_only_one = median_ == except.standing.speed.per_second();
-  return std::max(own_.per_second(), is_only_one ? 0 : median_);
+  return std::max(own_speed(now), is_only_one ? 0 : median_);
 }
 
 // Where members do not exchange with one another, nobody is known to work.
 double Credit::fastest(Instant now, const Record& except) {
   if (!view_.exchanges) return reference(now, except);
   look_at_speeds(now);
-  return std::max(own_.per_second(), first_ == except.member.id ? second_ : fastest_);
+  return std::max(own_speed(now), first_ == except.member.id ? second_ : fastest_);
 }
 
 std::uint64_t Credit::lead(Instant now, const Record& record) {

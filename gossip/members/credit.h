@@ -56,6 +56,7 @@ class Credit {
   std::uint64_t lead(Instant now, const Record& record);
 
  private:
+  double own_speed(Instant now) const;
   void look_at_speeds(Instant now);
   double reference(Instant now, const Record& except);
   // The speed of the fastest other member that works, or of this peer.

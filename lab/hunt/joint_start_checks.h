@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gossip/rules.h"
@@ -25,10 +26,14 @@ class JointStartChecks {
         world.options().incidents, [](const Incident& it) { return std::holds_alternative<Lies>(it); });
     together_ = lies ? 0 : together;
   }
-  void started(std::uint32_t machine) { ++lives_[machine]; }
+  void started(std::uint32_t machine) {
+    ++lives_[machine];
+    ready_[machine] = false;
+  }
+  // Each life may be a member of its own.
   void has_parameters(std::uint32_t machine) {
-    if (ready_[machine]) return;
-    ready_[machine] = true;
+    if (std::exchange(ready_[machine], true) || serves(machine)) return;
+    ++count_;
     latest_ = world_->now();
   }
   void step_ended() { trained_ = true; }
@@ -36,32 +41,27 @@ class JointStartChecks {
   std::optional<std::string> action(std::uint32_t machine, const gossip::Action& action) const {
     if (!std::holds_alternative<gossip::StartTraining>(action) || trained_ || lives_[machine] != 1)
       return std::nullopt;
-    const std::size_t count = number_ready();
     // A clock may be fast by a hundredth.
-    if (count >= together_ || world_->now() - latest_ >= 0.98 * world_->options().peer.recovery_limit)
+    if (count_ >= together_ || world_->now() - latest_ >= 0.98 * world_->options().peer.recovery_limit)
       return std::nullopt;
     return fmt::format("{} trains when {} of {} peers that begin together have parameters", name(machine),
-                       count, together_);
+                       count_, together_);
   }
 
  private:
   const std::string& name(std::uint32_t machine) const { return world_->options().machines[machine].name; }
-  std::size_t number_ready() const {
+  bool serves(std::uint32_t machine) const {
     const gossip::RunRules& rules = *world_->options().rules;
-    std::size_t count = 0;
-    for (std::uint32_t i = 0; i < ready_.size(); ++i) {
-      const bool serves = traits(rules.rule).has_servers() &&
-                          gossip::role_of(name(i), rules.servers).kind != gossip::Role::Kind::worker;
-      count += ready_[i] && !serves ? 1 : 0;
-    }
-    return count;
+    return traits(rules.rule).has_servers() &&
+           gossip::role_of(name(machine), rules.servers).kind != gossip::Role::Kind::worker;
   }
 
   const World* world_ = nullptr;
   std::uint32_t together_ = 0;
-  std::vector<bool> ready_;  // by machine: has had parameters
+  std::vector<char> ready_;  // by machine: has had parameters in this life
   std::vector<int> lives_;   // by machine
-  Instant latest_{};         // when the latest of them had parameters for the first time
+  std::uint32_t count_ = 0;  // of lives that had parameters
+  Instant latest_{};         // when the latest of them had them
   bool trained_ = false;     // somebody has made a step
 };
 

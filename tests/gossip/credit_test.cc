@@ -59,6 +59,16 @@ constexpr std::uint64_t kSlack = Credit::kSlack;
 
 }  // namespace
 
+TEST_CASE("in its first second this peer's speed is known from its own steps") {
+  Claims claims(2);
+  claims.take_part();
+  claims.credit.own(at(0s), 64);
+  claims.credit.own(at(100ms), 64 + 40'000);  // 400,000 samples a second: a tenth of what others may claim
+  CHECK(claims.is_most(at(100ms), 2, kSlack + 400'000, kItself));
+  claims.credit.own(at(200ms), 64 + 80'000);
+  CHECK(claims.is_most(at(200ms), 2, kSlack + 800'000, kItself));
+}
+
 TEST_CASE("before any speed is known a member counts at most 100,000 samples a second, for ten seconds") {
   Claims claims(3);
   claims.take_part();
