@@ -73,6 +73,7 @@ struct Terms {
   float own_share = 1;      // in (0, 1]: factor on how far this side moves
   Part part{};              // the part of the arena that is exchanged
   bool returns = true;      // the partner may also begin exchanges with this peer
+  bool newcomer = false;    // the partner counts as one with all others that have come lately
   friend bool operator==(const Terms&, const Terms&) = default;
 };
 

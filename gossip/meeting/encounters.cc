@@ -51,6 +51,7 @@ Whenever::Whenever(RunState& run, Ending& ending, Exchanges& exchanges)
 // The terms of an exchange that its initiator begins in this turn, which decides the fragment on both sides.
 Terms Whenever::terms_of(PeerId partner, std::uint64_t turn) const {
   Terms terms = terms_with(partner, fragments_ > 1 ? turn : 0);
+  terms.newcomer = is_newcomer(partner);
   terms.part = {static_cast<std::uint32_t>(turn % fragments_), fragments_};
   if (run_.rule().keeps ==
       Keeps::weighted_sum) {  // n peers have the weight n, and each sends half of its own
@@ -63,14 +64,30 @@ Terms Whenever::terms_of(PeerId partner, std::uint64_t turn) const {
 void Whenever::tick(Actions& out) {
   if (!due()) return;
   if (run_.phase() == Phase::settling && !run_.leaving && !ending_.try_settling(out)) return;
-  const auto partner = partners_.choose(run_.now, run_.membership);
+  const auto partner = choose();
   pacer_.taken(run_.now, run_.steps());
   ending_.begin_last_exchange();
   if (!partner) return hold_off();
   if (fragments_ > 1) ++turn_;
-  acceptance_.own(run_.now);
+  acceptance_.own(run_.now, is_newcomer(*partner));
   const Instant deadline = run_.now + exchanges_.patience().limit(*partner);
   exchanges_.begin(*partner, terms_of(*partner, turn_), deadline, out);
+}
+
+// Many newcomers are not to keep this peer from the others: it draws again. If it knows no others, it takes
+// one of them.
+std::optional<PeerId> Whenever::choose() {
+  constexpr int kDraws = 256;
+  auto partner = partners_.choose(run_.now, run_.membership);
+  if (acceptance_.may_begin_with_newcomer()) return partner;
+  for (int draw = 1; draw < kDraws && partner && is_newcomer(*partner); ++draw)
+    partner = partners_.choose(run_.now, run_.membership);
+  return partner;
+}
+
+bool Whenever::is_newcomer(PeerId member) const {
+  return run_.rule().limited &&
+         acceptance_.is_newcomer(run_.now, run_.membership.find(member)->met.value_or(run_.now));
 }
 
 void Whenever::ended(const ExchangeEnded& ended, Actions& out) {

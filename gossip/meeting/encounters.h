@@ -131,6 +131,8 @@ class Whenever : public Encounters {
 
  private:
   Terms terms_of(PeerId partner, std::uint64_t turn) const;
+  std::optional<PeerId> choose();
+  bool is_newcomer(PeerId member) const;
   bool comes_too_often(PeerId partner);
   void reject(const Offer& offer, wire::RefusalReason reason, Actions& out) const {
     exchanges_.reject(offer, reason, round(), out);

@@ -105,28 +105,36 @@ class Patience {
 
 // How often a partner may begin an exchange with this peer, under rules that bound the influence of one liar:
 // about twice as often as it would at this peer's pace, with a small burst (a token bucket for each partner).
+// Identities are cheap, so all newcomers together have one bucket more: half of this peer's own pace. Of its
+// own exchanges it begins one of four with newcomers.
 class Acceptance {
  public:
   static constexpr double kBurst = 4;
   static constexpr double kPace = 2;  // of a partner, at most, relative to this peer's
   static constexpr std::size_t kPartnersMax = 1024;
-  // All members that are known for less than this also share one bucket: identities are cheap.
-  static constexpr Duration kNewcomer = std::chrono::seconds(30);
+  static constexpr double kNewcomersPace = 0.5;
+  static constexpr int kOwnsPerNewcomer = 4;
 
-  void start(Instant now) { last_own_ = newcomers_.since = now; }
+  void start(Instant now) { start_ = last_own_ = newcomers_.since = now; }
   // This peer begins an exchange of its own.
-  void own(Instant now) {
+  void own(Instant now, bool with_newcomer = false) {
+    since_newcomer_ = with_newcomer ? 1 : since_newcomer_ + 1;
     const Duration since = now - last_own_;
     interval_ = interval_.count() == 0 ? since : (3 * interval_ + since) / 4;
     last_own_ = now;
   }
+  // Whether a member since `met` has been there for less than half of the time since this peer began.
+  bool is_newcomer(Instant now, Instant met) const { return met > start_ && 2 * (now - met) < now - start_; }
+  // Whether the next own exchange may be one with a newcomer.
+  bool may_begin_with_newcomer() const { return since_newcomer_ >= kOwnsPerNewcomer; }
   // Whether the offer of this partner, a member since `met` that begins this share of its exchanges with this
   // peer, may be accepted now. If so, it is counted. REQUIRES: 0 < share <= 1.
   bool take(Instant now, PeerId partner, Instant met, double share) {
-    const bool is_new = met + kNewcomer > now;
+    constexpr double kNewcomersShare = kNewcomersPace / kPace;
+    const bool is_new = is_newcomer(now, met);
     Bucket& own = bucket_of(partner, now);
-    fill(own, now, share);
-    fill(newcomers_, now, 1);
+    fill(own, now, is_new ? share * kNewcomersShare : share);
+    fill(newcomers_, now, kNewcomersShare);
     if (own.tokens < 1 || (is_new && newcomers_.tokens < 1)) return false;
     own.tokens -= 1;
     if (is_new) newcomers_.tokens -= 1;
@@ -157,9 +165,10 @@ class Acceptance {
   }
 
   Duration interval_{0};  // smoothed interval between own exchanges; 0: there was none
-  Instant last_own_;
+  Instant start_, last_own_;
   std::map<PeerId, Bucket> buckets_;
   Bucket newcomers_;
+  int since_newcomer_ = kOwnsPerNewcomer;  // own exchanges since the latest with a newcomer, and that one
 };
 
 }  // namespace starling::gossip

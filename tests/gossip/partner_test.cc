@@ -1,9 +1,10 @@
 #include "gossip/meeting/partner.h"
 
 #include <map>
+#include <set>
 
 #include "tests/catch.h"
-#include "tests/gossip/story.h"
+#include "tests/gossip/life.h"
 
 namespace starling::gossip {
 

@@ -80,12 +80,13 @@ struct Session {
   bool returns = true;                // the partner may also begin exchanges with this peer
 };
 
-// `terms` is a gossip::Terms, which this room may not include.
+// `terms` is a gossip::Terms, which this room may not include. All newcomers have the partner's number 0.
 template <class Terms>
 Session session_under(const Terms& terms, std::uint64_t exchange, std::uint64_t initiator,
                       std::uint64_t partner) {
-  return {exchange,        initiator,        partner,       terms.round,  terms.weight,
-          terms.own_share, terms.part.index, terms.part.of, terms.returns};
+  return {exchange,         initiator,     terms.newcomer ? 0 : partner,
+          terms.round,      terms.weight,  terms.own_share,
+          terms.part.index, terms.part.of, terms.returns};
 }
 
 // A rule, its payload and its parameters. training/learning/recipe.h makes them from an experiment.
