@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "datasets/description.h"
 #include "datasets/glyphs.h"
 #include "datasets/published.h"
 #include "datasets/readers/byte_source.h"
@@ -45,13 +46,9 @@ constexpr std::array<CatalogueEntry, 8> kCatalogue = {{
 }};
 
 // Functions of folders with the signatures of the table.
-template <Result<DataPair> (*Read)(const std::string&)>
-Result<DataPair> without_option(const std::string& path, const std::string&, const text::AnyTokenizer&) {
-  return Read(path);
-}
-template <Result<DataPair> (*Read)(const std::string&, const std::string&)>
-Result<DataPair> with_label(const std::string& path, const std::string& label, const text::AnyTokenizer&) {
-  return Read(path, label);
+template <Result<DataPair> (*Read)(const std::string&, const Given&)>
+Result<DataPair> without_option(const std::string& path, const std::string&, const Given& given) {
+  return Read(path, given);
 }
 template <bool (*Is)(const std::string&)>
 bool folder_with(const std::string& path, bool folder) {
@@ -80,9 +77,9 @@ constexpr std::array<DataFormat, 9> kFormats = {{
      "", folder_with<is_npy_folder>, without_option<read_npy_folder>},
     {"a folder with the tables train.csv and test.csv",
      "columns of numbers and one of labels; FOLDER:label=NAME or FOLDER:label=3 selects the column of labels",
-     "label", folder_with<is_csv_folder>, with_label<read_csv_folder>},
+     "label", folder_with<is_csv_folder>, read_csv_folder},
     {"a table FILE.csv", "as above, with FILE.csv:label=NAME; one record in ten is for testing", "label",
-     file_named<is_csv_path>, with_label<read_csv_file>},
+     file_named<is_csv_path>, read_csv_file},
     {"a folder with texts",
      "train.txt and test.txt, or wiki.train.tokens and wiki.test.tokens, or documents *.txt; "
      "FOLDER:tokens=bytes, or :tokens=FILE of `starling tokenizer train`, selects the tokens, else "
@@ -246,43 +243,63 @@ const DataFormat* format_of(const std::string& path, std::span<const DataFormat>
 }
 
 std::string data_path(const std::string& name, const std::string& data_root) {
+  std::error_code ignored;
+  if (fs::exists(name, ignored)) return name;
   if (const auto set = find_in_root(data_root, name)) return *set;
   return find_tokenizer(data_root, name).value_or(name);
 }
 
-Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
-                      const text::AnyTokenizer& given) {
+Result<DataPair> load(const std::string& name_or_path, const std::string& data_root, const Given& given) {
   return load(name_or_path, data_root, kFormats, given);
 }
 
+namespace {
+
+// Data that are at the path itself are preferred to others of this name in $STARLING_DATA.
+Result<DataPair> read_found(const std::string& name, const PathWithOption& parts, const std::string& path,
+                            const std::string& data_root, const DataFormat& format, const Given& given) {
+  if (const Status sound = check_option(parts, format, path); !sound) return sound.error();
+  const bool file = parts.key == "tokens" && !is_built_in_tokenizer(parts.value);
+  auto pair = format.read(path, file ? data_path(parts.value, data_root) : parts.value, given);
+  if (!pair) return pair;
+  pair->name = data_name(name);
+  const auto other = find_in_root(data_root, parts.path);
+  std::error_code ignored;
+  if (other && path == parts.path && !fs::equivalent(path, *other, ignored))
+    pair->origin.decisions.push_back("read from '" + path + "' here; '" + *other + "' is another one");
+  return pair;
+}
+
+}  // namespace
+
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
-                      std::span<const DataFormat> known, const text::AnyTokenizer& given) {
+                      std::span<const DataFormat> known, const Given& given) {
+  const auto adopted = [&given](Result<DataPair> pair) -> Result<DataPair> {
+    if (!pair || given.of_model == nullptr) return pair;
+    if (const Status fits = adopt(*given.of_model, *pair); !fits) return fits.error();
+    return pair;
+  };
   if (is_glyphs(name_or_path)) {
     const auto seed = glyphs_seed(name_or_path);
     if (!seed) return seed.error();
-    return make_glyphs(*seed);
+    return adopted(make_glyphs(*seed));
   }
   const auto parts = split_path(name_or_path);
   if (!parts) return parts.error();
-  const std::string path = find_in_root(data_root, parts->path).value_or(parts->path);
-  if (const DataFormat* format = format_of(path, known)) {
-    if (const Status sound = check_option(*parts, *format, path); !sound) return sound.error();
-    std::string value = parts->value;
-    if (parts->key == "tokens" && !is_built_in_tokenizer(value))
-      value = find_tokenizer(data_root, value).value_or(value);
-    auto pair = format->read(path, value, given);
-    if (pair) pair->name = data_name(name_or_path);
-    return pair;
-  }
   std::error_code ignored;
+  const bool here = fs::exists(parts->path, ignored);
+  if (const DataFormat* format = here ? format_of(parts->path, known) : nullptr)
+    return adopted(read_found(name_or_path, *parts, parts->path, data_root, *format, given));
+  const std::string path = find_in_root(data_root, parts->path).value_or(parts->path);
+  if (const DataFormat* format = format_of(path, known))
+    return adopted(read_found(name_or_path, *parts, path, data_root, *format, given));
   if (is_folder(path)) return Error{"the folder '" + path + "' contains no data set; " + accepted(known)};
   if (fs::exists(path, ignored))
     return Error{"the file '" + path + "' is not a data set; " + accepted(known)};
   return not_found(name_or_path, data_root, known);
 }
 
-Result<DataPair> load_shared(const std::string& name, const std::string& data_root,
-                             const text::AnyTokenizer& given) {
+Result<DataPair> load_shared(const std::string& name, const std::string& data_root, const Given& given) {
   const std::string place = "the swarm trains on the data '" + name + "', which ";
   const std::string remedy = "; give the path of your own copy with --data";
   if (name.find('/') != std::string::npos || name.find("..") != std::string::npos)
@@ -290,12 +307,20 @@ Result<DataPair> load_shared(const std::string& name, const std::string& data_ro
   const auto parts = split_path(name);
   if (!parts) return parts.error();
   if (is_glyphs(name)) return load(name, data_root);
-  if (find_in_root(data_root, parts->path)) {
-    if (given == nullptr && parts->key == "tokens" && !is_built_in_tokenizer(parts->value) &&
+  if (const auto path = find_in_root(data_root, parts->path)) {
+    if (given.tokenizer == nullptr && parts->key == "tokens" && !is_built_in_tokenizer(parts->value) &&
         !find_tokenizer(data_root, parts->value))
       return Error{place + "is divided by the tokenizer '" + parts->value +
                    "', and the folder $STARLING_DATA, '" + data_root + "', has no such file" + remedy};
-    return load(name, data_root, given);
+    std::string option = parts->option();
+    if (const auto tokenizer = find_tokenizer(data_root, parts->value)) {
+      option = ":tokens=" + *tokenizer;
+    } else if (parts->key == "tokens" && !is_built_in_tokenizer(parts->value)) {
+      option.clear();  // the given one divides the text
+    }
+    auto pair = load(*path + option, "", given);
+    if (pair) pair->name = data_name(name);
+    return pair;
   }
   if (in_catalogue(name)) return not_found(name, data_root, kFormats);
   return Error{place + "is neither in the catalogue nor in the folder $STARLING_DATA (" +

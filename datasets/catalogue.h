@@ -27,10 +27,8 @@ struct DataFormat {
   const char* option;
   // Whether a path has this format, judged by the names of its files. `folder`: the path is a folder.
   bool (*matches)(const std::string& path, bool folder);
-  // `value`: of the option; empty for the default. `given`: divides a text instead of what `value` names;
-  // null for the latter.
-  Result<DataPair> (*read)(const std::string& path, const std::string& value,
-                           const text::AnyTokenizer& given);
+  // `value`: of the option; empty for the default.
+  Result<DataPair> (*read)(const std::string& path, const std::string& value, const Given& given);
 };
 
 // In the order in which a path is matched.
@@ -38,11 +36,12 @@ std::span<const DataFormat> formats();
 // The first of these formats that matches the path, or null.
 const DataFormat* format_of(const std::string& path, std::span<const DataFormat> known = formats());
 
-// The path of this data set or tokenizer in $STARLING_DATA (`data_root`), else the name itself.
+// The name itself if it is a path that exists, else the path of this data set or tokenizer in $STARLING_DATA
+// (`data_root`).
 std::string data_path(const std::string& name, const std::string& data_root);
 
 // load() of datasets/dataset.h with another table of formats.
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
-                      std::span<const DataFormat> known, const text::AnyTokenizer& given = nullptr);
+                      std::span<const DataFormat> known, const Given& given = {});
 
 }  // namespace starling::datasets

@@ -169,13 +169,34 @@ std::vector<Normalization> measure(const Dataset& set) {
 
 void normalize(DataPair& pair) { pair.train.normalization = pair.test.normalization = measure(pair.train); }
 
-Result<DataPair> join(std::string name, const std::string& folder, Dataset train, Dataset test) {
+namespace {
+
+// "floats of 1 x 28 x 28".
+std::string sample_text(const Dataset& set) {
+  return std::string(set.has_floats() ? "floats" : "bytes") + " of " + std::to_string(set.shape.channels) +
+         " x " + std::to_string(set.shape.height) + " x " + std::to_string(set.shape.width);
+}
+
+}  // namespace
+
+Result<DataPair> join(std::string name, const std::string& folder, Dataset train, Dataset test,
+                      Origin origin) {
+  if (train.size() == 0) {
+    train.shape = test.shape;
+    train.classes = test.classes;
+    train.offsets = test.offsets;
+  }
+  if (train.size() > 0 && sample_text(train) != sample_text(test))
+    return Error{"in '" + folder + "' a training sample is " + sample_text(train) +
+                 " (channels, height, width) and a test sample " + sample_text(test) +
+                 "; both must have the same kind and size"};
+  STARLING_CHECK(train.offsets == test.offsets);
   if (test.classes > train.classes)
     return Error{"in '" + folder + "' the test labels go up to " + std::to_string(test.classes - 1) +
                  ", but the training labels only to " + std::to_string(train.classes - 1) +
                  "; every class of the test set must occur in the training set"};
   test.classes = train.classes;
-  DataPair pair{std::move(name), std::move(train), std::move(test)};
+  DataPair pair{std::move(name), std::move(train), std::move(test), {}, std::move(origin)};
   normalize(pair);
   return pair;
 }
@@ -194,21 +215,24 @@ std::optional<double> DataPair::characters_per_token() const {
 }
 
 Result<DataPair> join_text(std::string name, const std::string& path, Dataset train, Dataset test,
-                           text::AnyTokenizer tokenizer) {
-  constexpr std::size_t kLeast = 2;  // a token to read and its successor
+                           text::AnyTokenizer tokenizer, Origin origin) {
+  constexpr std::size_t kLeast = 2;        // a token to read and its successor
+  const bool absent = train.classes == 0;  // not read
   for (const Dataset* part : {&train, &test}) {
-    if (part->tokens.size() >= kLeast) continue;
+    if (part->tokens.size() >= kLeast || (absent && part == &train)) continue;
     const std::string count = part->tokens.size() == 1 ? "1 token" : "no token";
     return Error{"the text in '" + path + "' is too short: its " + (part == &train ? "training" : "test") +
                  " part has " + count + ", and at least " + std::to_string(kLeast) + " are needed"};
   }
-  return DataPair{std::move(name), std::move(train), std::move(test), std::move(tokenizer)};
+  train.classes = test.classes;
+  return DataPair{std::move(name), std::move(train), std::move(test), std::move(tokenizer),
+                  std::move(origin)};
 }
 
 Status check_context(const DataPair& pair, std::uint32_t context) {
   if (context == 0) return Error{"the context of a language model has at least one token"};
   for (const Dataset* part : {&pair.train, &pair.test}) {
-    if (part->tokens.size() > context) continue;
+    if (part->tokens.size() > context || (part == &pair.train && part != &pair.any())) continue;
     return Error{"the model reads " + std::to_string(context) + " tokens at a time, but the " +
                  (part == &pair.train ? "training" : "test") + " part of '" + pair.name + "' has only " +
                  std::to_string(part->tokens.size()) + "; it needs " +

@@ -33,6 +33,7 @@ struct ImageShape {
 // floats.
 struct Normalization {
   float mean = 0, deviation = 1;  // over the training samples
+  friend bool operator==(const Normalization&, const Normalization&) = default;
 };
 
 struct Dataset {
@@ -41,7 +42,9 @@ struct Dataset {
   // [size(), channels, height, width]; one of the two is empty.
   std::vector<std::uint8_t> images;
   std::vector<float> features;               // all finite
+  std::vector<double> offsets;               // of rows: what was subtracted from each column; empty: nothing
   std::vector<std::uint8_t> labels;          // [size()], each below `classes`
+  std::vector<std::uint32_t> lines;          // of a table's test part: the line of each sample in its file
   std::vector<Normalization> normalization;  // [channels]; empty: mean 0 and deviation 1
 
   // Of a text, in order; images, features, labels and normalization are then empty. Each is below `classes`,
@@ -63,6 +66,7 @@ struct Dataset {
   std::size_t labels_per_sample() const { return is_text() ? context : 1; }
   bool has_floats() const { return !features.empty(); }
   std::size_t memory_bytes() const;  // of the samples and their labels
+  double offset_of(std::size_t channel) const { return offsets.empty() ? 0 : offsets[channel]; }
 
   // Writes the samples as normalized floats [indices.size(), channels, height, width], and their labels. Of a
   // text: token numbers as floats, which are exact, and labels, both [indices.size(), context].
@@ -74,16 +78,37 @@ struct Dataset {
                       float* images_out, std::int32_t* labels_out) const;
 };
 
+// What a reader found beside the samples, and decided for the user.
+struct Origin {
+  std::string source = {};                    // "CSV", "NumPy <f8"
+  std::string label = {};                     // of a table: the column of the labels
+  std::vector<std::string> columns = {};      // names of a table's features; empty: it has no header
+  std::vector<std::string> class_names = {};  // by the number of the class; empty: labels are numbers
+  std::vector<std::string> decisions = {};    // one clause each
+};
+
 // A training and a test set that belong together. Both carry the training set's normalization.
 struct DataPair {
   std::string name;  // as data_name() returns it
   Dataset train, test;
   // Of a text; null for token files without one.
   text::AnyTokenizer tokenizer = {};
+  Origin origin = {};
 
+  // The training set, or the test set if there is no other.
+  const Dataset& any() const { return train.labels.empty() && train.tokens.empty() ? test : train; }
   std::string tokenizer_text() const;  // its text form; empty without one
   // Of a text with a tokenizer: the characters of a token, the mean over the test part.
   std::optional<double> characters_per_token() const;
+};
+
+struct Description;
+
+// What is known before data are read.
+struct Given {
+  text::AnyTokenizer tokenizer = {};                 // divides a text instead of the one that is named
+  std::shared_ptr<const Description> of_model = {};  // of the model to which the samples are given
+  bool only_test = false;  // the training part is not needed. REQUIRES: of_model, or a tokenizer
 };
 
 // Normalization. Readers call join() once, at the end, so that training and test samples are both scaled by
@@ -97,12 +122,15 @@ std::vector<Normalization> measure(const Dataset& set);
 void normalize(DataPair& pair);
 
 // The normalized pair with this name; the test set gets the classes of the training set. An Error, which
-// names `folder`, if a test label is greater than every training label.
-Result<DataPair> join(std::string name, const std::string& folder, Dataset train, Dataset test);
+// names `folder`, if the samples of both differ in kind, or if a test label is greater than every training
+// label. Without training samples the test set keeps its own classes.
+Result<DataPair> join(std::string name, const std::string& folder, Dataset train, Dataset test,
+                      Origin origin = {});
 
-// The pair of both parts of a text. An Error, which names `path`, if a part has less than two tokens.
+// The pair of both parts of a text. An Error, which names `path`, if a part has less than two tokens; the
+// training part may be absent.
 Result<DataPair> join_text(std::string name, const std::string& path, Dataset train, Dataset test,
-                           text::AnyTokenizer tokenizer);
+                           text::AnyTokenizer tokenizer, Origin origin = {});
 
 // An Error if either part of a text is too short for one window of `context` tokens. REQUIRES: a text.
 Status check_context(const DataPair& pair, std::uint32_t context);
@@ -111,15 +139,14 @@ Status check_context(const DataPair& pair, std::uint32_t context);
 // all plain or gzipped: the four IDX files (idx.h), CIFAR's binary files (cifar.h), four NumPy arrays
 // (npy.h), CSV (csv.h), where ":label=NAME" or ":label=NUMBER" after the path selects the column of labels,
 // text (text_files.h) or tokens (token_files.h), where ":tokens=WHICH" selects the tokenizer. A name without
-// a slash is first searched for in $STARLING_DATA (`data_root`; may be empty), also with .csv or .csv.gz
-// appended. `given`: divides a text instead of the tokenizer that the name selects.
-Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
-                      const text::AnyTokenizer& given = nullptr);
+// a slash is also searched for in $STARLING_DATA (`data_root`; may be empty), also with .csv or .csv.gz
+// appended; data that are at the path itself are preferred. With `given.of_model` the result is as
+// adopt() (description.h) leaves it.
+Result<DataPair> load(const std::string& name_or_path, const std::string& data_root, const Given& given = {});
 
 // The same for the name that another peer gives: only what the catalogue or $STARLING_DATA has under this
 // name, so that no peer can make this one read its other files. The Error says what else the user can do.
-Result<DataPair> load_shared(const std::string& name, const std::string& data_root,
-                             const text::AnyTokenizer& given = nullptr);
+Result<DataPair> load_shared(const std::string& name, const std::string& data_root, const Given& given = {});
 
 // The name of the data set that load() would return, without reading it; peers compare these names. It is the
 // path's last part with the option, without the ending of a CSV file unless a catalogue entry has that name,

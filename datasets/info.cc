@@ -1,6 +1,7 @@
 #include "datasets/info.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string_view>
 
@@ -53,27 +54,31 @@ std::string first_line_of(const Dataset& set, const text::Tokenizer& tokenizer) 
 }  // namespace
 
 Info describe(const DataPair& pair) {
-  Info info;
-  info.name = pair.name;
+  Info info{description_of(pair), {}, {}, pair.train.memory_bytes() + pair.test.memory_bytes(), {}};
   if (pair.train.is_text()) {
     const text::Tokenizer* tokenizer = pair.tokenizer.get();
-    info.classes = pair.train.classes;
-    info.memory_bytes = pair.train.memory_bytes() + pair.test.memory_bytes();
     info.text = TextInfo{describe_part(pair.train, tokenizer), describe_part(pair.test, tokenizer),
                          tokenizer ? std::string(tokenizer->kind()) : "",
                          tokenizer ? first_line_of(pair.train, *tokenizer) : ""};
     return info;
   }
-  info.shape = pair.train.shape;
-  info.classes = pair.train.classes;
-  info.train_samples = pair.train.size();
-  info.test_samples = pair.test.size();
   info.train_per_class = count_classes(pair.train, info.classes);
   info.test_per_class = count_classes(pair.test, info.classes);
-  info.normalization = pair.train.normalization;
-  info.floats = pair.train.has_floats();
-  info.memory_bytes = pair.train.memory_bytes() + pair.test.memory_bytes();
   return info;
+}
+
+std::vector<double> means_of(const Description& data) {
+  std::vector<double> means;
+  for (std::size_t c = 0; c < data.normalization.size(); ++c)
+    means.push_back((data.offsets.empty() ? 0 : data.offsets[c]) +
+                    static_cast<double>(data.normalization[c].mean));
+  return means;
+}
+
+std::vector<double> deviations_of(const Description& data) {
+  std::vector<double> deviations;
+  for (const Normalization& n : data.normalization) deviations.push_back(static_cast<double>(n.deviation));
+  return deviations;
 }
 
 std::string size_text(const DataPair& pair) {
@@ -122,13 +127,15 @@ std::string draw_sample(const Dataset& set, std::size_t index, std::size_t rows_
 
 std::string list_sample(const Dataset& set, std::size_t index, std::size_t most) {
   STARLING_CHECK(!set.is_text() && index < set.size());
+  constexpr double kLarge = 1e5;  // from here on, six digits lose differences of one
   const auto size = static_cast<std::size_t>(set.shape.size());
   std::string text;
   for (std::size_t i = 0; i < std::min(size, most); ++i) {
     char number[32];
     const std::size_t at = index * size + i;
     if (set.has_floats()) {
-      std::snprintf(number, sizeof number, "%.6g", static_cast<double>(set.features[at]));
+      const double value = static_cast<double>(set.features[at]) + set.offset_of(i);
+      std::snprintf(number, sizeof number, std::abs(value) < kLarge ? "%.6g" : "%.10g", value);
     } else {
       std::snprintf(number, sizeof number, "%d", set.images[at]);
     }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "datasets/dataset.h"
+#include "datasets/description.h"
 
 namespace starling::datasets {
 
@@ -22,20 +22,17 @@ struct TextInfo {
   std::string first_line;  // of the training text that is not blank, shortened, without control characters
 };
 
-struct Info {
-  std::string name;
-  ImageShape shape;
-  bool floats = false;  // else bytes
-  int classes = 0;
-  std::size_t train_samples = 0, test_samples = 0;
-  std::vector<std::size_t> train_per_class, test_per_class;  // [classes]
-  std::vector<Normalization> normalization;                  // [channels]
+struct Info : Description {
+  std::vector<std::size_t> train_per_class, test_per_class;  // [classes]; empty for a text
   std::size_t memory_bytes = 0;                              // both sets
-  std::optional<TextInfo>
-      text;  // else absent; of a text, only name, classes and memory_bytes are set beside it
+  std::optional<TextInfo> text;
 };
 
 Info describe(const DataPair& pair);
+
+// Of each channel, as the values were read.
+std::vector<double> means_of(const Description& data);
+std::vector<double> deviations_of(const Description& data);
 
 // "60000 + 10000 samples, 10 classes", or "1003854 + 111540 tokens, a vocabulary of 65".
 std::string size_text(const DataPair& pair);

@@ -144,11 +144,15 @@ std::string fetched_json(const std::string& name, const std::string& folder,
 
 std::string data_json(const datasets::Info& info) {
   // A number for one channel, else an array.
-  const auto by_channel = [&](float datasets::Normalization::*member) {
-    Json list = Json::array();
-    for (const datasets::Normalization& n : info.normalization)
-      list.push_back(static_cast<double>(n.*member));
-    return list.size() == 1 ? list[0] : list;
+  const auto by_channel = [](const Json& list) { return list.size() == 1 ? list[0] : list; };
+  const auto with_origin = [&info](Json object) {
+    for (const auto& [key, value] : {std::pair("source", &info.source), std::pair("label", &info.label)})
+      if (!value->empty()) object[key] = *value;
+    if (!info.columns.empty()) object["columns"] = info.columns;
+    if (!info.class_names.empty()) object["class_names"] = info.class_names;
+    object["decisions"] = info.decisions;
+    object["fingerprint"] = to_string(PeerId{info.fingerprint});
+    return to_line(object);
   };
   if (info.text) {
     const datasets::TextInfo& text = *info.text;
@@ -157,23 +161,23 @@ std::string data_json(const datasets::Info& info) {
               {"tokens", its.tokens},
               {"documents", its.documents}};
     };
-    return to_line({{"name", info.name},
-                    {"tokenizer", text.tokenizer.empty() ? Json() : Json(text.tokenizer)},
-                    {"vocabulary", info.classes},
-                    {"train", part(text.train)},
-                    {"test", part(text.test)},
-                    {"memory_bytes", info.memory_bytes}});
+    return with_origin({{"name", info.name},
+                        {"tokenizer", text.tokenizer.empty() ? Json() : Json(text.tokenizer)},
+                        {"vocabulary", info.classes},
+                        {"train", part(text.train)},
+                        {"test", part(text.test)},
+                        {"memory_bytes", info.memory_bytes}});
   }
-  return to_line({{"name", info.name},
-                  {"shape", Json::array({info.shape.channels, info.shape.height, info.shape.width})},
-                  {"classes", info.classes},
-                  {"train_samples", info.train_samples},
-                  {"test_samples", info.test_samples},
-                  {"train_per_class", info.train_per_class},
-                  {"test_per_class", info.test_per_class},
-                  {"mean", by_channel(&datasets::Normalization::mean)},
-                  {"deviation", by_channel(&datasets::Normalization::deviation)},
-                  {"memory_bytes", info.memory_bytes}});
+  return with_origin({{"name", info.name},
+                      {"shape", Json::array({info.shape.channels, info.shape.height, info.shape.width})},
+                      {"classes", info.classes},
+                      {"train_samples", info.train_samples},
+                      {"test_samples", info.test_samples},
+                      {"train_per_class", info.train_per_class},
+                      {"test_per_class", info.test_per_class},
+                      {"mean", by_channel(datasets::means_of(info))},
+                      {"deviation", by_channel(datasets::deviations_of(info))},
+                      {"memory_bytes", info.memory_bytes}});
 }
 
 std::string topology_json(const std::string& name, const topologies::Analysis& analysis,

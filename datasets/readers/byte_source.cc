@@ -13,6 +13,7 @@
 namespace starling::datasets {
 namespace {
 
+constexpr std::array<std::uint8_t, 2> kGzipMagic = {0x1f, 0x8b};
 constexpr std::uint64_t kDeflateRatioMax = 1032;  // deflate's greatest expansion (zlib's technical notes)
 
 struct CloseFile {
@@ -49,6 +50,20 @@ bool has_one_of(const std::string& folder, std::span<const char* const> names) {
   return std::ranges::any_of(names, [&](const char* name) { return find_file(folder, name).has_value(); });
 }
 
+bool same_letters(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+bool has_ending(std::string_view path, std::initializer_list<std::string_view> endings) {
+  const auto ends = [&path](std::string_view ending) {
+    return path.size() > ending.size() && same_letters(path.substr(path.size() - ending.size()), ending);
+  };
+  if (ends(".gz")) path.remove_suffix(3);
+  return std::ranges::any_of(endings, ends);
+}
+
 struct ByteSource::State {
   std::string path;
   std::unique_ptr<std::FILE, CloseFile> file;
@@ -69,15 +84,33 @@ struct ByteSource::State {
     return n;
   }
 
+  Result<std::size_t> fill() {
+    const auto got = read_file(input);
+    stream.next_in = input.data();
+    stream.avail_in = got ? static_cast<uInt>(*got) : 0;
+    return got;
+  }
+
+  // A gzip file is one member after the other (RFC 1952, section 2.2).
+  Status begin_member() {
+    if (stream.avail_in == 0) {
+      if (const auto got = fill(); !got) return got.error();
+    }
+    ended = stream.avail_in == 0;
+    if (ended) return Done{};
+    if (*stream.next_in != kGzipMagic[0])
+      return Error{"'" + path + "' has bytes after the end of its gzip stream"};
+    STARLING_CHECK(inflateReset(&stream) == Z_OK);
+    return Done{};
+  }
+
   Result<std::size_t> read_gzip(std::span<std::uint8_t> out) {
     std::size_t done = 0;
     while (done < out.size() && !ended) {
       if (stream.avail_in == 0) {
-        const auto got = read_file(input);
+        const auto got = fill();
         if (!got) return got;
         if (*got == 0) return Error{"'" + path + "' is a truncated gzip file: fetch it again"};
-        stream.next_in = input.data();
-        stream.avail_in = static_cast<uInt>(*got);
       }
       const std::size_t room = std::min<std::size_t>(out.size() - done, 1u << 30);
       stream.next_out = out.data() + done;
@@ -85,14 +118,7 @@ struct ByteSource::State {
       const int status = inflate(&stream, Z_NO_FLUSH);
       done += room - stream.avail_out;
       if (status == Z_STREAM_END) {
-        ended = true;
-        std::uint8_t more;
-        const auto behind = stream.avail_in > 0 ? Result<std::size_t>(std::size_t{1}) : read_file({&more, 1});
-        if (!behind) return behind;
-        if (*behind > 0)
-          return Error{
-              "'" + path +
-              "' has bytes after the end of its gzip stream; a file must be exactly one gzip stream"};
+        if (const auto next = begin_member(); !next) return next.error();
       } else if (status != Z_OK && status != Z_BUF_ERROR) {
         return Error{"'" + path + "' is a corrupt gzip file (" + (stream.msg ? stream.msg : "bad data") +
                      "): fetch it again"};
@@ -123,7 +149,7 @@ Result<ByteSource> ByteSource::open(const std::string& path) {
   const auto got = state->read_file(start);
   if (!got) return got.error();
   std::rewind(state->file.get());
-  if (*got == 2 && start[0] == 0x1f && start[1] == 0x8b) {
+  if (*got == 2 && start == kGzipMagic) {
     constexpr int kGzipOnly = 15 + 16;
     STARLING_CHECK(inflateInit2(&state->stream, kGzipOnly) == Z_OK);
     state->gzip = true;

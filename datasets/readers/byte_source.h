@@ -1,12 +1,15 @@
 // A file's content as a stream of bytes, decompressed if the file begins with gzip's magic bytes. A corrupt
-// or truncated gzip stream is an Error, and so are bytes after its end, so no content is silently lost.
+// or truncated gzip stream is an Error, and so are bytes after its last member, so no content is silently
+// lost.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -18,6 +21,10 @@ std::optional<std::string> find_file(const std::string& folder, const std::strin
 
 // The paths of all of these files. The Error names the first missing one and the whole list.
 Result<std::vector<std::string>> find_files(const std::string& folder, std::span<const char* const> names);
+// Whether the path has one of these endings, ignoring the case of ASCII letters, or one with ".gz" after it.
+bool has_ending(std::string_view path, std::initializer_list<std::string_view> endings);
+bool same_letters(std::string_view a, std::string_view b);  // ignoring the case of ASCII letters
+
 bool has_one_of(const std::string& folder, std::span<const char* const> names);
 
 class ByteSource {

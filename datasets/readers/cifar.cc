@@ -33,7 +33,8 @@ Result<DataPair> read_pair(const std::string& folder, const CifarFormat& format,
   if (auto read = read_cifar(test, format, test_set); !read) return read.error();
   for (const std::string& path : train)
     if (auto read = read_cifar(path, format, train_set); !read) return read.error();
-  return join(data_name(folder), folder, std::move(train_set), std::move(test_set));
+  return join(data_name(folder), folder, std::move(train_set), std::move(test_set),
+              {.source = "CIFAR-" + std::to_string(format.classes)});
 }
 
 }  // namespace
@@ -81,10 +82,12 @@ Result<Done> read_cifar(const std::string& path, const CifarFormat& format, Data
   return Done{};
 }
 
-Result<DataPair> read_cifar_folder(const std::string& folder) {
+Result<DataPair> read_cifar_folder(const std::string& folder, const Given& given) {
   const auto train10 = batches_in(folder);
   const auto test10 = find_file(folder, kTest10), train100 = find_file(folder, kTrain100),
              test100 = find_file(folder, kTest100);
+  if (given.only_test && (test10 || test100))
+    return read_pair(folder, test10 ? kCifar10 : kCifar100, {}, test10 ? *test10 : *test100);
   if (!train10.empty() && test10) return read_pair(folder, kCifar10, train10, *test10);
   if (train100 && test100) return read_pair(folder, kCifar100, {*train100}, *test100);
   const bool ten = !train10.empty() || test10;

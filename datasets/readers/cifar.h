@@ -26,7 +26,7 @@ inline constexpr CifarFormat kCifar10{1, 10}, kCifar100{2, 100};
 Result<Done> read_cifar(const std::string& path, const CifarFormat& format, Dataset& set);
 
 // Reads a folder of either format, normalized by its training images. The pair's name is the folder's.
-Result<DataPair> read_cifar_folder(const std::string& folder);
+Result<DataPair> read_cifar_folder(const std::string& folder, const Given& given = {});
 
 // Whether the folder contains at least one of the files; read_cifar_folder then names the missing ones.
 bool is_cifar_folder(const std::string& folder);

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "datasets/readers/csv_lines.h"
+#include "datasets/readers/row_writer.h"
 
 namespace starling::datasets {
 namespace {
@@ -24,12 +25,6 @@ constexpr int kLabelMax = 255;
 constexpr std::size_t kTestEvery = 10;
 constexpr std::uint64_t kSplitSeed = 10;
 constexpr std::array kFiles = {"train.csv", "test.csv"};
-
-bool same_letters(std::string_view a, std::string_view b) {  // ignoring the case of ASCII letters
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
-}
 
 // Text from a file for a message: short, and without control characters.
 std::string shown(std::string_view text) {
@@ -100,16 +95,14 @@ Cell take_cell(const char* begin, const char* end, char delimiter, std::string& 
 enum class Kind { kNumber, kEmpty, kText, kNotFinite };
 
 // Classifies a cell's text; `value` receives the number.
-template <class T>
-Kind classify(std::string_view text, T& value) {
+Kind classify(std::string_view text, double& value) {
   if (text.empty()) return Kind::kEmpty;
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::invalid_argument || end != text.data() + text.size()) return Kind::kText;
   // Too large, which is rejected, or too close to zero, which is zero.
-  if (error == std::errc::result_out_of_range)
-    value = static_cast<T>(std::strtod(std::string(text).c_str(), nullptr));
-  return std::isfinite(value) ? Kind::kNumber : Kind::kNotFinite;
+  if (error == std::errc::result_out_of_range) value = std::strtod(std::string(text).c_str(), nullptr);
+  return std::isfinite(static_cast<float>(value)) ? Kind::kNumber : Kind::kNotFinite;
 }
 
 // ---- tables ----
@@ -118,6 +111,7 @@ struct Columns {
   char delimiter = ',';
   std::vector<std::string> names;  // empty if the file has no header
   std::size_t count = 0, label = 0;
+  std::vector<std::string> decisions;
 
   std::string called(std::size_t index) const {
     std::string text = "column " + std::to_string(index + 1);
@@ -172,14 +166,44 @@ bool is_record_with_class(const std::vector<std::string>& cells, std::size_t tex
          std::ranges::none_of(kLabelNames, [&](const char* name) { return same_letters(cells[at], name); });
 }
 
-Result<std::size_t> find_label(const std::string& file, const Columns& columns, const std::string& wanted) {
-  if (wanted.empty()) {
-    for (const char* name : kLabelNames) {
-      auto found = find_column(file, columns, name, false);
-      if (!found || *found < columns.count) return found;
-    }
-    return columns.count - 1;
+// Whether the cells number the columns from 0 or 1, as pandas writes the header of an array.
+bool numbers_columns(const std::vector<std::string>& cells) {
+  const auto from = [&](std::size_t first) {
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      if (cells[i] != std::to_string(first + i)) return false;
+    return true;
+  };
+  return from(0) || from(1);
+}
+
+// Of all that the first line could mean, whether it is a header.
+bool is_header(const std::vector<std::string>& cells, std::size_t texts, std::size_t text_at,
+               const std::string& label, std::vector<std::string>& decisions) {
+  constexpr std::size_t kLeastColumns = 3;  // 0,1 is as likely a record
+  if (texts == 0 && !numbers_columns(cells)) return false;
+  if (texts > 0 && !is_record_with_class(cells, texts, text_at, label)) return true;
+  const bool header = texts == 0 && cells.size() >= kLeastColumns;
+  decisions.push_back(header ? "the first line numbers the columns and is read as a header"
+                             : "the first line is read as a record, not as a header");
+  return header;
+}
+
+// The column with a usual name, else the last.
+Result<std::size_t> guess_label(const std::string& file, Columns& columns) {
+  const auto decide = [&](std::size_t label, const char* why) {
+    columns.decisions.push_back("the labels are " + columns.called(label) + why);
+    return label;
+  };
+  for (const char* name : kLabelNames) {
+    auto found = find_column(file, columns, name, false);
+    if (!found) return found;
+    if (*found < columns.count) return decide(*found, ", by its name");
   }
+  return decide(columns.count - 1, ", the last one");
+}
+
+Result<std::size_t> find_label(const std::string& file, Columns& columns, const std::string& wanted) {
+  if (wanted.empty()) return guess_label(file, columns);
   if (wanted.find_first_not_of("0123456789") == std::string::npos) {
     const auto number = parse_number<std::size_t>(wanted);
     if (number && *number >= 1 && *number <= columns.count) return *number - 1;
@@ -222,7 +246,7 @@ Result<Columns> read_columns(const std::string& file, std::string_view line, con
     at = cell.end + 1;
   }
   columns.count = names.size();
-  if (texts > 0 && !is_record_with_class(names, texts, text_at, label)) columns.names = std::move(names);
+  if (is_header(names, texts, text_at, label, columns.decisions)) columns.names = std::move(names);
   if (columns.count < 2)
     return Error{file +
                  " has only one column, because its first line has no comma, semicolon or tab; a column of "
@@ -254,6 +278,11 @@ class ClassNames {
     for (std::uint8_t& label : set.labels) label = places[label];
     set.classes = static_cast<int>(numbers_.size());
   }
+  std::vector<std::string> in_order() const {
+    std::vector<std::string> names;
+    for (const auto& [name, number] : numbers_) names.push_back(name);
+    return names;
+  }
 
  private:
   std::map<std::string, int, std::less<>> numbers_;
@@ -264,10 +293,10 @@ class Table {
  public:
   // `like`: a table that must have the same columns, or null.
   static Result<Table> open(const std::string& path, const std::string& label, const Table* like,
-                            ClassNames& classes) {
+                            ClassNames& classes, RowWriter& rows) {
     auto lines = CsvLines::open(path);
     if (!lines) return lines.error();
-    Table table(std::move(*lines), "'" + path + "'", classes);
+    Table table(std::move(*lines), "'" + path + "'", classes, rows);
     const auto first = table.lines_.next(true);
     if (!first) return first.error();
     if (!*first) return Error{table.file_ + " is empty; one record per line is needed"};
@@ -279,6 +308,7 @@ class Table {
       if (const auto same = table.check_same(*like); !same) return same.error();
     }
     if (table.columns_.names.empty()) table.first_ = std::string(**first);
+    table.row_.resize(table.columns_.count - 1);
     return table;
   }
 
@@ -314,9 +344,17 @@ class Table {
   const std::string& file() const { return file_; }  // in quotes
   std::size_t records() const { return records_; }
 
+  Origin origin() const {
+    Origin origin{"CSV", columns_.called(columns_.label), columns_.names, classes_->in_order(),
+                  columns_.decisions};
+    if (!origin.columns.empty())
+      origin.columns.erase(origin.columns.begin() + static_cast<std::ptrdiff_t>(columns_.label));
+    return origin;
+  }
+
  private:
-  Table(CsvLines lines, std::string file, ClassNames& classes)
-      : lines_(std::move(lines)), file_(std::move(file)), classes_(&classes) {}
+  Table(CsvLines lines, std::string file, ClassNames& classes, RowWriter& rows)
+      : lines_(std::move(lines)), file_(std::move(file)), classes_(&classes), rows_(&rows) {}
 
   static bool is_blank(std::string_view line) {
     return line.find_first_not_of(' ') == std::string_view::npos;
@@ -360,7 +398,7 @@ class Table {
       return bad_cell(column, is + "; only finite numbers that fit into 32-bit floats are accepted");
     std::string pointed(text);
     std::replace(pointed.begin(), pointed.end(), ',', '.');
-    float value = 0;
+    double value = 0;
     if (pointed != text && classify(pointed, value) == Kind::kNumber)
       return bad_cell(column, is + ", but numbers are written with a point, as in " + pointed);
     return bad_cell(column, is + ", which is not a number; every cell must be one, as in 1.5 or -2e-3");
@@ -392,6 +430,7 @@ class Table {
   Status read_record(std::string_view line, Dataset& set) {
     const char* const end = line.data() + line.size();
     const char* at = line.data();
+    double* to = row_.data();
     int label = 0;
     for (std::size_t column = 0;; ++column) {
       if (column == columns_.count) return bad_count(line);
@@ -401,11 +440,11 @@ class Table {
         if (!read) return read.error();
         stop = *read;
       } else {
-        float value = 0;
+        double value = 0;
         const auto [behind, error] = std::from_chars(at, end, value);
         stop = behind;
         if (error != std::errc{} || (behind != end && *behind != columns_.delimiter) ||
-            !std::isfinite(value)) {
+            !std::isfinite(static_cast<float>(value))) {
           const Cell cell = take_cell(at, end, columns_.delimiter, unquoted_);
           if (cell.wrong) return bad_cell(column, cell.wrong);
           const Kind kind = classify(cell.text, value);
@@ -413,7 +452,7 @@ class Table {
           if (kind != Kind::kNumber) return bad_feature(column, kind, cell.text);
           stop = cell.end;
         }
-        set.features.push_back(value);
+        *to++ = value;
       }
       if (stop == end) {
         if (column + 1 < columns_.count) return bad_count(line);
@@ -421,7 +460,9 @@ class Table {
       }
       at = stop + 1;
     }
+    rows_->add(row_, set);
     set.labels.push_back(static_cast<std::uint8_t>(label));
+    set.lines.push_back(static_cast<std::uint32_t>(lines_.number()));
     set.classes = std::max(set.classes, label + 1);
     return Done{};
   }
@@ -470,10 +511,13 @@ class Table {
   std::size_t records_ = 0;
   std::string unquoted_;
   ClassNames* classes_;
+  RowWriter* rows_;
+  std::vector<double> row_;       // the features of a record
   bool classes_decided_ = false;  // the first label says whether labels are names
 };
 
-void finish(Dataset& set) {
+void finish(Dataset& set, RowWriter& rows) {
+  rows.finish(set);
   // Shrinking copies, so small excesses of reserve_rest() stay.
   if (set.features.capacity() / 8 * 7 > set.features.size()) {
     set.features.shrink_to_fit();
@@ -484,9 +528,10 @@ void finish(Dataset& set) {
 
 }  // namespace
 
-Result<DataPair> read_csv_file(const std::string& path, const std::string& label) {
+Result<DataPair> read_csv_file(const std::string& path, const std::string& label, const Given& given) {
   ClassNames classes;
-  auto table = Table::open(path, label, nullptr, classes);
+  RowWriter rows(given);
+  auto table = Table::open(path, label, nullptr, classes, rows);
   if (!table) return table.error();
   Dataset train, test;
   const Random random(kSplitSeed);
@@ -504,42 +549,45 @@ Result<DataPair> read_csv_file(const std::string& path, const std::string& label
                  std::to_string(kTestEvery) +
                  " are needed, because one in ten is for testing; or a folder with " + kFiles[0] + " and " +
                  kFiles[1]};
-  finish(train);
-  finish(test);
   train.classes = std::max(train.classes, test.classes);
-  for (Dataset* set : {&train, &test}) classes.put_in_order(*set);
+  for (Dataset* set : {&train, &test}) {
+    finish(*set, rows);
+    classes.put_in_order(*set);
+  }
+  train.lines = {};
+  Origin origin = table->origin();
+  origin.decisions.emplace_back("one record in ten is for testing");
   return join(data_name(label.empty() ? path : path + ":label=" + label), path, std::move(train),
-              std::move(test));
+              std::move(test), std::move(origin));
 }
 
-Result<DataPair> read_csv_folder(const std::string& folder, const std::string& label) {
-  const auto paths = find_files(folder, kFiles);
+Result<DataPair> read_csv_folder(const std::string& folder, const std::string& label, const Given& given) {
+  const auto paths = find_files(folder, std::span(kFiles).last(given.only_test ? 1 : 2));
   if (!paths) return paths.error();
   ClassNames classes;
-  auto train_table = Table::open((*paths)[0], label, nullptr, classes);
-  if (!train_table) return train_table.error();
-  auto test_table = Table::open((*paths)[1], label, &*train_table, classes);
-  if (!test_table) return test_table.error();
-  Dataset train, test;
-  if (const auto read = test_table->read([&](std::size_t) -> Dataset& { return test; }); !read)
-    return read.error();
-  if (const auto read = train_table->read([&](std::size_t) -> Dataset& { return train; }); !read)
-    return read.error();
-  finish(train);
-  finish(test);
-  for (Dataset* set : {&train, &test}) classes.put_in_order(*set);
-  return join(data_name(label.empty() ? folder : folder + ":label=" + label), folder, std::move(train),
-              std::move(test));
+  RowWriter rows(given);
+  std::vector<Table> tables;
+  for (const std::string& path : *paths) {
+    auto table = Table::open(path, label, tables.empty() ? nullptr : tables.data(), classes, rows);
+    if (!table) return table.error();
+    tables.push_back(std::move(*table));
+  }
+  std::array<Dataset, 2> parts;  // the test part is read first
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    Dataset& part = parts[i];
+    if (const auto read = tables[tables.size() - 1 - i].read([&](std::size_t) -> Dataset& { return part; });
+        !read)
+      return read.error();
+    finish(part, rows);
+  }
+  for (Dataset& part : parts) classes.put_in_order(part);
+  parts[1].lines = {};
+  return join(data_name(label.empty() ? folder : folder + ":label=" + label), folder, std::move(parts[1]),
+              std::move(parts[0]), tables.front().origin());
 }
 
 bool is_csv_folder(const std::string& folder) { return has_one_of(folder, kFiles); }
 
-bool is_csv_path(std::string_view path) {
-  for (const std::string_view ending : {".csv", ".csv.gz"}) {
-    if (path.size() > ending.size() && same_letters(path.substr(path.size() - ending.size()), ending))
-      return true;
-  }
-  return false;
-}
+bool is_csv_path(std::string_view path) { return has_ending(path, {".csv"}); }
 
 }  // namespace starling::datasets

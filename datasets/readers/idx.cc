@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "datasets/readers/byte_source.h"
+#include "datasets/readers/parts.h"
 
 namespace starling::datasets {
 namespace {
@@ -111,20 +112,9 @@ Result<Dataset> read_idx_dataset(const std::string& images_path, const std::stri
   return set;
 }
 
-Result<DataPair> read_idx_folder(const std::string& folder) {
-  const auto paths = find_files(folder, kIdxFiles);
-  if (!paths) return paths.error();
-  auto test = read_idx_dataset((*paths)[2], (*paths)[3]);
-  if (!test) return test.error();
-  auto train = read_idx_dataset((*paths)[0], (*paths)[1]);
-  if (!train) return train.error();
-  const auto shape_text = [](const ImageShape& s) {
-    return std::to_string(s.height) + "x" + std::to_string(s.width);
-  };
-  if (train->shape != test->shape)
-    return Error{"in '" + folder + "' the training images are " + shape_text(train->shape) +
-                 " and the test images " + shape_text(test->shape) + " pixels; both must have the same size"};
-  return join(data_name(folder), folder, std::move(*train), std::move(*test));
+Result<DataPair> read_idx_folder(const std::string& folder, const Given& given) {
+  return read_parts(folder, kIdxFiles, given, {.source = "IDX"},
+                    [](std::span<const std::string> paths) { return read_idx_dataset(paths[0], paths[1]); });
 }
 
 bool is_idx_folder(const std::string& folder) { return has_one_of(folder, kIdxFiles); }

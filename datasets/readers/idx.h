@@ -28,7 +28,7 @@ Result<Dataset> read_idx_dataset(const std::string& images_path, const std::stri
 
 // Reads the four files of an MNIST-like folder, each plain or with ".gz" (plain has priority), normalized by
 // the training images. The pair's name is the folder's.
-Result<DataPair> read_idx_folder(const std::string& folder);
+Result<DataPair> read_idx_folder(const std::string& folder, const Given& given = {});
 
 // Whether the folder contains at least one of the four files; read_idx_folder then names the missing ones.
 bool is_idx_folder(const std::string& folder);

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "datasets/readers/byte_source.h"
+#include "datasets/readers/parts.h"
 
 namespace starling::datasets {
 namespace {
@@ -348,8 +349,7 @@ Result<Layout> layout_of(const NpyFile& npy) {
   }
   const auto length = [&](std::size_t d) { return static_cast<int>(shape[d]); };
   const auto may_be_channels = [](std::uint64_t n) { return n == 1 || n == 3 || n == 4; };
-  if (shape.size() == 2)
-    return Layout{header.type == "|u1" ? ImageShape{1, 1, length(1)} : ImageShape{length(1), 1, 1}};
+  if (shape.size() == 2) return Layout{{length(1), 1, 1}};
   if (shape.size() == 3) return Layout{{1, length(1), length(2)}};
   if (may_be_channels(shape[3]) && !may_be_channels(shape[1]))
     return Layout{{length(3), length(1), length(2)}, true};
@@ -373,31 +373,73 @@ void put_channels_first(const ImageShape& shape, std::vector<T>& values) {
 }
 
 template <class T>
-Status take_floats(NpyFile& npy, std::uint64_t count, std::vector<float>& floats) {
-  if (!npy.source.gzipped()) floats.reserve(count);  // at most the file's length
-  return for_each_element<T>(npy, count, [&](T value, std::uint64_t at) -> std::optional<Error> {
+Status take_floats(NpyFile& npy, std::uint64_t count, RowWriter& rows, Dataset& set) {
+  if (!npy.source.gzipped()) set.features.reserve(count);  // at most the file's length
+  const auto size = static_cast<std::size_t>(set.shape.size());
+  const bool are_rows = set.shape.plane() == 1;
+  std::vector<double> row;
+  return for_each_element<T>(npy, count, [&](T element, std::uint64_t at) -> std::optional<Error> {
+    const auto value = static_cast<double>(element);
     const auto narrow = static_cast<float>(value);
     if (!std::isfinite(narrow)) [[unlikely]] {
-      const std::string text = std::isfinite(value) ? format_number(static_cast<double>(value))
+      const std::string text = std::isfinite(value) ? format_number(value)
                                : std::isnan(value)  ? "nan"
                                : value > 0          ? "inf"
                                                     : "-inf";
       return Error{npy.file + ": the element at " + index_text(npy.header, at) + " is " + text +
                    "; only finite numbers that fit into 32-bit floats are accepted"};
     }
-    floats.push_back(narrow);
+    if (!are_rows) {
+      set.features.push_back(narrow);
+    } else if (row.push_back(value); row.size() == size) {
+      rows.add(row, set);
+      row.clear();
+    }
     return std::nullopt;
   });
+}
+
+struct FloatType {
+  const char* name;
+  std::uint64_t bytes;
+  Status (*take)(NpyFile&, std::uint64_t count, RowWriter&, Dataset&);
+};
+constexpr std::array<FloatType, 10> kFloatTypes = {{
+    {"|u1", 1, take_floats<std::uint8_t>},
+    {"<f4", 4, take_floats<float>},
+    {"<f8", 8, take_floats<double>},
+    {"|i1", 1, take_floats<std::int8_t>},
+    {"<i2", 2, take_floats<std::int16_t>},
+    {"<i4", 4, take_floats<std::int32_t>},
+    {"<i8", 8, take_floats<std::int64_t>},
+    {"<u2", 2, take_floats<std::uint16_t>},
+    {"<u4", 4, take_floats<std::uint32_t>},
+    {"<u8", 8, take_floats<std::uint64_t>},
+}};
+
+// The types of samples of this shape.
+std::vector<std::string> accepted_types(std::size_t dimensions) {
+  if (dimensions != 2) return {"|u1", "<f4", "<f8"};
+  std::vector<std::string> names;
+  for (const FloatType& type : kFloatTypes) names.emplace_back(type.name);
+  return names;
 }
 
 }  // namespace
 
 Result<Dataset> read_npy_dataset(const std::string& features_path, const std::string& labels_path) {
+  RowWriter rows({});
+  return read_npy_dataset(features_path, labels_path, rows);
+}
+
+Result<Dataset> read_npy_dataset(const std::string& features_path, const std::string& labels_path,
+                                 RowWriter& rows) {
   auto labels = read_labels(labels_path);  // the small file first: errors appear sooner
   if (!labels) return labels.error();
   auto npy = open_npy(features_path);
   if (!npy) return npy.error();
-  if (const auto fits = check_layout(*npy, {"|u1", "<f4", "<f8"}, "np.ascontiguousarray(x, dtype=\"<f4\")");
+  if (const auto fits = check_layout(*npy, accepted_types(npy->header.shape.size()),
+                                     "np.ascontiguousarray(x, dtype=\"<f4\")");
       !fits)
     return fits.error();
   const auto layout = layout_of(*npy);
@@ -408,20 +450,19 @@ Result<Dataset> read_npy_dataset(const std::string& features_path, const std::st
                  " labels; each sample needs one label"};
   const auto size = static_cast<std::uint64_t>(layout->shape.size());
   const std::uint64_t count = npy->header.shape[0] * size;  // at most 2^27 * 2^28: fits, in bytes, too
-  const std::uint64_t element_bytes = npy->header.type == "|u1" ? 1 : npy->header.type == "<f4" ? 4 : 8;
-  if (const auto fits = check_length(*npy, size * element_bytes); !fits) return fits.error();
+  const FloatType& type = *std::ranges::find(kFloatTypes, npy->header.type, &FloatType::name);
+  if (const auto fits = check_length(*npy, size * type.bytes); !fits) return fits.error();
 
   Dataset set;
   set.shape = layout->shape;
-  if (element_bytes == 1) {
+  if (type.bytes == 1 && npy->header.shape.size() != 2) {
     auto bytes = read_up_to(npy->source, count);
     if (!bytes) return bytes.error();
     if (bytes->size() < count) return truncated(*npy, count, bytes->size());
     set.images = std::move(*bytes);
   } else {
-    const auto taken = element_bytes == 4 ? take_floats<float>(*npy, count, set.features)
-                                          : take_floats<double>(*npy, count, set.features);
-    if (!taken) return taken.error();
+    if (const auto taken = type.take(*npy, count, rows, set); !taken) return taken.error();
+    if (set.shape.plane() == 1) rows.finish(set);
     set.features.shrink_to_fit();
   }
   if (const auto end = check_end(*npy); !end) return end.error();
@@ -434,23 +475,12 @@ Result<Dataset> read_npy_dataset(const std::string& features_path, const std::st
   return set;
 }
 
-Result<DataPair> read_npy_folder(const std::string& folder) {
-  const auto paths = find_files(folder, has_one_of(folder, kImageFiles) ? kImageFiles : kKerasFiles);
-  if (!paths) return paths.error();
-  auto test = read_npy_dataset((*paths)[2], (*paths)[3]);
-  if (!test) return test.error();
-  auto train = read_npy_dataset((*paths)[0], (*paths)[1]);
-  if (!train) return train.error();
-  const auto text = [](const Dataset& set) {
-    const ImageShape& s = set.shape;
-    return std::string(set.has_floats() ? "floats" : "bytes") + " of " + std::to_string(s.channels) + " x " +
-           std::to_string(s.height) + " x " + std::to_string(s.width);
-  };
-  if (text(*train) != text(*test))
-    return Error{"a sample in '" + (*paths)[0] + "' is " + text(*train) +
-                 " (channels, height, width), but in '" + (*paths)[2] + "' it is " + text(*test) +
-                 "; both files must have the same kind"};
-  return join(data_name(folder), folder, std::move(*train), std::move(*test));
+Result<DataPair> read_npy_folder(const std::string& folder, const Given& given) {
+  const auto& names = has_one_of(folder, kImageFiles) ? kImageFiles : kKerasFiles;
+  RowWriter rows(given);
+  return read_parts(folder, names, given, {.source = "NumPy"}, [&](std::span<const std::string> paths) {
+    return read_npy_dataset(paths[0], paths[1], rows);
+  });
 }
 
 bool is_npy_folder(const std::string& folder) {

@@ -8,9 +8,10 @@
 // plain file's length, whatever a header promises. The Error of a malformed file names the file, what is
 // wrong and what would be right.
 //
-//   features  |u1, stored as bytes; <f4 and <f8, stored as 32-bit floats, which must be finite
-//             [n, features]   one row per sample. Floats: {features, 1, 1}, normalized column by column.
-//                             Bytes: gray pixels {1, 1, features}, with one mean and deviation
+//   features  |u1, <f4 and <f8, which must be finite. Images of |u1 are stored as bytes, all others as 32-bit
+//             floats
+//             [n, features]   one row per sample, {features, 1, 1}, normalized column by column, also of |i1
+//                             and <i or <u of 2, 4 or 8 bytes
 //             [n, h, w]       gray images
 //             [n, c, h, w]    images channel by channel, or
 //             [n, h, w, c]    if c is 1, 3 or 4 and the second length is not; the reader transposes it
@@ -21,17 +22,21 @@
 
 #include "base/result.h"
 #include "datasets/dataset.h"
+#include "datasets/readers/row_writer.h"
 
 namespace starling::datasets {
 
 // Reads samples and their labels. `classes` is the greatest label + 1; mean and deviation are left at 0
 // and 1.
 Result<Dataset> read_npy_dataset(const std::string& features_path, const std::string& labels_path);
+// The same with the offsets of a writer that also reads other parts.
+Result<Dataset> read_npy_dataset(const std::string& features_path, const std::string& labels_path,
+                                 RowWriter& rows);
 
 // Reads a folder's train_images.npy, train_labels.npy, test_images.npy and test_labels.npy or, if it has none
 // of these, x_train.npy, y_train.npy, x_test.npy and y_test.npy, each plain or with ".gz" (plain has
 // priority), normalized by the training samples. Training and test samples must have the same shape and type.
-Result<DataPair> read_npy_folder(const std::string& folder);
+Result<DataPair> read_npy_folder(const std::string& folder, const Given& given = {});
 
 // Whether the folder contains at least one of these files; read_npy_folder then names the missing ones.
 bool is_npy_folder(const std::string& folder);

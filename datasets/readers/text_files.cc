@@ -140,26 +140,27 @@ struct SplitFiles {
   bool wiki = false;
 };
 
-std::optional<SplitFiles> find_split(const std::string& folder, const std::string& before,
+// With `only_test` the training file may be absent, and is not named.
+std::optional<SplitFiles> find_split(const std::string& folder, bool only_test, const std::string& before,
                                      const std::string& ending) {
   const auto train = find_file(folder, before + "train" + ending);
-  if (!train) return std::nullopt;
+  if (!train && !only_test) return std::nullopt;
   for (const char* name : kTestNames) {
     if (const auto test = find_file(folder, before + name + ending))
-      return SplitFiles{*train, *test, !before.empty()};
+      return SplitFiles{only_test ? "" : *train, *test, !before.empty()};
   }
   return std::nullopt;
 }
 
-std::optional<SplitFiles> find_wiki(const std::string& folder) {
-  const auto tokens = find_split(folder, "wiki.", ".tokens");
-  return tokens ? tokens : find_split(folder, "wiki.", ".raw");
+std::optional<SplitFiles> find_wiki(const std::string& folder, bool only_test = false) {
+  const auto tokens = find_split(folder, only_test, "wiki.", ".tokens");
+  return tokens ? tokens : find_split(folder, only_test, "wiki.", ".raw");
 }
 
-std::optional<SplitFiles> find_split(const std::string& folder) {
-  if (const auto wiki = find_wiki(folder)) return wiki;
-  const auto txt = find_split(folder, "", ".txt");
-  return txt ? txt : find_split(folder, "", ".text");
+std::optional<SplitFiles> find_split(const std::string& folder, bool only_test) {
+  if (const auto wiki = find_wiki(folder, only_test)) return wiki;
+  const auto txt = find_split(folder, only_test, "", ".txt");
+  return txt ? txt : find_split(folder, only_test, "", ".text");
 }
 
 // Sorted by name.
@@ -169,19 +170,25 @@ std::vector<std::string> text_files_in(const std::string& folder) {
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
     const std::string path = at->path().string();
-    if (is_text_path(path) && at->path().filename().string()[0] != '.' && at->is_regular_file(ignored))
+    // A link that leads nowhere is an error when it is read.
+    if (is_text_path(path) && at->path().filename().string()[0] != '.' && !at->is_directory(ignored))
       paths.push_back(path);
   }
   std::ranges::sort(paths);
   return paths;
 }
 
+// `train` is empty to read only the test part.
 Result<Documents> read_split(const SplitFiles& files) {
   std::uint64_t budget = kTextBytesMax;
-  auto train = read_all({files.train}, budget), test = read_all({files.test}, budget);
+  auto train = read_all(files.train.empty() ? std::vector<std::string>() : std::vector{files.train}, budget),
+       test = read_all({files.test}, budget);
   if (!train) return train.error();
   if (!test) return test.error();
-  if (files.wiki) return Documents{articles(train->front()), articles(test->front())};
+  if (files.wiki) {
+    return Documents{train->empty() ? std::vector<Document>() : articles(train->front()),
+                     articles(test->front())};
+  }
   return Documents{std::move(*train), std::move(*test)};
 }
 
@@ -224,12 +231,12 @@ Result<Dataset> encode(std::vector<Document>& documents, const text::Tokenizer& 
 
 }  // namespace
 
-Result<Documents> read_documents(const std::string& path) {
+Result<Documents> read_documents(const std::string& path, bool only_test) {
   std::error_code ignored;
   std::uint64_t budget = kTextBytesMax;
   std::vector<std::string> paths = {path};
   if (std::filesystem::is_directory(path, ignored)) {
-    if (const auto files = find_split(path)) return read_split(*files);
+    if (const auto files = find_split(path, only_test)) return read_split(*files);
     paths = text_files_in(path);
     if (paths.empty()) return Error{"the folder '" + path + "' has no file that ends in .txt or .text"};
     if (paths.size() > kDocumentsMax)
@@ -241,13 +248,13 @@ Result<Documents> read_documents(const std::string& path) {
   return divide(std::move(*all));
 }
 
-Result<DataPair> read_texts(const std::string& path, const std::string& tokens,
-                            const text::AnyTokenizer& given) {
-  auto documents = read_documents(path);
+Result<DataPair> read_texts(const std::string& path, const std::string& tokens, const Given& given) {
+  auto documents = read_documents(path, given.only_test);
   if (!documents) return documents.error();
-  auto tokenizer = choose_tokenizer(*documents, path, tokens, given);
+  auto tokenizer = choose_tokenizer(*documents, path, tokens, given.tokenizer);
   if (!tokenizer) return tokenizer.error();
-  auto train = encode(documents->train, **tokenizer);
+  auto train =
+      given.only_test && documents->train.empty() ? Dataset() : encode(documents->train, **tokenizer);
   if (!train) return train.error();
   auto test = encode(documents->test, **tokenizer);
   if (!test) return test.error();
@@ -256,18 +263,15 @@ Result<DataPair> read_texts(const std::string& path, const std::string& tokens,
       std::ranges::all_of(test->tokens, is_first))
     return Error{"'" + path + "' has only one token, again and again: there is nothing to learn"};
   return join_text(data_name(tokens.empty() ? path : path + ":tokens=" + tokens), path, std::move(*train),
-                   std::move(*test), std::move(*tokenizer));
+                   std::move(*test), std::move(*tokenizer), {.source = "text"});
 }
 
 bool is_text_path(std::string_view path) {
-  for (const std::string_view ending : {".txt", ".txt.gz", ".text", ".text.gz"}) {
-    if (path.size() > ending.size() && path.ends_with(ending)) return !is_tokenizer_file(std::string(path));
-  }
-  return false;
+  return has_ending(path, {".txt", ".text"}) && !is_tokenizer_file(std::string(path));
 }
 
 bool is_text_folder(const std::string& folder) {
-  return find_wiki(folder).has_value() || !text_files_in(folder).empty();
+  return find_wiki(folder, true).has_value() || !text_files_in(folder).empty();
 }
 
 }  // namespace starling::datasets

@@ -37,15 +37,16 @@ struct Documents {
   std::vector<Document> train, test;
 };
 
-// Reads a file or a folder as above.
-Result<Documents> read_documents(const std::string& path);
+// Reads a file or a folder as above; with `only_test` of a folder with the files of two parts only the
+// latter.
+Result<Documents> read_documents(const std::string& path, bool only_test = false);
 
-// The same as tokens. `tokens`: the value of the option, empty for the default. `given`: the tokenizer to use
-// instead; null: the one that `tokens` names.
-Result<DataPair> read_texts(const std::string& path, const std::string& tokens = "",
-                            const text::AnyTokenizer& given = nullptr);
+// The same as tokens. `tokens`: the value of the option, empty for the default. `given.tokenizer`: the one to
+// use instead; null: the one that `tokens` names.
+Result<DataPair> read_texts(const std::string& path, const std::string& tokens = "", const Given& given = {});
 
-// Whether the path ends in .txt or .text, also followed by .gz, and is no file of a tokenizer.
+// Whether the path ends in .txt or .text, also followed by .gz and in capitals, and is no file of a
+// tokenizer.
 bool is_text_path(std::string_view path);
 
 // Whether the folder contains such a file, or one of WikiText.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "datasets/description.h"
 #include "datasets/readers/byte_source.h"
 #include "datasets/readers/tokenizer_files.h"
 #include "datasets/text/bytes.h"
@@ -51,6 +52,19 @@ Status read_tokens(ByteSource& source, std::span<const std::uint8_t> begun, Toke
   return Done{};
 }
 
+// Whether the file has numbers of 32 or 64 bits: of 16-bit numbers every second one is then nearly 0.
+bool is_wider(const std::vector<std::uint16_t>& tokens) {
+  constexpr std::size_t kLeast = 32;
+  constexpr int kNearly = 3;  // the upper half of the token numbers of vocabularies up to 262,144
+  if (tokens.size() < kLeast || tokens.size() % 2 != 0) return false;
+  std::array<std::size_t, 2> greater{};  // of the numbers at even and at odd places
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    greater[i % 2] += tokens[i] > kNearly ? 1 : 0;
+    if (std::min(greater[0], greater[1]) > 0) return false;
+  }
+  return 4 * std::max(greater[0], greater[1]) >= tokens.size();
+}
+
 Result<TokenFile> read_file(const std::string& path) {
   auto source = ByteSource::open(path);
   if (!source) return source.error();
@@ -62,6 +76,10 @@ Result<TokenFile> read_file(const std::string& path) {
   TokenFile file{path, *expected ? start->size() : 0, {}};
   const auto begun = std::span<const std::uint8_t>(*start).subspan(file.header_bytes);
   if (const Status read = read_tokens(*source, begun, file); !read) return read.error();
+  if (is_wider(file.tokens))
+    return Error{"'" + path +
+                 "' has numbers of 32 bits: every second one of its 16-bit numbers is nearly 0; " +
+                 "write tokens of 16 bits, as numpy.uint16"};
   if (*expected && **expected != file.tokens.size())
     return Error{"'" + path + "' has " + std::to_string(file.tokens.size()) +
                  " tokens after its header, which says " + std::to_string(**expected) +
@@ -72,18 +90,50 @@ Result<TokenFile> read_file(const std::string& path) {
 struct Vocabulary {
   text::AnyTokenizer tokenizer;  // null: unknown
   int size = kGpt2Vocabulary;
+  std::string decision = {};
 };
 
+// nanoGPT writes the characters of a small vocabulary into meta.pkl. Its size is the whole number after
+// "vocab_size" in the pickle, which is not executed.
+Result<Vocabulary> read_meta(const std::string& path) {
+  constexpr std::uint64_t kMost = 1 << 20;
+  constexpr std::string_view kKey = "vocab_size";
+  auto source = ByteSource::open(path);
+  if (!source) return source.error();
+  const auto bytes = read_up_to(*source, kMost);
+  if (!bytes) return bytes.error();
+  const auto key = std::ranges::search(*bytes, kKey);
+  std::size_t at = static_cast<std::size_t>(key.begin() - bytes->begin()) + kKey.size();
+  const auto next = [&]() -> std::uint8_t { return at < bytes->size() ? (*bytes)[at++] : 0; };
+  std::uint8_t code = next();
+  if (code == 'q') next(), code = next();  // stored under a number
+  if (code == 0x94) code = next();         // the same, in newer pickles
+  std::size_t size = 0;
+  for (int b = 0; b < (code == 'K' ? 1 : code == 'M' ? 2 : code == 'J' ? 4 : 0); ++b)
+    size |= std::size_t{next()} << 8 * b;
+  if (size < 2 || size > text::kTokensMax)
+    return Error{"'" + path +
+                 "' states no vocabulary that can be read; name the tokenizer of the tokens, as in " +
+                 "':tokens=tokenizer.txt', or remove the file"};
+  return Vocabulary{
+      nullptr, static_cast<int>(size),
+      "the vocabulary has the " + std::to_string(size) + " tokens that meta.pkl states, without their text"};
+}
+
 // `folder`: where the token files are.
-Result<Vocabulary> find_vocabulary(const std::string& folder, const std::string& tokens,
-                                   const text::AnyTokenizer& given) {
+Result<Vocabulary> find_vocabulary(const std::string& folder, const std::string& tokens, const Given& model) {
+  const text::AnyTokenizer& given = model.tokenizer;
   if (tokens == "characters")
     return Error{"the tokens in '" + folder +
                  "' are numbers already, so ':tokens=characters' has no effect; name "
                  "the tokenizer that made them, as in ':tokens=tokenizer.txt'"};
   if (tokens.empty() && !has_tokenizer(folder)) {
-    if (given == nullptr) return Vocabulary{};
-    return Vocabulary{given, static_cast<int>(given->size())};
+    if (given != nullptr) return Vocabulary{given, static_cast<int>(given->size())};
+    if (model.of_model != nullptr && model.of_model->is_text)
+      return Vocabulary{nullptr, model.of_model->classes};
+    if (const auto meta = find_file(folder, "meta.pkl")) return read_meta(*meta);
+    return Vocabulary{nullptr, kGpt2Vocabulary,
+                      "the vocabulary is GPT-2's, because no tokenizer is beside the tokens"};
   }
   auto tokenizer = tokens == "bytes" ? Result<text::AnyTokenizer>(text::make_bytes())
                                      : load_tokenizer(tokens.empty() ? folder : tokens);
@@ -111,14 +161,19 @@ Result<Dataset> check_tokens(TokenFile& file, const Vocabulary& vocabulary) {
   return set;
 }
 
+Origin origin_of(const Vocabulary& vocabulary) {
+  Origin origin{.source = "tokens"};
+  if (!vocabulary.decision.empty()) origin.decisions = {vocabulary.decision};
+  return origin;
+}
+
 std::string name_of(const std::string& path, const std::string& tokens) {
   return data_name(tokens.empty() ? path : path + ":tokens=" + tokens);
 }
 
 }  // namespace
 
-Result<DataPair> read_token_file(const std::string& path, const std::string& tokens,
-                                 const text::AnyTokenizer& given) {
+Result<DataPair> read_token_file(const std::string& path, const std::string& tokens, const Given& given) {
   auto file = read_file(path);
   if (!file) return file.error();
   std::string folder = std::filesystem::path(path).parent_path().string();
@@ -134,22 +189,21 @@ Result<DataPair> read_token_file(const std::string& path, const std::string& tok
   test.tokens.assign(cut, train->tokens.end());
   train->tokens.erase(cut, train->tokens.end());
   return join_text(name_of(path, tokens), path, std::move(*train), std::move(test),
-                   std::move(vocabulary->tokenizer));
+                   std::move(vocabulary->tokenizer), origin_of(*vocabulary));
 }
 
-Result<DataPair> read_token_folder(const std::string& folder, const std::string& tokens,
-                                   const text::AnyTokenizer& given) {
+Result<DataPair> read_token_folder(const std::string& folder, const std::string& tokens, const Given& given) {
   std::optional<std::string> test_path;
   for (const char* name : kTestBins)
     if (!test_path) test_path = find_file(folder, name);
   const auto train_path = find_file(folder, kTrainBin);
-  if (!train_path || !test_path)
+  if ((!train_path && !given.only_test) || !test_path)
     return Error{"'" + folder + "' has no file " + (train_path ? kTestBins.back() : kTrainBin) +
                  ", plain or .gz; a folder of tokens contains train.bin and val.bin"};
   auto vocabulary = find_vocabulary(folder, tokens, given);
   if (!vocabulary) return vocabulary.error();
   std::array<Dataset, 2> parts;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
+  for (std::size_t i = given.only_test ? 1 : 0; i < parts.size(); ++i) {
     auto file = read_file(i == 0 ? *train_path : *test_path);
     if (!file) return file.error();
     auto part = check_tokens(*file, *vocabulary);
@@ -157,14 +211,14 @@ Result<DataPair> read_token_folder(const std::string& folder, const std::string&
     parts[i] = std::move(*part);
   }
   return join_text(name_of(folder, tokens), folder, std::move(parts[0]), std::move(parts[1]),
-                   std::move(vocabulary->tokenizer));
+                   std::move(vocabulary->tokenizer), origin_of(*vocabulary));
 }
 
-bool is_token_path(std::string_view path) { return path.ends_with(".bin") || path.ends_with(".bin.gz"); }
+bool is_token_path(std::string_view path) { return has_ending(path, {".bin"}); }
 
 bool is_token_folder(const std::string& folder) {
-  return has_one_of(folder, std::array{kTrainBin}) &&
-         (has_one_of(folder, std::array{"val.bin", "valid.bin"}) || has_tokenizer(folder));
+  return has_one_of(folder, std::array{"val.bin", "valid.bin"}) ||
+         (has_one_of(folder, std::array{kTrainBin}) && has_tokenizer(folder));
 }
 
 }  // namespace starling::datasets

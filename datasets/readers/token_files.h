@@ -7,9 +7,11 @@
 //                          without one are CIFAR-100's (cifar.h)
 //
 // The vocabulary belongs to the tokenizer that the option ":tokens=" names ("bytes", or a path), else to the
-// one beside the file (tokenizer_files.h), else the one that is given, else GPT-2's 50,257 tokens without
-// their text. A given tokenizer must equal those that are named or beside the file. The Error of a malformed
-// file names the file, the offset in bytes, what is wrong and what would be right.
+// one beside the file (tokenizer_files.h), else the one that is given, else it has the size that nanoGPT's
+// meta.pkl beside the file states, else GPT-2's 50,257 tokens; the latter two are without their text. Numbers
+// of 32 bits, of which every second half is nearly 0, are an Error. A given tokenizer must equal those that
+// are named or beside the file. The Error of a malformed file names the file, the offset in bytes, what is
+// wrong and what would be right.
 #pragma once
 
 #include <string>
@@ -24,11 +26,11 @@ inline constexpr int kGpt2Vocabulary = 50'257;
 
 // `tokens`: the value of the option, empty for the default.
 Result<DataPair> read_token_file(const std::string& path, const std::string& tokens = "",
-                                 const text::AnyTokenizer& given = nullptr);
+                                 const Given& given = {});
 Result<DataPair> read_token_folder(const std::string& folder, const std::string& tokens = "",
-                                   const text::AnyTokenizer& given = nullptr);
+                                   const Given& given = {});
 
-bool is_token_path(std::string_view path);  // whether it ends in .bin or .bin.gz
+bool is_token_path(std::string_view path);  // whether it ends in .bin or .bin.gz, also in capitals
 bool is_token_folder(const std::string& folder);
 
 }  // namespace starling::datasets

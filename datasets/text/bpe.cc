@@ -10,6 +10,7 @@
 namespace starling::datasets::text {
 namespace {
 
+constexpr std::string_view kSpecialBegin = "<|";
 constexpr std::size_t kFirstResult = 256;  // of a merge that does not name its result
 
 std::uint32_t pair_of(std::uint16_t left, std::uint16_t right) {
@@ -135,24 +136,60 @@ class BpeTokenizer final : public Tokenizer {
   std::string text() const override;
 
  private:
+  using Special = std::pair<std::uint16_t, std::string>;
+  struct Place {
+    std::size_t begin = 0, count = 0;
+  };
+  using Known = std::unordered_map<std::string_view, Place>;  // where in the tokens a word occurred first
+
+  std::pair<std::size_t, const Special*> next_special(std::string_view text) const;
+  void encode_words(std::string_view text, Joiner& joiner, Known& known,
+                    std::vector<std::uint16_t>& tokens) const;
+
   BpeRules rules_;
   TokenBytes bytes_;
   Joiner::Rules by_pair_;
 };
+
+bool is_special(std::string_view bytes) {
+  return bytes.size() > 4 && bytes.starts_with(kSpecialBegin) && bytes.ends_with("|>");
+}
+
+// Where the next special token begins, the longest of several, and which it is; the text's end and null
+// without one.
+std::pair<std::size_t, const BpeTokenizer::Special*> BpeTokenizer::next_special(std::string_view text) const {
+  const Special* found = nullptr;
+  for (std::size_t at = 0; (at = text.find(kSpecialBegin, at)) != std::string_view::npos; ++at) {
+    for (const Special& other : rules_.others) {
+      if (!is_special(other.second) || !text.substr(at).starts_with(other.second)) continue;
+      if (found == nullptr || other.second.size() > found->second.size()) found = &other;
+    }
+    if (found != nullptr) return {at, found};
+  }
+  return {text.size(), nullptr};
+}
 
 Result<std::vector<std::uint16_t>> BpeTokenizer::encode(std::string_view text) const {
   if (text.size() > UINT32_MAX)
     return Error{"the text has more than the " + std::to_string(UINT32_MAX) + " bytes that are accepted"};
   std::vector<std::uint16_t> tokens;
   Joiner joiner(rules_, by_pair_);
-  if (!rules_.in_words) {
-    joiner.join(text, tokens);
-    return tokens;
+  Known known;
+  for (;;) {
+    const auto [at, special] = next_special(text);
+    if (rules_.in_words) {
+      encode_words(text.substr(0, at), joiner, known, tokens);
+    } else if (at > 0) {
+      joiner.join(text.substr(0, at), tokens);
+    }
+    if (special == nullptr) return tokens;
+    tokens.push_back(special->first);
+    text.remove_prefix(at + special->second.size());
   }
-  struct Place {
-    std::size_t begin = 0, count = 0;
-  };
-  std::unordered_map<std::string_view, Place> known;  // where in `tokens` a word occurred first
+}
+
+void BpeTokenizer::encode_words(std::string_view text, Joiner& joiner, Known& known,
+                                std::vector<std::uint16_t>& tokens) const {
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = end_of_word(text, begin);
     const std::string_view word = text.substr(begin, end - begin);
@@ -167,7 +204,6 @@ Result<std::vector<std::uint16_t>> BpeTokenizer::encode(std::string_view text) c
       for (std::size_t i = 0; i < place.count; ++i) tokens.push_back(tokens[place.begin + i]);
     }
   }
-  return tokens;
 }
 
 std::string BpeTokenizer::text() const {

@@ -22,7 +22,7 @@ struct BpeRules {
   bool in_words = true;                    // pairs are joined within words (text/words.h) only
   std::array<std::uint16_t, 256> bytes{};  // the token of each byte
   std::vector<Merge> merges;               // the pair to join first comes first
-  // Tokens that encode() never makes, with their bytes, such as <|endoftext|>.
+  // Tokens that no merge makes, with their bytes. encode() makes the special ones, <|...|>, of their text.
   std::vector<std::pair<std::uint16_t, std::string>> others;
 };
 

@@ -1,7 +1,7 @@
 // Reads a byte-pair encoding as GPT-2 publishes it. vocab.json is one object: token text -> number, with all
 // numbers from 0 on. merges.txt has a line per merge, two token texts and a space between them; a first line
 // "#version: ..." is accepted. In token texts GPT-2's table of printable characters stands for the 256 bytes;
-// tokens that no merge makes are those that encode() never makes.
+// tokens that no merge makes are those that encode() makes only of their whole text, if they are special.
 #pragma once
 
 #include <string_view>

@@ -10,9 +10,10 @@
 //   starling tokenizer 1
 //   bpe SIZE words                pairs are joined within words (text/words.h); "anywhere": in the whole text
 //   bytes N0 N1 ... N255          the tokens of the 256 bytes
-//   LEFT RIGHT                    a pair of tokens that becomes one, the pair to join first in the first
-//   line; LEFT RIGHT RESULT             without RESULT it is the previous result + 1, at first 256 other N
-//   HEX                   a token that encode() never makes, and its bytes end
+//   LEFT RIGHT [RESULT]           a pair of tokens that becomes one, the pair to join first on top; without
+//                                 RESULT it is the previous result + 1, at first 256
+//   other N HEX                   a token that no merge makes, and its bytes
+//   end
 #pragma once
 
 #include <cstddef>

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/ids.h"
 #include "topologies/graph_file.h"
+#include "training/learning/data_facts.h"
 #include "training/learning/recipe.h"
 #include "training/runs/experiment/experiment_file.h"
 #include "training/runs/experiment/settings/quantities.h"
@@ -320,8 +321,9 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
   summary.trace_hash = to_string(PeerId{trace});
 
   std::map<std::string, std::string> metadata =
-      training::model_metadata({experiment_.model.name, experiment_.model.layers}, data_.tokenizer_text());
-  metadata.insert({{"data", data_.name}, {"seed", std::to_string(experiment_.seed)}});
+      training::model_metadata({experiment_.model.name, experiment_.model.layers});
+  metadata.merge(training::data_facts(data_));
+  metadata.insert({"seed", std::to_string(experiment_.seed)});
   if (auto written =
           training::write_safetensors(folder_.file("model.safetensors"), plan_.layout, mean, metadata);
       !written) {

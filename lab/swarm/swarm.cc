@@ -17,6 +17,7 @@
 #include "topologies/graph_file.h"
 #include "topologies/spectra/analysis.h"
 #include "topologies/topology.h"
+#include "training/learning/data_facts.h"
 #include "training/runs/experiment/experiment_file.h"
 #include "training/runs/records/checkpoint.h"
 #include "training/runs/records/files.h"
@@ -137,9 +138,10 @@ Judgement judge(const SwarmRun& run, const Evaluations& evaluations) {
 
 Status write_model(const SwarmRun& run, const std::vector<float>& mean) {
   if (mean.empty()) return Done{};
-  std::map<std::string, std::string> metadata = training::model_metadata(
-      {run.experiment.model.name, run.experiment.model.layers}, run.data.tokenizer_text());
-  metadata.insert({{"data", run.data.name}, {"name", run.experiment.name}});
+  std::map<std::string, std::string> metadata =
+      training::model_metadata({run.experiment.model.name, run.experiment.model.layers});
+  metadata.merge(training::data_facts(run.data));
+  metadata.insert({"name", run.experiment.name});
   return training::write_safetensors(run.folder.file("model.safetensors"), run.plan.layout, mean, metadata);
 }
 

@@ -123,7 +123,7 @@ Result<Resumption> read_resumption(const std::string& path) {
 }  // namespace
 
 training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState& state) {
-  training::Facts all = training::model_metadata(facts.model, facts.tokenizer);
+  training::Facts all = training::model_metadata(facts.model);
   const std::uint64_t own =
       facts.counted_before + (state.samples - std::min(state.samples, facts.earlier_samples));
   all.insert({{"data", facts.run.manifest.data},
@@ -137,6 +137,7 @@ training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState
               {"order", to_string(PeerId{facts.order})},
               {"swarm_samples", std::to_string(facts.others_samples + own)},
               {"elapsed_nanoseconds", std::to_string(std::max<Duration::rep>(facts.elapsed.count(), 0))}});
+  all.insert(facts.data.begin(), facts.data.end());
   return all;
 }
 

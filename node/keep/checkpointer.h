@@ -41,10 +41,10 @@ struct CheckpointOptions {
 struct CheckpointFacts {
   CachedSwarm run;  // its name, its manifest, and the members' addresses
   models::ModelText model;
-  std::string tokenizer;  // of a text; as in training::model_metadata()
-  std::string source;     // of the data
-  std::string name;       // the peer's
-  PeerId id;              // of the life that wrote the file
+  training::Facts data;  // training::data_facts()
+  std::string source;    // of the data
+  std::string name;      // the peer's
+  PeerId id;             // of the life that wrote the file
   std::uint32_t incarnation = 0;
   std::uint64_t order = 0;  // of the data, if the peer has no slot; Remembered::order_of
   // Of the trainer before this life; that the swarm counts for earlier lives of this id; of all others so

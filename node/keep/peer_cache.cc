@@ -30,10 +30,10 @@ constexpr const char* kTensorsKey = "model.tensors";
 constexpr const char* kEpochKey = "data.epoch_samples";
 // A setting is one line of limited length: a tokenizer is several settings, with ';' for the ends of lines.
 constexpr const char* kTokenizerKey = "data.tokenizer";
+constexpr const char* kDescriptionKey = "data.description";  // several settings, too
 
-bool is_fact(const std::string& key) {
-  return key == kTensorsKey || key == kEpochKey || key == kTokenizerKey;
-}
+bool has_parts(const std::string& key) { return key == kTokenizerKey || key == kDescriptionKey; }
+bool is_fact(const std::string& key) { return key == kTensorsKey || key == kEpochKey || has_parts(key); }
 
 constexpr int kFormat = 1;
 constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
@@ -161,8 +161,7 @@ Status apply_settings(training::Experiment& experiment, const wire::Manifest& ma
   std::vector<std::pair<std::string, std::string>> shared;
   std::set<std::string_view> keys;
   for (const auto& [key, value] : manifest.settings) {
-    // Only a long tokenizer has several parts.
-    if (key != kTokenizerKey && !keys.insert(key).second)
+    if (!has_parts(key) && !keys.insert(key).second)
       return Error{"the swarm's settings: " + key.substr(0, 80) + " is given twice"};
     if (!is_fact(key)) shared.emplace_back(key, value);
   }
@@ -173,11 +172,15 @@ void add_facts(wire::Manifest& manifest, const RunFacts& facts) {
   if (!facts.tensors.empty() && facts.tensors.size() <= wire::kSettingValueBytesMax)
     manifest.settings.push_back({kTensorsKey, facts.tensors});
   if (facts.epoch_samples > 0) manifest.settings.push_back({kEpochKey, std::to_string(facts.epoch_samples)});
-  if (facts.tokenizer.size() > kManifestTokenizerBytesMax) return;
+  const auto add_parts = [&manifest](const char* key, const std::string& line, std::size_t most) {
+    if (line.size() > most) return;
+    for (std::size_t at = 0; at < line.size(); at += wire::kSettingValueBytesMax)
+      manifest.settings.push_back({key, line.substr(at, wire::kSettingValueBytesMax)});
+  };
   std::string line = facts.tokenizer;
   std::ranges::replace(line, '\n', ';');
-  for (std::size_t at = 0; at < line.size(); at += wire::kSettingValueBytesMax)
-    manifest.settings.push_back({kTokenizerKey, line.substr(at, wire::kSettingValueBytesMax)});
+  add_parts(kTokenizerKey, line, kManifestTokenizerBytesMax);
+  add_parts(kDescriptionKey, facts.description, kManifestDescriptionBytesMax);
 }
 
 RunFacts facts_of(const wire::Manifest& manifest) {
@@ -186,6 +189,7 @@ RunFacts facts_of(const wire::Manifest& manifest) {
     if (key == kTensorsKey) facts.tensors = value;
     if (key == kEpochKey) facts.epoch_samples = parse_number<std::uint64_t>(value).value_or(0);
     if (key == kTokenizerKey) facts.tokenizer += value;
+    if (key == kDescriptionKey) facts.description += value;
   }
   std::ranges::replace(facts.tokenizer, ';', '\n');
   return facts;

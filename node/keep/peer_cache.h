@@ -57,13 +57,16 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text);
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest);
 
 // What a manifest contains beside the run's settings: its tensors (models/layout_text.h), the samples of an
-// epoch, and of a text the tokenizer's text form (datasets/text/tokenizer.h). Empty and 0 in manifests of
-// earlier versions, and where the tensors or the tokenizer are too long.
+// epoch, of a text the tokenizer's text form (datasets/text/tokenizer.h), and the description of the data
+// (training/learning/data_facts.h). Empty and 0 in manifests of earlier versions, and where the tensors, the
+// tokenizer or the description are too long.
 struct RunFacts {
   std::string tensors;
   std::uint64_t epoch_samples = 0;
   std::string tokenizer{};
+  std::string description{};
 };
+inline constexpr std::size_t kManifestDescriptionBytesMax = 64 * 1024;
 inline constexpr std::size_t kManifestTokenizerBytesMax = 768 * 1024;
 void add_facts(wire::Manifest& manifest, const RunFacts& facts);
 RunFacts facts_of(const wire::Manifest& manifest);

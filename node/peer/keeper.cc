@@ -109,7 +109,7 @@ CheckpointFacts Keeper::checkpoint_facts() const {
   CheckpointFacts facts;
   facts.run = swarm();
   facts.model = {lives_.built->experiment.model.name, lives_.built->experiment.model.layers};
-  facts.tokenizer = lives_.built->replica->data.tokenizer_text();
+  facts.data = lives_.built->replica->about_data;
   facts.source = lives_.built->experiment.data.source;
   facts.name = listening_.self().name;
   facts.id = listening_.self().id;

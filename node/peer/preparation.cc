@@ -8,13 +8,16 @@
 
 #include <spdlog/spdlog.h>
 
-#include "datasets/text/parse.h"
+#include "datasets/description.h"
+#include "datasets/text/tokenizer.h"
 #include "models/layout_text.h"
 #include "models/spec.h"
 #include "node/keep/peer_cache.h"
 #include "node/work/hogwild.h"
+#include "training/learning/data_facts.h"
 #include "training/learning/recipe.h"
 #include "training/mixing/make.h"
+#include "training/runs/records/checkpoint.h"
 
 namespace starling::node {
 namespace {
@@ -62,8 +65,10 @@ wire::Manifest Preparation::own_manifest() const {
   const Replica& replica = *lives_.built->replica;
   auto manifest =
       training::manifest_of<wire::Manifest>(lives_.built->experiment, replica.plan.layout, replica.data.name);
+  const auto described = replica.about_data.find(training::kDescriptionFact);
   add_facts(manifest,
-            {models::layout_text(replica.plan.layout), replica.epoch_samples, replica.data.tokenizer_text()});
+            {models::layout_text(replica.plan.layout), replica.epoch_samples, replica.data.tokenizer_text(),
+             described == replica.about_data.end() ? "" : described->second});
   return manifest;
 }
 
@@ -72,6 +77,8 @@ Preparation::Making Preparation::make(training::Experiment experiment, Result<da
   auto replica = make_replica(experiment, std::move(data), started_.options.slot,
                               listening_.remembered().order_of(listening_.self().name), check);
   if (!replica) return replica.error();
+  if (const std::string decided = datasets::decisions_text((*replica)->data); !decided.empty())
+    spdlog::info("data {}", decided);
   return Built{std::move(experiment), std::move(*replica)};
 }
 
@@ -79,7 +86,9 @@ Preparation::Making Preparation::make(training::Experiment experiment, Result<da
 Preparation::Making Preparation::build_own() const {
   if (listening_.attachment() != nullptr) return make_outside();
   const training::Experiment& experiment = listening_.remembered().experiment;
-  return make(experiment, training::load_data(experiment, started_.options.data_root));
+  const auto& resumed = listening_.remembered().resumed;
+  return make(experiment, training::load_data(experiment, started_.options.data_root,
+                                              resumed ? std::optional(resumed->path) : std::nullopt));
 }
 
 // What the trainer has declared, as a run.
@@ -116,22 +125,37 @@ Preparation::Making Preparation::build_outside(training::Experiment experiment,
                (differs ? ": " + *differs : "")};
 }
 
-// A joiner's own data as the swarm's tokenizer divides them: read now, unless they are divided so already.
+// A joiner's own data with the swarm's tokenizer, normalization and classes: read now, unless what was read
+// before fits.
 Result<datasets::DataPair> Preparation::joiners_data(const wire::Manifest& manifest) {
   const PeerOptions& options = started_.options;
-  datasets::text::AnyTokenizer tokenizer;
-  if (const std::string text = facts_of(manifest).tokenizer; !text.empty()) {
-    auto parsed = datasets::text::parse_tokenizer(text);
-    if (!parsed) return Error{"the swarm's tokenizer: " + parsed.error().message};
-    tokenizer = std::move(*parsed);
+  const RunFacts facts = facts_of(manifest);
+  training::Facts known;
+  if (!facts.tokenizer.empty()) known[training::kTokenizerFact] = facts.tokenizer;
+  if (!facts.description.empty()) known[training::kDescriptionFact] = facts.description;
+  const auto given = training::given_by("the swarm", known);
+  if (!given) return given.error();
+  const auto fits = [&](const datasets::DataPair& own) {
+    const bool divided = given->tokenizer == nullptr ||
+                         (own.tokenizer != nullptr && own.tokenizer->text() == given->tokenizer->text());
+    return divided && (given->of_model == nullptr || own.any().offsets == given->of_model->offsets);
+  };
+  Result<datasets::DataPair> data = Error{""};
+  if (!options.data) {
+    data = datasets::load_shared(manifest.data, options.data_root, *given);
+  } else if (own_data_ && (!own_data_->ok() || fits(**own_data_))) {
+    data = std::move(*own_data_);
+    if (data && given->of_model != nullptr) {
+      if (const Status adopted = datasets::adopt(*given->of_model, *data); !adopted) data = adopted.error();
+    }
+  } else {
+    own_data_.reset();
+    data = datasets::load(*options.data, options.data_root, *given);
   }
-  if (!options.data) return datasets::load_shared(manifest.data, options.data_root, tokenizer);
-  const bool divided = own_data_ && (!own_data_->ok() || tokenizer == nullptr ||
-                                     ((*own_data_)->tokenizer != nullptr &&
-                                      (*own_data_)->tokenizer->fingerprint() == tokenizer->fingerprint()));
-  if (divided) return std::move(*own_data_);
-  own_data_.reset();
-  return datasets::load(*options.data, options.data_root, tokenizer);
+  if (data && training::are_other_data(*given, *data))
+    spdlog::warn("data {}: these are other samples or labels than the swarm's, which trains on '{}'",
+                 data->name, manifest.data);
+  return data;
 }
 
 // The shared settings are the swarm's, the others the peer's own.

@@ -54,11 +54,12 @@ Result<datasets::Dataset> parse_sample(const std::string& text, const datasets::
   datasets::Dataset sample;
   sample.shape = like.shape;
   sample.classes = like.classes;
+  sample.offsets = like.offsets;
   sample.normalization = like.normalization;
   sample.labels = {0};
   for (const double value : *values) {
     if (like.has_floats()) {
-      sample.features.push_back(static_cast<float>(value));
+      sample.features.push_back(static_cast<float>(value - like.offset_of(sample.features.size())));
     } else if (value >= 0 && value <= kPixelMax) {
       sample.images.push_back(static_cast<std::uint8_t>(std::lround(value)));
     } else {

@@ -181,8 +181,8 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& wanted
 
 std::map<std::string, std::string> replica_metadata(const Replica& replica,
                                                     const training::Experiment& experiment) {
-  auto metadata = training::model_metadata({experiment.model.name, experiment.model.layers},
-                                           replica.data.tokenizer_text());
+  auto metadata = training::model_metadata({experiment.model.name, experiment.model.layers});
+  metadata.insert(replica.about_data.begin(), replica.about_data.end());
   metadata.insert({{"data", replica.data.name}, {"seed", std::to_string(experiment.seed)}});
   return metadata;
 }

@@ -16,6 +16,7 @@
 #include "kernels/backend.h"
 #include "models/arena.h"
 #include "models/spec.h"
+#include "training/learning/data_facts.h"
 #include "training/learning/device_group.h"
 #include "training/learning/worker.h"
 #include "training/runs/experiment/experiment.h"
@@ -37,6 +38,7 @@ struct Replica {
   std::string several_devices{};                           // "cpu:0,cpu:1"; empty with one device
   training::DeviceSharing described{};                     // sharing() without times
   std::shared_ptr<const training::StageClock> clock{};     // of its stages, or null
+  training::Facts about_data{};                            // training::data_facts()
   std::uint64_t epoch_samples;                             // 0: unknown
   std::string outside_device{};  // a trainer's outside the process; then there are no data and no network
 
@@ -48,6 +50,7 @@ struct Replica {
         backends(std::move(b)),
         parts(std::move(of_parts)),
         arena(plan.layout.arena_size(), backend()),
+        about_data(training::data_facts(data)),
         epoch_samples(data.train.size()) {}
   // For a trainer outside the process: `layout` has its tensors, `memory` is shared with it.
   Replica(models::Layout layout, std::span<float> memory, std::string device, std::string data_name)

@@ -402,7 +402,7 @@ void check_predictions(const std::string& full, const std::string& exported, con
   const Outcome csv = run({"predict", "--checkpoint", exported, "--data", table, "--limit", "5"});
   CHECK(csv.exit_code == 0);
   CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 6);
-  CHECK(csv.out.starts_with("sample,class,probability,label\n0,"));
+  CHECK(csv.out.starts_with("sample,class,probability,label,line\n0,"));
 }
 
 // With a learning rate of 0 a run ends with the parameters that it began with.

@@ -68,9 +68,14 @@ TEST_CASE("an error in a table names file, line and column") {
 TEST_CASE("a swarm learns a table") {
   const TemporaryFolder folder;
   folder.write("clouds.csv", two_clouds(1000));
-  const json run_summary =
-      run_json({"simulate", "--peers", "2", "--model", "softmax", "--data", folder.file("clouds.csv"),
-                "--epochs", "3", "--out", folder.file("run"), "--json"});
+  const Outcome outcome =
+      run({"simulate", "--peers", "2", "--model", "softmax", "--data", folder.file("clouds.csv"), "--epochs",
+           "3", "--out", folder.file("run"), "--json"});
+  CHECK(is_one_line(outcome.err));
+  CHECK(outcome.err.find(
+            "data clouds: the labels are column 3 (\"label\"), by its name; one record in ten is for "
+            "testing") != std::string::npos);
+  const json run_summary = summary_of(outcome);
   CHECK(run_summary.at("data") == "clouds");
   CHECK(run_summary.at("accuracy").get<double>() > 0.95);
 }

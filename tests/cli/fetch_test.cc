@@ -63,7 +63,7 @@ TEST_CASE("data fetch downloads a usable set, and only once") {
   const Outcome info = run({"data", "info", "mnist"}, {{"STARLING_DATA", folder.file("data")}});
   INFO(info.err);
   CHECK(info.exit_code == 0);
-  CHECK(info.out.find("training  8 samples") != std::string::npos);
+  CHECK(info.out.find("training    8 samples") != std::string::npos);
 
   Words again = words;
   again.push_back("--json");

@@ -84,6 +84,34 @@ TEST_CASE("a table is loaded by its path, or by its name under the data root") {
   CHECK(load("few:label=1", root.path())->train.classes == 5);
 }
 
+TEST_CASE(
+    "data that are here are preferred to others of this name in the data root, and a peer's name is not") {
+  TemporaryFolder root, here;
+  const auto rows = [](int count) {
+    std::string text = "a,label\n";
+    for (int i = 0; i < count; ++i) text += std::to_string(i) + "," + std::to_string(i % 2) + "\n";
+    return FileBytes(text.begin(), text.end());
+  };
+  root.write("t.csv", rows(30));
+  here.write("t.csv", rows(20));
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(here.path());
+  const auto own = load("t.csv", root.path()), others = load_shared("t.csv", root.path()),
+             only_there = load("t", root.path());
+  const std::string path = data_path("t.csv", root.path());
+  std::filesystem::current_path(before);
+  REQUIRE(own.ok());
+  CHECK(own->train.size() == 18);
+  CHECK(contains(own->origin.decisions.back(),
+                 "read from 't.csv' here; '" + root.path("t.csv") + "' is another one"));
+  CHECK(path == "t.csv");
+  REQUIRE(others.ok());
+  CHECK(others->train.size() == 27);
+  CHECK(others->name == "t");
+  REQUIRE(only_there.ok());
+  CHECK(only_there->train.size() == 27);
+}
+
 TEST_CASE("another peer's name for data leads to the catalogue and the data root, and never to a path") {
   TemporaryFolder root;
   const std::string text = "1,0,5\n2,1,6\n3,0,7\n4,1,8\n1,0,5\n2,1,6\n3,0,7\n4,1,8\n1,0,5\n2,1,6\n";

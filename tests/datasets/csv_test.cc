@@ -84,8 +84,8 @@ TEST_CASE("the label column is the one with the usual name, else the last, unles
   CHECK(labels("x,y,z\n1,2,3\n") == FileBytes{2});
   CHECK(labels("y,class,label,target\n1,2,3,4\n") == FileBytes{3});
   CHECK(labels("a,b,c\n1,2,3\n") == FileBytes{3});
-  CHECK(labels("1,2,3\n") == FileBytes{3});
-  CHECK(labels("1,2,3\n", "2") == FileBytes{2});
+  CHECK(labels("9,2,3\n") == FileBytes{3});
+  CHECK(labels("9,2,3\n", "2") == FileBytes{2});
   CHECK(labels("label,b,c\n1,2,3\n", "b") == FileBytes{2});
   CHECK(labels("B,b,c\n1,2,3\n", "b") == FileBytes{2});
   CHECK(labels("B,a,c\n1,2,3\n", "b") == FileBytes{1});

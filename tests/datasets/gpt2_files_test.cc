@@ -1,5 +1,7 @@
 #include "datasets/text/gpt2_files.h"
 
+#include <algorithm>
+
 #include "datasets/readers/tokenizer_files.h"
 #include "datasets/text/parse.h"
 #include "tests/datasets/text_helpers.h"
@@ -40,7 +42,19 @@ TEST_CASE("the first tokens of GPT-2 encode as GPT-2 does") {
   CHECK(*tokenizer->encode("there on") == Tokens{83, 258, 260, 220, 261});
   CHECK(tokenizer->decode_one(262) == " the");
   CHECK(tokenizer->decode_one(263) == "<|endoftext|>");
-  CHECK(tokenizer->encode("<|endoftext|>")->size() > 1);  // as any other text
+  CHECK(*tokenizer->encode("<|endoftext|>") == Tokens{263});
+}
+
+TEST_CASE("a special token in a text is one token, and divides the text") {
+  const auto tokenizer = small_gpt2();
+  // As tokenizers.Tokenizer does it with this vocabulary, these merges and <|endoftext|> as a special token.
+  CHECK(*tokenizer->encode("in<|endoftext|> the<|endoftext|>") == Tokens{259, 263, 262, 263});
+  CHECK(*tokenizer->encode("<|endoftext|><|endoftext|>") == Tokens{263, 263});
+  CHECK(*tokenizer->encode("t<|endoftext|>he") == Tokens{83, 263, 258});
+  CHECK(std::ranges::count(*tokenizer->encode("<|endoftext"), 263) == 0);
+  const auto part = *tokenizer->encode("<|<|endoftext|>|>");
+  CHECK(tokenizer->decode(part) == "<|<|endoftext|>|>");
+  CHECK(std::ranges::count(part, 263) == 1);
 }
 
 TEST_CASE("a tokenizer of GPT-2's files has a text form with the same numbers") {

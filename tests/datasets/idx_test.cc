@@ -113,6 +113,25 @@ TEST_CASE("corrupt, truncated and continued gzip streams have three different er
                    "bytes after the end of its gzip stream"));
 }
 
+TEST_CASE("a gzip file of several members is one content") {
+  TemporaryFolder folder;
+  const auto content = labels({1, 2, 3});
+  const auto compressed = [&](std::size_t begin, std::size_t end) {
+    folder.write_gzip("part", FileBytes(content.begin() + static_cast<std::ptrdiff_t>(begin),
+                                        content.begin() + static_cast<std::ptrdiff_t>(end)));
+    std::ifstream in(folder.path("part"), std::ios::binary);
+    return FileBytes(std::istreambuf_iterator<char>(in), {});
+  };
+  FileBytes all = compressed(0, 5);
+  for (const FileBytes& more : {compressed(5, 5), compressed(5, content.size())})
+    all.insert(all.end(), more.begin(), more.end());
+  const auto read = read_idx(folder.write("members.gz", all), 1);
+  REQUIRE(read.ok());
+  CHECK(read->bytes == FileBytes{1, 2, 3});
+  all.resize(all.size() - 3);
+  CHECK(contains(read_idx(folder.write("members.gz", all), 1).error().message, "is a truncated gzip file"));
+}
+
 TEST_CASE("any prefix of a file and any flipped header bit is an error or a data set") {
   TemporaryFolder folder;
   const auto good = images(3);
@@ -180,7 +199,8 @@ TEST_CASE("a folder's four files make a pair that shares the training images' me
   folder.write_gzip("t10k-labels-idx1-ubyte.gz", labels({1}));
   folder.write_gzip("t10k-images-idx3-ubyte.gz", idx({1, 2, 2}, {1, 2, 3, 4}));
   REQUIRE(contains(read_idx_folder(folder.path()).error().message,
-                   "training images are 1x2 and the test images 2x2"));
+                   "a training sample is bytes of 1 x 1 x 2 (channels, height, width) and a test sample "
+                   "bytes of 1 x 2 x 2"));
 }
 
 }  // namespace starling::datasets

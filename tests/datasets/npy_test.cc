@@ -91,6 +91,29 @@ TEST_CASE("arrays of bytes stay bytes, arrays of floats become 32-bit floats") {
   CHECK(doubles.features == std::vector<float>{1.5f, -2, 0.1f, 0, 0, 7});
 }
 
+TEST_CASE("rows are rows whatever their type: bytes, integers and floats of one table are the same numbers") {
+  const FileBytes labels = labels_array({0, 1});
+  const auto rows = [&](const std::string& type, const auto& values) {
+    const Dataset set = read_arrays(array(type, "(2, 3)", raw(values)), labels);
+    CHECK(set.shape == ImageShape{3, 1, 1});
+    CHECK(set.images.empty());
+    return set.features;
+  };
+  const std::vector<float> expected = {0, 200, 3, 1, 7, 255};
+  const auto as = [&]<class T>(T) { return std::vector<T>(expected.begin(), expected.end()); };
+  CHECK(rows("|u1", as(std::uint8_t{})) == expected);
+  CHECK(rows("<i2", as(std::int16_t{})) == expected);
+  CHECK(rows("<u2", as(std::uint16_t{})) == expected);
+  CHECK(rows("<i4", as(std::int32_t{})) == expected);
+  CHECK(rows("<u4", as(std::uint32_t{})) == expected);
+  CHECK(rows("<i8", as(std::int64_t{})) == expected);
+  CHECK(rows("<u8", as(std::uint64_t{})) == expected);
+  CHECK(rows("<f4", as(float{})) == expected);
+  CHECK(rows("<f8", as(double{})) == expected);
+  CHECK(rows("|i1", std::vector<std::int8_t>{0, -128, 3, 1, 7, 127}) ==
+        std::vector<float>{0, -128, 3, 1, 7, 127});
+}
+
 TEST_CASE("labels may have any integer type, as a row or a column") {
   const FileBytes features = array("|u1", "(2, 1)", {1, 2});
   const auto check = [&]<class T>(const std::string& type, T most) {
@@ -127,7 +150,7 @@ TEST_CASE("the shape of the array gives the shape of a sample") {
     return read_arrays(array(type, text, FileBytes(elements * (type == "|u1" ? 1 : 4))), labels).shape;
   };
   CHECK(shape("<f4", "(2, 5)", 10) == ImageShape{5, 1, 1});
-  CHECK(shape("|u1", "(2, 5)", 10) == ImageShape{1, 1, 5});
+  CHECK(shape("|u1", "(2, 5)", 10) == ImageShape{5, 1, 1});
   CHECK(shape("<f4", "(2, 5, 6)", 60) == ImageShape{1, 5, 6});
   CHECK(shape("<f4", "(2, 3, 5, 6)", 180) == ImageShape{3, 5, 6});
   CHECK(shape("|u1", "(2, 5, 6, 3)", 180) == ImageShape{3, 5, 6});
@@ -168,7 +191,8 @@ TEST_CASE("all header versions, and any order and spacing of keys, give the same
              "{'descr': '|u1', 'fortran_order': False, 'shape': (2L, 3L), }",
          }) {
       CAPTURE(dictionary);
-      CHECK(read_arrays(npy_file(dictionary, counting(6), version), labels).images == counting(6));
+      CHECK(read_arrays(npy_file(dictionary, counting(6), version), labels).features ==
+            std::vector<float>{0, 1, 2, 3, 4, 5});
     }
   }
 }
@@ -209,7 +233,9 @@ TEST_CASE("a file that is not an array is reported as what it is") {
 }
 
 TEST_CASE("unsupported types and orders are rejected with the way to convert them") {
-  const auto said = [](const std::string& type) { return npy_refusal(array(type, "(2, 3)", FileBytes(64))); };
+  const auto said = [](const std::string& type) {
+    return npy_refusal(array(type, "(2, 3, 1)", FileBytes(64)));
+  };
   for (const char* type : {">f4", "|O", "<i8", "<f2", "|b1", "<U3", "<c8"}) {
     CAPTURE(type);
     CHECK(contains(said(type), "of type '" + std::string(type) +
@@ -334,12 +360,12 @@ TEST_CASE("a folder's four arrays make a pair, with either of the usual names") 
 
     folder.write(name("test", false), labels_array({2}));
     CHECK(contains(read_npy_folder(folder.path()).error().message, "test labels go up to 2"));
-    folder.write(name("test", true), array("|u1", "(1, 2)", {1, 2}));
+    folder.write(name("test", true), array("<f4", "(1, 3)", raw(std::vector<float>{1, 2, 3})));
     folder.write(name("test", false), labels_array({1}));
     const auto unlike = read_npy_folder(folder.path());
     REQUIRE_FALSE(unlike.ok());
-    CHECK(contains(unlike.error().message, "is floats of 2 x 1 x 1"));
-    CHECK(contains(unlike.error().message, "is bytes of 1 x 1 x 2"));
+    CHECK(contains(unlike.error().message, "a training sample is floats of 2 x 1 x 1"));
+    CHECK(contains(unlike.error().message, "a test sample floats of 3 x 1 x 1"));
   }
 }
 

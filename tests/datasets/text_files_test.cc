@@ -112,20 +112,20 @@ TEST_CASE("a tokenizer that is given divides a text instead of the one that its 
   const auto given = text::parse_tokenizer("starling tokenizer 1\ncharacters 61-63 78\n");
   REQUIRE(given.ok());
   for (const char* name : {"book.txt", "book.txt:tokens=bytes", "book.txt:tokens=gone.txt"}) {
-    const auto pair = load_shared(name, root.path(), *given);
+    const auto pair = load_shared(name, root.path(), {*given});
     REQUIRE(pair.ok());
     CHECK(pair->train.classes == 4);
     CHECK(pair->tokenizer == *given);
     CHECK(pair->characters_per_token() == 1.0);
     CHECK(pair->tokenizer_text() == (*given)->text());
   }
-  CHECK(contains(load(root.path("odd.txt"), "", *given).error().message, "'z' (U+007A)"));
+  CHECK(contains(load(root.path("odd.txt"), "", {*given}).error().message, "'z' (U+007A)"));
   root.write("tokens.bin", {0, 0, 3, 0, 1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 3, 0, 0, 0, 1, 0, 2, 0, 0, 0,
                             0, 0, 3, 0, 1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 3, 0, 0, 0, 1, 0, 2, 0, 0, 0});
-  const auto tokens = load(root.path("tokens.bin"), "", *given);
+  const auto tokens = load(root.path("tokens.bin"), "", {*given});
   REQUIRE(tokens.ok());
   CHECK(tokens->train.classes == 4);
-  CHECK(contains(load(root.path("tokens.bin") + ":tokens=bytes", "", *given).error().message,
+  CHECK(contains(load(root.path("tokens.bin") + ":tokens=bytes", "", {*given}).error().message,
                  "are of another tokenizer than the network's"));
   CHECK_FALSE(DataPair{}.characters_per_token());
   CHECK(load(root.path("book.txt") + ":tokens=bytes", "")->characters_per_token() == 1.0);
@@ -143,6 +143,20 @@ TEST_CASE("a folder has its parts under their usual names, else documents") {
   pair = loaded(folder.path());
   CHECK(decoded(pair, pair.test) == "cc");
   CHECK(pair.train.classes == 2);
+}
+
+TEST_CASE(
+    "no document of a folder vanishes: endings in capitals are read, and links that lead nowhere refused") {
+  TemporaryFolder folder;
+  for (int i = 0; i < 12; ++i)
+    folder.write(std::to_string(10 + i) + (i % 2 == 0 ? ".txt" : ".TXT"), bytes_in("some words"));
+  CHECK(loaded(folder.path()).train.documents.size() == 10);
+  std::filesystem::create_directory(folder.path("13.txt"));  // a folder is none
+  CHECK(loaded(folder.path()).train.documents.size() == 10);
+  std::filesystem::create_symlink("/nonexistent/x.txt", folder.path("99.txt"));
+  const auto pair = load(folder.path(), "");
+  REQUIRE_FALSE(pair.ok());
+  CHECK(contains(pair.error().message, "99.txt' was not found"));
 }
 
 TEST_CASE(

@@ -36,6 +36,47 @@ TEST_CASE("tokens are read as nanoGPT writes them, with GPT-2's vocabulary") {
   }
 }
 
+TEST_CASE("numbers of 32 bits are not read as twice as many of 16 bits") {
+  TemporaryFolder folder;
+  Tokens little, big, long_ones, alike;
+  for (std::uint16_t i = 0; i < 100; ++i) {
+    const auto token = static_cast<std::uint16_t>(300 + 7 * i);
+    little.insert(little.end(), {token, 0});
+    big.insert(big.end(), {0, token});
+    long_ones.insert(long_ones.end(), {token, 0, 0, 0});
+    alike.insert(alike.end(), {token, static_cast<std::uint16_t>(i % 50 == 7 ? 4 : 0)});
+  }
+  for (const Tokens& tokens : {little, big, long_ones}) {
+    folder.write("all.bin", token_bytes(tokens));
+    CHECK(contains(token_error(folder.path("all.bin")), "all.bin' has numbers of 32 bits"));
+  }
+  folder.write("all.bin", token_bytes(alike));
+  CHECK(load(folder.path("all.bin"), "").ok());
+}
+
+TEST_CASE("the vocabulary of nanoGPT's meta.pkl is taken, in each form in which Python writes its size") {
+  TemporaryFolder folder;
+  folder.write("train.bin", token_bytes(Tokens(30, 64)));
+  folder.write("val.bin", token_bytes({1, 2, 3}));
+  // pickle.dumps({"vocab_size": N}, protocol) for protocols 4, 3 and 2.
+  for (const auto& [pickle, size] : std::vector<std::pair<std::string, int>>{
+           {std::string("\x80\x04\x95\x11\0\0\0\0\0\0\0}\x94\x8c\nvocab_size\x94KAs.", 28), 65},
+           {std::string("\x80\x03}q\0X\n\0\0\0vocab_sizeq\x01M\xe8\x03s.", 26), 1000},
+           {std::string("\x80\x02}q\0X\n\0\0\0vocab_sizeq\x01J\0\0\x01\0s.", 28), 65536}}) {
+    folder.write("meta.pkl", bytes_in(pickle));
+    const auto pair = load(folder.path(), "");
+    INFO((pair.ok() ? "" : pair.error().message));
+    REQUIRE(pair.ok());
+    CHECK(pair->train.classes == size);
+    REQUIRE(pair->origin.decisions.size() == 1);
+    CHECK(contains(pair->origin.decisions[0], std::to_string(size) + " tokens that meta.pkl states"));
+  }
+  folder.write("meta.pkl", bytes_in("nothing"));
+  CHECK(contains(token_error(folder.path()), "meta.pkl' states no vocabulary that can be read"));
+  folder.write("tokenizer.txt", bytes_in("starling tokenizer 1\nbytes\n"));
+  CHECK(load(folder.path(), "")->train.classes == 256);
+}
+
 TEST_CASE("a folder with train.bin and val.bin is a text, with the header of llm.c or without") {
   TemporaryFolder folder;
   FileBytes train = token_header(kMagicOfLlmC, 1, 3);

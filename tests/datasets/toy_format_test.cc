@@ -14,7 +14,7 @@ namespace {
 bool is_toy_file(const std::string& path, bool folder) { return !folder && path.ends_with(".toy"); }
 
 // Two samples of two features; the caller's label goes to the first one.
-Result<DataPair> read_toy_file(const std::string& path, const std::string& label, const text::AnyTokenizer&) {
+Result<DataPair> read_toy_file(const std::string& path, const std::string& label, const Given&) {
   Dataset set;
   set.shape = {2, 1, 1};
   set.classes = 2;

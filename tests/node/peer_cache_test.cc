@@ -57,13 +57,16 @@ TEST_CASE("a manifest carries the facts of a run, also a long tokenizer, and the
   REQUIRE(tokenizer.size() > 3 * wire::kSettingValueBytesMax);
   wire::Manifest manifest = small_swarm().manifest;
   manifest.settings = {{"gossip.rule", "pairwise"}};
-  add_facts(manifest, {"fc1.weight 3x2", 40, tokenizer});
+  const std::string description =
+      "{\"columns\":[\"" + std::string(wire::kSettingValueBytesMax, 'a') + ";b\"]}";
+  add_facts(manifest, {"fc1.weight 3x2", 40, tokenizer, description});
   const auto decoded = wire::decode_message(wire::encode_message(wire::Welcome{manifest, Duration{0}, {}}));
   REQUIRE(decoded.ok());
   const RunFacts facts = facts_of(std::get<wire::Welcome>(*decoded).manifest);
   CHECK(facts.tensors == "fc1.weight 3x2");
   CHECK(facts.epoch_samples == 40);
   CHECK(facts.tokenizer == tokenizer);
+  CHECK(facts.description == description);
   training::Experiment experiment;
   CHECK(apply_settings(experiment, manifest).ok());
 
@@ -77,7 +80,8 @@ TEST_CASE("a manifest carries the facts of a run, also a long tokenizer, and the
   }
 
   wire::Manifest without = small_swarm().manifest;
-  add_facts(without, {"", 0, std::string(kManifestTokenizerBytesMax + 1, 'x')});
+  add_facts(without, {"", 0, std::string(kManifestTokenizerBytesMax + 1, 'x'),
+                      std::string(kManifestDescriptionBytesMax + 1, 'x')});
   CHECK(without == small_swarm().manifest);
 }
 

@@ -1,5 +1,6 @@
 #include "training/runs/records/checkpoint.h"
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -97,6 +98,51 @@ TEST_CASE("a checkpoint of another model is rejected with the tensor's name") {
   REQUIRE(contains(refusal(fewer), folder.file("a")));
 }
 
+TEST_CASE("weights of 16 and 64 bits are read as the floats that they are") {
+  const TemporaryFolder folder;
+  models::Layout layout;
+  layout.append("w", {4});
+  const auto read = [&](const std::string& dtype, const std::string& bytes) {
+    const std::string header = R"({"__metadata__":null,"w":{"dtype":")" + dtype +
+                               R"(","shape":[4],"data_offsets":[0,)" + std::to_string(bytes.size()) + "]}}";
+    std::string file = safetensors(header, 0);
+    const auto checkpoint = read_safetensors(folder.write("a", file + bytes), layout);
+    INFO((checkpoint.ok() ? "" : checkpoint.error().message));
+    REQUIRE(checkpoint.ok());
+    return std::vector<float>(checkpoint->arena.begin(), checkpoint->arena.begin() + 4);
+  };
+  // numpy.array([1.5, -0.1, 65504, 2**-24], "<f2").tobytes()
+  CHECK(read("F16", std::string("\x00\x3e\x66\xae\xff\x7b\x01\x00", 8)) ==
+        std::vector<float>{1.5F, -0.0999755859375F, 65504, 0x1p-24F});
+  // torch.tensor([1.5, -0.1, 3e38, 1e-40], dtype=torch.bfloat16)
+  CHECK(read("BF16", std::string("\xc0\x3f\xcd\xbd\x62\x7f\x01\x00", 8)) ==
+        std::vector<float>{1.5F, -0.10009765625F, 0x1.c4p127F, 0x1p-133F});
+  const double doubles[] = {1.5, -0.1, 16777217, 1e-300};
+  CHECK(read("F64", std::string(reinterpret_cast<const char*>(doubles), sizeof doubles)) ==
+        std::vector<float>{1.5F, -0.1F, 16777216, 0});
+}
+
+TEST_CASE("values that are not finite are counted in their tensor") {
+  const auto layout = small_layout();
+  std::vector<float> arena = numbered(layout);
+  CHECK(check_finite("m", layout, arena).ok());
+  const models::Tensor& tensor = layout.tensors().back();
+  arena[tensor.offset] = NAN;
+  arena[tensor.offset + 1] = -INFINITY;
+  CHECK(contains(check_finite("m", layout, arena).error().message,
+                 "m: 2 of the " + std::to_string(tensor.size) + " values of tensor '" + tensor.name +
+                     "' are not finite"));
+}
+
+TEST_CASE("PyTorch's counters of batches are no parameters") {
+  const TemporaryFolder folder;
+  models::Layout layout;
+  layout.append("bn1.weight", {2});
+  const std::string header = R"({"bn1.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                             R"("bn1.num_batches_tracked":{"dtype":"I64","shape":[],"data_offsets":[8,16]}})";
+  CHECK(read_safetensors(folder.write("a", safetensors(header, 16)), layout).ok());
+}
+
 TEST_CASE("a file with an invalid header is rejected with the reason") {
   const TemporaryFolder folder;
   models::Layout layout;
@@ -130,7 +176,8 @@ TEST_CASE("a file with an invalid header is rejected with the reason") {
   REQUIRE(contains(refusal(safetensors(tensor("F32", "[-2]", "[0,8]"), 8)), "whole numbers"));
   REQUIRE(contains(refusal(safetensors(tensor("F32", "[4611686018427387904,4]", "[0,8]"), 8)),
                    "larger than the file"));
-  REQUIRE(contains(refusal(safetensors(tensor("I32", "[2]", "[0,8]"), 8)), "dtype I32, expected F32"));
+  REQUIRE(contains(refusal(safetensors(tensor("I32", "[2]", "[0,8]"), 8)),
+                   "dtype I32, expected F32, F16, BF16 or F64"));
   REQUIRE(contains(refusal(safetensors(tensor("X9", "[2]", "[0,8]"), 8)), "unknown dtype"));
   REQUIRE(contains(refusal(safetensors(R"({"w":3})", 0)), "no dtype"));
   REQUIRE(contains(refusal(safetensors(R"({"__metadata__":{"a":1}})", 0)), "strings to strings"));

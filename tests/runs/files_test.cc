@@ -23,6 +23,25 @@ std::size_t files_in(const std::string& folder) {
 
 }  // namespace
 
+TEST_CASE("a symbolic link stays, and the file to which it leads is replaced") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.file("disk"));
+  folder.write("disk/model", "old");
+  REQUIRE(::symlink("disk/model", folder.file("first").c_str()) == 0);
+  REQUIRE(::symlink(folder.file("first").c_str(), folder.file("second").c_str()) == 0);
+  REQUIRE(::symlink("disk/none", folder.file("dangling").c_str()) == 0);
+  REQUIRE(write_text(folder.file("second"), "new").ok());
+  CHECK(contents(folder.file("disk/model")) == "new");
+  CHECK(std::filesystem::is_symlink(folder.file("first")));
+  CHECK(std::filesystem::is_symlink(folder.file("second")));
+  REQUIRE(write_text(folder.file("dangling"), "made").ok());
+  CHECK(contents(folder.file("disk/none")) == "made");
+  CHECK(files_in(folder.file("disk")) == 2);
+  CHECK(check_not_input(folder.file("second"), {folder.file("disk/none")}).ok());
+  CHECK(!check_not_input(folder.file("second"), {folder.file("disk/none"), folder.file("disk/model")}).ok());
+  CHECK(check_not_input(folder.file("absent"), {folder.file("absent")}).ok());
+}
+
 TEST_CASE("a file replaces a regular file, and nothing else that exists") {
   const TemporaryFolder folder;
   const std::string fifo = folder.file("fifo"), device = folder.file("device"),

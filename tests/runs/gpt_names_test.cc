@@ -1,6 +1,8 @@
 #include "training/runs/records/gpt_names.h"
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "models/network.h"
 #include "models/spec_text.h"
@@ -156,6 +158,76 @@ TEST_CASE("files without the prefix, with masks and with PyTorch's compiled name
                  "tensor 'transformer.h.2.ln_1.weight' does not belong to this one"));
   CHECK(contains(read_safetensors(folder.file("nano"), small_gpt("hidden = 16").layout).error().message,
                  "tensor 'transformer.h.0.mlp.c_fc.weight' has shape [32, 8], expected [16, 8]"));
+}
+
+TEST_CASE("an export does not depend on the order and the type of the tensors in the file") {
+  const TemporaryFolder folder;
+  const std::string network = "type = 'gpt'\nlayers = 2\nheads = 2\nfeatures = 8\ncontext = 6\n";
+  const auto text = models::read_model(network, "small");
+  REQUIRE(text.ok());
+  const models::Plan plan = small_gpt("");
+  REQUIRE(write_safetensors(folder.file("own"), plan.layout, drawn(plan), model_metadata(*text)).ok());
+  REQUIRE(export_parameters(folder.file("own"), folder.file("right"), TensorNames::gpt2).ok());
+  Copied copied(folder.file("own"));
+  std::vector<std::size_t> order(copied.tensors.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::sort(order, {}, [&](std::size_t i) { return copied.tensors[i].name; });
+  std::vector<std::vector<double>> doubles(order.size());
+  std::vector<TensorToWrite> sorted;
+  for (const std::size_t i : order) {
+    doubles[i].assign(copied.values[i].begin(), copied.values[i].end());
+    sorted.push_back(
+        {copied.tensors[i].name, "F64", copied.tensors[i].shape, std::as_bytes(std::span(doubles[i]))});
+  }
+  REQUIRE(write_tensors(folder.file("sorted"), sorted, model_metadata(*text)).ok());
+  REQUIRE(export_parameters(folder.file("sorted"), folder.file("out"), TensorNames::gpt2).ok());
+  CHECK(contents(folder.file("out")) == contents(folder.file("right")));
+}
+
+TEST_CASE("a vocabulary that is padded is read without its rows beyond the tokens") {
+  const TemporaryFolder folder;
+  for (const std::string more : {"", "tied = false"}) {
+    const models::Plan plan = small_gpt(more);
+    REQUIRE(write_safetensors(folder.file("own"), plan.layout, drawn(plan), {}).ok());
+    REQUIRE(export_parameters(folder.file("own"), folder.file("nano"), TensorNames::nanogpt).ok());
+    Copied copied(folder.file("nano"));
+    const auto pad = [&](std::int64_t rows) {
+      for (const char* name : {"transformer.wte.weight", "lm_head.weight"}) {
+        const std::size_t i = copied.at(name);
+        copied.tensors[i].shape[0] += rows;
+        copied.values[i].resize(copied.values[i].size() + 8 * static_cast<std::size_t>(rows), 99.0F);
+      }
+      if (more.empty()) return;
+      const auto bias = std::ranges::find(copied.tensors, "lm_head.bias", &TensorToWrite::name);
+      if (bias == copied.tensors.end()) return;
+      bias->shape[0] += rows;
+      copied.values[static_cast<std::size_t>(bias - copied.tensors.begin())].resize(
+          static_cast<std::size_t>(bias->shape[0]), 99.0F);
+    };
+    pad(5);
+    copied.write(folder.file("padded"));
+    const auto read = read_safetensors(folder.file("padded"), plan.layout);
+    INFO((read.ok() ? "" : read.error().message));
+    REQUIRE(read.ok());
+    CHECK(read->arena == drawn(plan));
+    CHECK(contains(read->note, "has 5 rows of the vocabulary beyond the tokens; they are left out"));
+    pad(kPaddingMax - 5);
+    copied.write(folder.file("other"));
+    CHECK(contains(read_safetensors(folder.file("other"), plan.layout).error().message,
+                   "has a vocabulary of 139 tokens, but the data or the tokenizer has 11"));
+  }
+}
+
+TEST_CASE("an export does not overwrite the file that it reads") {
+  const TemporaryFolder folder;
+  const models::Plan plan = small_gpt("");
+  REQUIRE(write_safetensors(folder.file("own"), plan.layout, drawn(plan), {}).ok());
+  std::filesystem::create_hard_link(folder.file("own"), folder.file("link"));
+  const std::string before = contents(folder.file("own"));
+  const auto exported = export_parameters(folder.file("own"), folder.file("link"));
+  REQUIRE_FALSE(exported.ok());
+  CHECK(contains(exported.error().message, "which is read"));
+  CHECK(contents(folder.file("own")) == before);
 }
 
 TEST_CASE("networks of another structure have no names of GPT-2") {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "datasets/partition.h"
-#include "datasets/text/parse.h"
 #include "kernels/by_name/backends.h"
 #include "models/spec_text.h"
+#include "training/learning/data_facts.h"
 #include "training/runs/experiment/check.h"
 #include "training/runs/experiment/schedule.h"
 #include "training/runs/records/checkpoint.h"
@@ -109,33 +109,27 @@ std::uint64_t warm_up_of_newcomers(const Experiment& experiment) {
   return in_steps ? static_cast<std::uint64_t>(std::ceil(warmup.length)) : kNewcomerSteps;
 }
 
-Result<datasets::text::AnyTokenizer> tokenizer_of(const std::string& path, const Facts& metadata) {
-  const auto text = metadata.find(kTokenizerFact);
-  if (text == metadata.end()) return datasets::text::AnyTokenizer();
-  auto parsed = datasets::text::parse_tokenizer(text->second);
-  if (!parsed) return Error{path + ": its tokenizer: " + parsed.error().message};
-  return parsed;
-}
-
-Result<datasets::DataPair> load_data(const Experiment& experiment, const std::string& data_root) {
-  const auto& init = experiment.model.init;
-  if (!init) return datasets::load(experiment.data.source, data_root);
-  const auto metadata = read_metadata(*init);
-  if (!metadata) return Error{"model.init: " + metadata.error().message};
-  const auto tokenizer = tokenizer_of(*init, *metadata);
-  if (!tokenizer) return Error{"model.init: " + tokenizer.error().message};
-  return datasets::load(experiment.data.source, data_root, *tokenizer);
+Result<datasets::DataPair> load_data(const Experiment& experiment, const std::string& data_root,
+                                     const std::optional<std::string>& resumed) {
+  const auto& file = resumed ? resumed : experiment.model.init;
+  if (!file) return datasets::load(experiment.data.source, data_root);
+  const auto given = given_by(*file);
+  if (!given) return Error{(resumed ? "--resume: " : "model.init: ") + given.error().message};
+  auto data = datasets::load(experiment.data.source, data_root, *given);
+  if (data && resumed && are_other_data(*given, *data))
+    data->origin.decisions.push_back("these are other samples or labels than those of the checkpoint");
+  return data;
 }
 
 Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPair& data) {
   const int context = models::context_of(model);
-  if (data.train.is_text() && context > 0) {
+  if (data.any().is_text() && context > 0) {
     if (Status fits = datasets::check_context(data, static_cast<std::uint32_t>(context)); !fits)
       return Error{"model \"" + model.name + "\": " + fits.error().message};
-    data.train.set_context(static_cast<std::uint32_t>(context));
-    data.test.set_context(static_cast<std::uint32_t>(context));
+    for (datasets::Dataset* part : {&data.train, &data.test})
+      if (part->is_text()) part->set_context(static_cast<std::uint32_t>(context));
   }
-  return plan_for(model, data.train);
+  return plan_for(model, data.any());
 }
 
 Result<models::Plan> make_plan(const Experiment& experiment, datasets::DataPair& data) {
@@ -209,6 +203,8 @@ Result<std::vector<float>> starting_parameters(const Experiment& experiment, con
   if (!experiment.model.init) return first_parameters(plan, experiment.seed);
   auto read = read_safetensors(*experiment.model.init, plan.layout);
   if (!read) return Error{"model.init: " + read.error().message};
+  if (Status finite = check_finite(*experiment.model.init, plan.layout, read->arena); !finite)
+    return Error{"model.init: " + finite.error().message};
   return std::move(read->arena);
 }
 

@@ -20,12 +20,10 @@
 
 namespace starling::training {
 
-// The tokenizer in the metadata of the file `path`; null if there is none.
-Result<datasets::text::AnyTokenizer> tokenizer_of(const std::string& path, const Facts& metadata);
-
-// The experiment's data. A text is divided by the tokenizer of the file that the run starts from, if that has
-// one.
-Result<datasets::DataPair> load_data(const Experiment& experiment, const std::string& data_root);
+// The experiment's data, as the model of the file `resumed` has them, or else of the file that the run starts
+// from (data_facts.h).
+Result<datasets::DataPair> load_data(const Experiment& experiment, const std::string& data_root,
+                                     const std::optional<std::string>& resumed = std::nullopt);
 
 // The experiment's model for this data. A text is divided into samples of the model's context: by the caller,
 // or here for both sets. An Error if the model does not fit the data.

@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <span>
 
+#include "base/ids.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/json.h"
+#include "cli/commands/model/description_text.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/shell/output.h"
 #include "datasets/catalogue.h"
@@ -42,19 +46,51 @@ std::string range(const std::vector<std::size_t>& counts) {
 }
 
 // "0.1307" for each channel, or the range if there are many.
-std::string by_channel(const datasets::Info& info, float datasets::Normalization::*member) {
+std::string by_channel(const datasets::Description& info, const std::vector<double>& values) {
   constexpr std::size_t kListed = 8;
   std::vector<std::string> texts;
-  const auto text = [&](const datasets::Normalization& n) {
-    return info.floats ? fmt::format("{:.6g}", n.*member) : fmt::format("{:.4f}", n.*member);
+  const auto text = [&](double value) {
+    if (!info.floats) return fmt::format("{:.4f}", value);
+    return std::abs(value) < 1e5 ? fmt::format("{:.6g}", value) : fmt::format("{:.10g}", value);
   };
-  if (info.normalization.size() > kListed) {
-    const auto [least, most] = std::ranges::minmax_element(info.normalization, {}, member);
+  if (values.size() > kListed) {
+    const auto [least, most] = std::ranges::minmax_element(values);
     return text(*least) + " to " + text(*most);
   }
-  for (const datasets::Normalization& n : info.normalization) texts.push_back(text(n));
+  for (const double value : values) texts.push_back(text(value));
   return fmt::format("{}", fmt::join(texts, " "));
 }
+
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 12;
+  std::vector<std::string> shown;
+  for (const std::string& name : std::span(names).first(std::min(kMost, names.size())))
+    shown.push_back(is_printable(name) ? name : "?");
+  return fmt::format("{}{}", fmt::join(shown, ", "), names.size() > kMost ? " and so on" : "");
+}
+
+}  // namespace
+
+std::string origin_text(const datasets::Description& data) {
+  std::string text;
+  const auto add = [&text](const char* what, const std::string& value) {
+    if (!value.empty()) text += fmt::format("{:<12}{}\n", what, value);
+  };
+  add("source", data.source);
+  add("features", listed(data.columns));
+  add("labels", data.label);
+  add("classes", listed(data.class_names));
+  for (const std::string& decision : data.decisions) add("decided", decision);
+  add("fingerprint", to_string(PeerId{data.fingerprint}));
+  return text;
+}
+
+std::string normalization_text(const datasets::Description& data) {
+  return fmt::format("mean {}, deviation {}", by_channel(data, datasets::means_of(data)),
+                     by_channel(data, datasets::deviations_of(data)));
+}
+
+namespace {
 
 // The rows of a drawing that fit below this many lines on the terminal.
 std::size_t rows_below(std::size_t lines) {
@@ -74,8 +110,8 @@ std::string text_text(const datasets::Info& info) {
   };
   const std::string tokenizer = text.tokenizer.empty() ? "of GPT-2; its tokenizer is not beside the data"
                                                        : "of the tokenizer '" + text.tokenizer + "'";
-  std::string printed = fmt::format("{}: a text\ntraining    {}\ntest        {}\n", info.name,
-                                    part(text.train), part(text.test));
+  std::string printed = fmt::format("{}: a text\n{}training    {}\ntest        {}\n", info.name,
+                                    origin_text(info), part(text.train), part(text.test));
   printed += fmt::format("vocabulary  {} tokens {}\nmemory      {}\n", info.classes, tokenizer,
                          format_bytes(info.memory_bytes));
   if (!text.first_line.empty())
@@ -92,24 +128,16 @@ int info(const Arguments& arguments) {
   std::string text;
   auto out = std::back_inserter(text);
   const bool rows = info.shape.height == 1 && (info.shape.width == 1 || info.shape.channels == 1);
-  if (rows) {
-    fmt::format_to(out, "{}: rows of {} {}, {} classes\n", info.name, info.shape.size(),
-                   info.floats ? "numbers" : "bytes", info.classes);
-  } else {
-    fmt::format_to(out, "{}: {}images of {} x {} x {} (channels, height, width), {} classes\n", info.name,
-                   info.floats ? "float " : "", info.shape.channels, info.shape.height, info.shape.width,
-                   info.classes);
-  }
-  fmt::format_to(out, "training  {} samples, {}\n", info.train_samples, range(info.train_per_class));
-  fmt::format_to(out, "test      {} samples, {}\n", info.test_samples, range(info.test_per_class));
-  fmt::format_to(out, "{}    mean {}, deviation {} ({}over the training {})\n", rows ? "values" : "pixels",
-                 by_channel(info, &datasets::Normalization::mean),
-                 by_channel(info, &datasets::Normalization::deviation),
+  fmt::format_to(out, "{}: {}\n{}", info.name, datasets::sample_kind(info), origin_text(info));
+  fmt::format_to(out, "training    {} samples, {}\n", info.train_samples, range(info.train_per_class));
+  fmt::format_to(out, "test        {} samples, {}\n", info.test_samples, range(info.test_per_class));
+  fmt::format_to(out, "{}      {} ({}over the training {})\n", rows ? "values" : "pixels",
+                 normalization_text(info),
                  !info.floats ? "of 0 to 1, "
                  : rows       ? "by column, "
                               : "",
                  rows ? "rows" : "images");
-  fmt::format_to(out, "memory    {}\n", format_bytes(info.memory_bytes));
+  fmt::format_to(out, "memory      {}\n", format_bytes(info.memory_bytes));
   constexpr int kDrawn = 64;  // pixels, two characters wide each
   constexpr std::size_t kNumbers = 16;
   if (data->train.size() > 0 && rows) {

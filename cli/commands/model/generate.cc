@@ -19,6 +19,7 @@
 #include "datasets/catalogue.h"
 #include "datasets/readers/tokenizer_files.h"
 #include "node/front/writing.h"
+#include "training/learning/data_facts.h"
 #include "training/learning/recipe.h"
 #include "training/runs/records/checkpoint.h"
 #include "training/runs/records/foreign_text.h"
@@ -110,15 +111,18 @@ class Page {
 // The tokenizer of --tokenizer, or of the file's metadata.
 Result<AnyTokenizer> find_tokenizer(const Arguments& arguments, const std::string& path,
                                     const training::Facts& metadata) {
-  if (const auto flag = arguments.get("--tokenizer")) {
-    auto loaded = datasets::load_tokenizer(datasets::data_path(*flag, data_root()));
-    if (!loaded) return Error{"--tokenizer: " + loaded.error().message};
-    return loaded;
-  }
-  auto saved = training::tokenizer_of(path, metadata);
-  if (saved && *saved == nullptr)
+  const auto saved = training::given_by(path, metadata);
+  if (!saved) return saved.error();
+  const AnyTokenizer& own = saved->tokenizer;
+  const auto flag = arguments.get("--tokenizer");
+  if (!flag && own == nullptr)
     return Error{path + " does not contain a tokenizer; name the one of its training data with --tokenizer"};
-  return saved;
+  if (!flag) return own;
+  auto loaded = datasets::load_tokenizer(datasets::data_path(*flag, data_root()));
+  if (!loaded) return Error{"--tokenizer: " + loaded.error().message};
+  if (own != nullptr && own->fingerprint() != (*loaded)->fingerprint())
+    return Error{"--tokenizer: " + *flag + " differs from the tokenizer in " + path + "; omit --tokenizer"};
+  return loaded;
 }
 
 struct SavedWriter {
@@ -141,6 +145,9 @@ Result<SavedWriter> load_writer(const Arguments& arguments, const std::string& p
   if (!plan) return plan.error();
   auto saved = training::read_safetensors(path, plan->layout);
   if (!saved) return saved.error();
+  if (Status finite = training::check_finite(path, plan->layout, saved->arena); !finite)
+    return finite.error();
+  warn(saved->note);
   return SavedWriter{std::move(*plan), std::move(saved->arena), std::move(*tokenizer)};
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 
@@ -10,16 +11,20 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/flag_values.h"
 #include "cli/commands/json.h"
+#include "cli/commands/model/description_text.h"
 #include "cli/commands/model/subject.h"
 #include "cli/commands/named_files.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/shell/output.h"
 #include "kernels/backend.h"
 #include "models/spec.h"
+#include "training/learning/data_facts.h"
 #include "training/learning/memory.h"
 #include "training/learning/recipe.h"
 #include "training/runs/experiment/experiment.h"
 #include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/checkpoint.h"
+#include "training/runs/records/json.h"
 
 namespace starling::cli {
 namespace {
@@ -139,10 +144,50 @@ Result<training::Experiment> read_training(const Arguments& arguments) {
   return experiment;
 }
 
+// What a model's file says about itself and about the data on which it was trained.
+int show_file(const Arguments& arguments, const std::string& path) {
+  const auto file = training::SafetensorsFile::open(path);
+  if (!file) return refuse(arguments, file.error());
+  const auto given = training::given_by(path, file->metadata());
+  if (!given) return refuse(arguments, given.error());
+  const auto network = training::model_of(file->metadata());
+  const auto* data = given->of_model.get();
+  const std::size_t tensors =
+      static_cast<std::size_t>(std::ranges::count_if(file->entries(), [&](const auto& entry) {
+        return training::is_parameter(file->metadata(), entry.name);
+      }));
+  if (arguments.has("--json")) {
+    const auto& facts = file->metadata();
+    const auto described = facts.find(training::kDescriptionFact);
+    return print_out(training::to_line(
+        {{"file", path},
+         {"model", network ? training::Json(network->name) : training::Json()},
+         {"tensors", tensors},
+         {"data", data != nullptr ? training::Json(data->name) : training::Json()},
+         {"description", data != nullptr ? training::parse_json(described->second) : training::Json()}}));
+  }
+  std::string text = fmt::format("{}: {}, {} tensors\n", path,
+                                 network ? network->name : "a network without a name", tensors);
+  if (data == nullptr) return print_out(text + "it does not describe the data on which it was trained\n");
+  text += fmt::format("trained on {}: {}\n{}", data->name, datasets::sample_kind(*data), origin_text(*data));
+  text += fmt::format("{:<12}{}, for testing {}\n", data->is_text ? "tokens" : "samples", data->train_samples,
+                      data->test_samples);
+  if (!data->normalization.empty()) text += fmt::format("{:<12}{}\n", "values", normalization_text(*data));
+  if (!data->tokenizer.empty()) text += fmt::format("{:<12}{}\n", "tokenizer", data->tokenizer);
+  return print_out(text);
+}
+
+bool is_file(const std::string& name) {
+  std::error_code none;
+  return name.ends_with(".safetensors") || std::filesystem::is_regular_file(name, none);
+}
+
 int show_model(const Arguments& arguments) {
+  const std::string name = *arguments.get("NAME");
+  if (!models::is_model_file(name) && is_file(name)) return show_file(arguments, name);
   Result<training::Experiment> experiment = read_training(arguments);
   if (!experiment) return refuse(arguments, experiment.error());
-  const Result<models::ModelText> model = resolve_model(*arguments.get("NAME"));
+  const Result<models::ModelText> model = resolve_model(name);
   if (!model) return refuse(arguments, model.error());
   experiment->model.name = model->name;
   experiment->model.layers = model->layers;
@@ -168,8 +213,8 @@ int show_model(const Arguments& arguments) {
 std::vector<Command> model_commands() {
   return {list_command("model", "list the networks with a name", list_models),
           {"model show",
-           "print a network's layers, parameters, flops and memory",
-           {{"NAME", "a name of `model list`, or a .toml file with layers"}},
+           "print a network's layers and cost, or a saved model's data",
+           {{"NAME", "a name of `model list`, a .toml file with layers, or a safetensors file"}},
            {{"--batch-size", "N", "samples in a step (default 64)"},
             {"--input", "CxHxW", "shape of an input (default 1x28x28)"},
             {"--classes", "N", "number of classes (default 10)"},

@@ -11,8 +11,10 @@
 #include "cli/commands/model/model_file.h"
 #include "cli/commands/named_files.h"
 #include "cli/commands/run/experiment_flags.h"
+#include "cli/shell/log.h"
 #include "kernels/by_name/backends.h"
 #include "node/keep/checkpointer.h"
+#include "training/learning/data_facts.h"
 #include "training/learning/evaluator.h"
 #include "training/learning/recipe.h"
 #include "training/runs/records/checkpoint.h"
@@ -50,12 +52,20 @@ Result<std::string> model_in(const std::string& folder) {
 }  // namespace
 
 Result<models::ModelText> find_model(const Arguments& arguments, const std::string& checkpoint) {
-  if (const auto model = arguments.get("--model")) return resolve_model(*model);
+  const auto flag = arguments.get("--model");
+  auto model = flag ? resolve_model(*flag) : Result<models::ModelText>(models::ModelText{});
+  if (!model) return model.error();
   const auto metadata = training::read_metadata(checkpoint);
   if (!metadata) return metadata.error();
-  auto model = training::model_of(*metadata);
-  if (!model) return Error{checkpoint + " does not name its network; name it with --model"};
-  return std::move(*model);
+  auto own = training::model_of(*metadata);
+  if (!flag && !own) return Error{checkpoint + " does not name its network; name it with --model"};
+  if (!flag) return std::move(*own);
+  if (!own) return model;
+  // A network file may have another name than the network that it described in the run.
+  const bool same = own->layers.empty() ? model->name == own->name : model->layers == own->layers;
+  if (same) return model;
+  return Error{"--model: " + *flag + " differs from the network of " + checkpoint + ", " + own->name +
+               "; omit --model"};
 }
 
 Result<std::string> model_file(const Arguments& arguments) {
@@ -79,14 +89,20 @@ Result<SavedModel> load_saved_model(const Arguments& arguments) {
   if (!model) return model.error();
   const auto metadata = training::read_metadata(path);
   if (!metadata) return metadata.error();
-  const auto tokenizer = training::tokenizer_of(path, *metadata);
-  if (!tokenizer) return tokenizer.error();
-  auto data = datasets::load(*arguments.get("--data"), data_root(), *tokenizer);
+  auto given = training::given_by(path, *metadata);
+  if (!given) return given.error();
+  given->only_test = given->of_model != nullptr;
+  auto data = datasets::load(*arguments.get("--data"), data_root(), *given);
   if (!data) return data.error();
+  tell_decisions(*data);
+  warn(training::warning_of_normalization(path, *given, *data));
   auto plan = training::make_plan(*model, *data);
   if (!plan) return plan.error();
   auto replica = training::read_safetensors(path, plan->layout);
   if (!replica) return replica.error();
+  if (Status finite = training::check_finite(path, plan->layout, replica->arena); !finite)
+    return finite.error();
+  warn(replica->note);
   return SavedModel{path, std::move(*model), std::move(*data), std::move(*plan), std::move(replica->arena)};
 }
 
@@ -136,6 +152,7 @@ int predict(const Arguments& arguments) {
   const auto backend = kernels::make_backend("cpu");
   if (!backend) return fail(arguments, backend.error());
   const bool json = arguments.has("--json");
+  const std::vector<std::uint32_t>& lines = saved->data.test.lines;
   bool first = true;
   if (json) {
     const std::string head = training::to_text({{"checkpoint", saved->path},
@@ -144,21 +161,24 @@ int predict(const Arguments& arguments) {
                                                 {"predictions", Json::array()}});
     print_out(head.substr(0, head.rfind(']')));
   } else {
-    print_out("sample,class,probability,label\n");
+    print_out(std::string("sample,class,probability,label") + (lines.empty() ? "\n" : ",line\n"));
   }
-  training::predict(saved->plan, **backend, saved->data.test, saved->parameters.data(), limit,
-                    [&](const training::Prediction& it) {
-                      if (json) {
-                        print_out((first ? "\n" : ",\n") + training::to_text({{"sample", it.sample},
-                                                                              {"class", it.guess},
-                                                                              {"probability", it.probability},
-                                                                              {"label", it.label}}));
-                      } else {
-                        print_out(fmt::format("{},{},{},{}\n", it.sample, it.guess,
-                                              format_number(it.probability), it.label));
-                      }
-                      first = false;
-                    });
+  training::predict(
+      saved->plan, **backend, saved->data.test, saved->parameters.data(), limit,
+      [&](const training::Prediction& it) {
+        if (json) {
+          Json object = {{"sample", it.sample},
+                         {"class", it.guess},
+                         {"probability", it.probability},
+                         {"label", it.label}};
+          if (!lines.empty()) object["line"] = lines[it.sample];
+          print_out((first ? "\n" : ",\n") + training::to_text(object));
+        } else {
+          print_out(fmt::format("{},{},{},{}{}\n", it.sample, it.guess, format_number(it.probability),
+                                it.label, lines.empty() ? "" : fmt::format(",{}", lines[it.sample])));
+        }
+        first = false;
+      });
   return json ? print_out("\n]}\n") : kExitDone;
 }
 

@@ -46,7 +46,12 @@ int train_tokenizer(const Arguments& arguments) {
     return refuse(arguments, "--out: " + sound.error().message);
   const auto documents = datasets::read_documents(datasets::data_path(*arguments.get("TEXT"), data_root()));
   if (!documents) return refuse(arguments, documents.error());
+  std::vector<std::string> read;
   std::vector<std::string_view> views;
+  for (const auto* part : {&documents->train, &documents->test})
+    for (const datasets::Document& document : *part) read.push_back(document.path);
+  if (Status other = training::check_not_input(out, read); !other)
+    return refuse(arguments, "--out: " + other.error().message);
   for (const datasets::Document& document : documents->train) views.emplace_back(document.text);
   ProgressLine progress;
   training.progress = [&progress](std::size_t merges, std::size_t of) {

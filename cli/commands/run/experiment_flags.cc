@@ -9,6 +9,7 @@
 #include "cli/commands/run/idle_settings.h"
 #include "cli/shell/on_end.h"
 #include "cli/shell/output.h"
+#include "datasets/description.h"
 #include "datasets/partition.h"
 #include "gossip/rules.h"
 #include "lab/report/report.h"
@@ -236,6 +237,11 @@ Result<Materials> gather_materials(const Experiment& experiment) {
       !schedule)
     return schedule.error();
   return Materials{std::move(*data), std::move(*plan)};
+}
+
+void tell_decisions(const datasets::DataPair& data) {
+  if (const std::string decided = datasets::decisions_text(data); !decided.empty())
+    tell(Told::progress, "data " + decided);
 }
 
 Command run_command(std::string path, std::string summary, const std::vector<Flag>& flags, RunExperiment run,

@@ -66,6 +66,9 @@ struct Materials {
 };
 Result<Materials> gather_materials(const training::Experiment& experiment);
 
+// Prints in one line what the reader of the data decided for the user, if it decided anything.
+void tell_decisions(const datasets::DataPair& data);
+
 // ---- what `starling simulate` and `starling swarm` share ----
 
 // Runs the experiment and returns the exit code.

@@ -71,6 +71,7 @@ std::function<bool()> checkpoints_every(Duration every) {
 Result<std::pair<std::string, std::uint64_t>> check_materials(const training::Experiment& experiment) {
   const Result<Materials> materials = gather_materials(experiment);
   if (!materials) return materials.error();
+  tell_decisions(materials->data);
   return std::pair(materials->data.name, static_cast<std::uint64_t>(materials->data.train.size()));
 }
 

@@ -42,6 +42,7 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   if (!page) return refuse(arguments, page.error());
   const Result<Materials> materials = gather_materials(experiment);
   if (!materials) return refuse(arguments, materials.error());
+  tell_decisions(materials->data);
   const auto place = place_of_run(experiment, arguments, "swarm", "");
   if (!place) return refuse(arguments, place.error());
   if (place->done) return print_done(arguments, *place->done, place->path);

@@ -1,6 +1,7 @@
 #include "training/runs/records/checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <string_view>
@@ -8,6 +9,7 @@
 namespace starling::training {
 
 bool is_parameter(const Facts& metadata, const std::string& tensor) {
+  if (tensor.ends_with(".num_batches_tracked")) return false;
   return !metadata.contains(kFullCheckpoint) ||
          !(tensor.starts_with("optimizer.") || tensor.starts_with("sampler."));
 }
@@ -118,22 +120,43 @@ bool differ_in_vocabulary(const models::Tensor& ours, const std::vector<std::int
          theirs[1] == ours.shape[1];
 }
 
+// The rows by which the file's vocabulary exceeds the layout's; 0 if it does not, or if it is another one.
+std::int64_t padding_of(const models::Layout& layout, const TensorSources& sources) {
+  if (layout.tensors().empty()) return 0;
+  const models::Tensor& first = layout.tensors().front();
+  const auto found = sources.find(first.name);
+  if (found == sources.end() || !differ_in_vocabulary(first, found->second.entry->shape)) return 0;
+  const std::int64_t more = found->second.entry->shape[0] - first.shape[0];
+  return more > 0 && more < kPaddingMax ? more : 0;
+}
+
+// The shape that a tensor has in the file.
+std::vector<std::int64_t> shape_in_file(const models::Layout& layout, const models::Tensor& tensor,
+                                        std::int64_t padding) {
+  auto shape = tensor.shape;
+  const bool last = tensor.name.starts_with("embedding") || tensor.name.starts_with("fc");
+  if (last && shape[0] == layout.tensors().front().shape[0]) shape[0] += padding;
+  return shape;
+}
+
 // An Error unless the tensors are the layout's.
-Status check_sources(const std::string& path, const models::Layout& layout, const TensorSources& sources) {
+Status check_sources(const std::string& path, const models::Layout& layout, const TensorSources& sources,
+                     std::int64_t padding) {
   for (const auto& tensor : layout.tensors()) {
     const auto found = sources.find(tensor.name);
     if (found == sources.end())
       return Error{path + " holds another model: it has no tensor " + show_name(tensor.name)};
     const auto& [entry, transposed] = found->second;
-    if (entry->dtype != "F32") {
+    if (!SafetensorsFile::has_floats(*entry)) {
       return Error{path + ": tensor " + show_name(entry->name) + " has dtype " + entry->dtype +
-                   ", expected F32"};
+                   ", expected F32, F16, BF16 or F64"};
     }
-    if (differ_in_vocabulary(tensor, entry->shape))
+    if (padding == 0 && differ_in_vocabulary(tensor, entry->shape))
       return Error{path + " has a vocabulary of " + std::to_string(entry->shape[0]) +
                    " tokens, but the data or the tokenizer has " + std::to_string(tensor.shape[0]) +
                    "; use the tokenizer of its training data"};
-    const auto expected = transposed ? reversed(tensor.shape) : tensor.shape;
+    const auto own = shape_in_file(layout, tensor, padding);
+    const auto expected = transposed ? reversed(own) : own;
     if (entry->shape != expected) {
       return Error{path + " holds another model: tensor " + show_name(entry->name) + " has shape " +
                    show_shape(entry->shape) + ", expected " + show_shape(expected)};
@@ -155,10 +178,22 @@ void transpose(const std::vector<float>& from, std::size_t rows, std::size_t col
   }
 }
 
+std::size_t count_of(const SafetensorsEntry& entry) {
+  std::size_t count = 1;
+  for (const std::int64_t extent : entry.shape) count *= static_cast<std::size_t>(extent);
+  return count;
+}
+
+// Of a padded tensor the first values.
 Status read_tensor(const SafetensorsFile& file, const TensorSource& source, std::span<float> values) {
-  if (!source.transposed) return file.read(*source.entry, std::as_writable_bytes(values));
-  std::vector<float> stored(values.size());
-  if (Status read = file.read(*source.entry, std::as_writable_bytes(std::span(stored))); !read) return read;
+  const std::size_t count = count_of(*source.entry);
+  if (!source.transposed && count == values.size()) return file.read_floats(*source.entry, values);
+  std::vector<float> stored(count);
+  if (Status read = file.read_floats(*source.entry, stored); !read) return read;
+  if (!source.transposed) {
+    std::copy_n(stored.begin(), values.size(), values.begin());
+    return Done{};
+  }
   const auto rows = static_cast<std::size_t>(source.entry->shape[0]);
   transpose(stored, rows, stored.size() / rows, values.data());
   return Done{};
@@ -179,9 +214,13 @@ Result<Checkpoint> read_safetensors(const std::string& path, const models::Layou
   if (const auto prefix = own ? std::nullopt : gpt_prefix(sources)) {
     if (Status renamed = rename_gpt(*file, layout, *prefix, sources); !renamed) return renamed.error();
   }
-  if (Status fits = check_sources(path, layout, sources); !fits) return fits.error();
+  const std::int64_t padding = padding_of(layout, sources);
+  if (Status fits = check_sources(path, layout, sources, padding); !fits) return fits.error();
 
   Checkpoint checkpoint;
+  if (padding > 0)
+    checkpoint.note = path + " has " + std::to_string(padding) +
+                      " rows of the vocabulary beyond the tokens; they are left out";
   checkpoint.arena.assign(layout.arena_size(), 0.0f);
   for (const auto& tensor : layout.tensors()) {
     const std::span<float> values = std::span(checkpoint.arena).subspan(tensor.offset, tensor.size);
@@ -189,6 +228,17 @@ Result<Checkpoint> read_safetensors(const std::string& path, const models::Layou
   }
   checkpoint.metadata = file->metadata();
   return checkpoint;
+}
+
+Status check_finite(const std::string& path, const models::Layout& layout, std::span<const float> arena) {
+  for (const auto& tensor : layout.tensors()) {
+    const auto wrong = std::ranges::count_if(arena.subspan(tensor.offset, tensor.size),
+                                             [](float value) { return !std::isfinite(value); });
+    if (wrong > 0)
+      return Error{path + ": " + std::to_string(wrong) + " of the " + std::to_string(tensor.size) +
+                   " values of tensor " + show_name(tensor.name) + " are not finite"};
+  }
+  return Done{};
 }
 
 Result<Facts> read_metadata(const std::string& path) {
@@ -203,6 +253,24 @@ struct ExportedTensor {
   TensorToWrite head;
   std::vector<std::byte> values;
 };
+
+// Puts the tensors in the order of the network that the metadata name, if they are its tensors.
+void put_in_order(const Facts& metadata, std::vector<ExportedTensor>& tensors) {
+  const auto model = model_of(metadata);
+  const auto embedding = std::ranges::find_if(
+      tensors, [](const ExportedTensor& tensor) { return tensor.head.name.starts_with("embedding"); });
+  if (!model || embedding == tensors.end() || embedding->head.shape.size() != 2) return;
+  const std::int64_t tokens = embedding->head.shape[0];
+  if (tokens < 2 || tokens > INT32_MAX) return;
+  const auto plan =
+      models::make_model(*model, {1, 1, 1, models::context_of(*model)}, static_cast<int>(tokens));
+  if (!plan) return;
+  const auto place = [&](const ExportedTensor& tensor) {
+    return std::ranges::find(plan->layout.tensors(), tensor.head.name, &models::Tensor::name) -
+           plan->layout.tensors().begin();
+  };
+  std::ranges::stable_sort(tensors, {}, place);
+}
 
 // Gives the tensors the names and forms of nanoGPT or GPT-2, and adds the output layer if it is tied.
 Status to_gpt(const std::string& from, TensorNames names, std::vector<ExportedTensor>& tensors) {
@@ -236,18 +304,29 @@ Status to_gpt(const std::string& from, TensorNames names, std::vector<ExportedTe
 }  // namespace
 
 Status export_parameters(const std::string& from, const std::string& to, TensorNames names) {
+  if (Status other = check_not_input(to, {from}); !other) return other;
   const auto file = SafetensorsFile::open(from);
   if (!file) return file.error();
   if (Status whole = file->check_data(); !whole) return whole;
+  const bool as_floats = names != TensorNames::starling;
   std::vector<ExportedTensor> tensors;
   for (const SafetensorsEntry& entry : file->entries()) {
     if (!is_parameter(file->metadata(), entry.name)) continue;
     auto& tensor = tensors.emplace_back();
-    tensor.values.resize(entry.end - entry.begin);
-    if (Status read = file->read(entry, tensor.values); !read) return read;
     tensor.head = {entry.name, entry.dtype.c_str(), entry.shape, {}};
+    if (as_floats && SafetensorsFile::has_floats(entry)) {
+      std::vector<float> values(count_of(entry));
+      if (Status read = file->read_floats(entry, values); !read) return read;
+      const auto bytes = std::as_bytes(std::span(values));
+      tensor.values.assign(bytes.begin(), bytes.end());
+      tensor.head.dtype = "F32";
+    } else {
+      tensor.values.resize(entry.end - entry.begin);
+      if (Status read = file->read(entry, tensor.values); !read) return read;
+    }
   }
-  if (names != TensorNames::starling) {
+  if (as_floats) {
+    put_in_order(file->metadata(), tensors);
     if (Status renamed = to_gpt(from, names, tensors); !renamed) return renamed;
   }
   std::vector<TensorToWrite> written;
@@ -256,17 +335,17 @@ Status export_parameters(const std::string& from, const std::string& to, TensorN
     written.push_back(tensor.head);
   }
   Facts metadata;
-  for (const char* key : {"model", "layers", kTokenizerFact, "data", "seed", "steps", "samples"}) {
+  for (const char* key :
+       {"model", "layers", kTokenizerFact, kDescriptionFact, "data", "seed", "steps", "samples"}) {
     const auto found = file->metadata().find(key);
     if (found != file->metadata().end()) metadata.insert(*found);
   }
   return write_tensors(to, written, std::move(metadata));
 }
 
-Facts model_metadata(const models::ModelText& model, const std::string& tokenizer) {
+Facts model_metadata(const models::ModelText& model) {
   Facts metadata{{"model", model.name}};
   if (!model.layers.empty()) metadata["layers"] = model.layers;
-  if (!tokenizer.empty()) metadata[kTokenizerFact] = tokenizer;
   return metadata;
 }
 

@@ -26,29 +26,38 @@ std::string to_safetensors(const models::Layout& layout, std::span<const float> 
 struct Checkpoint {
   std::vector<float> arena;  // as `layout` says
   Facts metadata;
+  std::string note;  // what was left out; empty: nothing
 };
 // The metadata key of a file that also holds the state of training (peer_state.h), in tensors whose names
 // begin with "optimizer." or "sampler.".
 inline constexpr const char* kFullCheckpoint = "checkpoint";
-// Whether a tensor of this name, in a file with this metadata, is a parameter of the model.
+// Whether a tensor of this name, in a file with this metadata, is a parameter of the model. PyTorch's
+// counters of batches (num_batches_tracked) are none.
 bool is_parameter(const Facts& metadata, const std::string& tensor);
 
-// The file must have exactly the tensors of `layout`, with their names, shapes and dtype F32, or a GPT's
-// tensors under the names of nanoGPT or GPT-2 (gpt_names.h); the Error names the tensor. Rejects what
+// The file must have exactly the tensors of `layout`, in any order, with their names, shapes and dtype F32,
+// F16, BF16 or F64, or a GPT's tensors under the names of nanoGPT or GPT-2 (gpt_names.h); the Error names the
+// tensor. A vocabulary may be padded with fewer than kPaddingMax rows, which are left out. Rejects what
 // SafetensorsFile::open() rejects.
 Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout);
+inline constexpr std::int64_t kPaddingMax = 128;  // nanoGPT pads 50,257 tokens to 50,304
+// An Error, with the tensor and the number of values, if values are not finite.
+Status check_finite(const std::string& path, const models::Layout& layout, std::span<const float> arena);
 // Only the metadata, to learn which model a file holds.
 Result<Facts> read_metadata(const std::string& path);
 
 // Copies only the parameters from the file `from` to `to`, for inference, with the metadata of the network,
 // the data and the training. Under the names of nanoGPT or GPT-2 it also writes the output layer that is tied
-// to the embedding, as they do; an Error if the network is no GPT-2.
+// to the embedding, as they do, and all tensors as F32; an Error if the network is no GPT-2, or if `to` is
+// the file `from`.
 Status export_parameters(const std::string& from, const std::string& to,
                          TensorNames names = TensorNames::starling);
 
-// The network in a file's metadata: "model", "layers" if the zoo does not have it, and for a text
-// "tokenizer", the text form of its tokenizer (datasets/text/tokenizer.h).
-Facts model_metadata(const models::ModelText& model, const std::string& tokenizer = {});
+// The network in a file's metadata: "model", and "layers" if the zoo does not have it.
+Facts model_metadata(const models::ModelText& model);
+// What it says about the data (training/learning/data_facts.h): their description, and of a text the text
+// form of its tokenizer (datasets/text/tokenizer.h).
+inline constexpr const char* kDescriptionFact = "description";
 inline constexpr const char* kTokenizerFact = "tokenizer";
 std::optional<models::ModelText> model_of(const Facts& metadata);
 

@@ -104,9 +104,39 @@ Status check_target(const std::string& path) {
   return Error{"cannot write " + path + ": it is a " + kind_of(status.st_mode) + ", expected a file"};
 }
 
-Status write_atomically(const std::string& path, std::span<const Bytes> parts, const FileCheck& check) {
-  if (is_standard_output(path)) return write_through(path, parts);
-  if (Status accepted = check_target(path); !accepted) return accepted;
+Status check_not_input(const std::string& path, const std::vector<std::string>& inputs) {
+  struct stat target {};
+  if (::stat(path.c_str(), &target) != 0) return Done{};
+  for (const std::string& input : inputs) {
+    struct stat status {};
+    if (::stat(input.c_str(), &status) == 0 && status.st_dev == target.st_dev &&
+        status.st_ino == target.st_ino)
+      return Error{"cannot write " + path + ": it is the file " + input + ", which is read"};
+  }
+  return Done{};
+}
+
+namespace {
+
+// Where a chain of symbolic links leads.
+std::string behind_links(const std::string& path) {
+  constexpr int kMost = 40;
+  std::filesystem::path at = path;
+  for (int k = 0; k < kMost; ++k) {
+    std::error_code none;
+    const auto target = std::filesystem::read_symlink(at, none);
+    if (none) break;
+    at = at.parent_path() / target;  // an absolute target replaces the whole
+  }
+  return at.string();
+}
+
+}  // namespace
+
+Status write_atomically(const std::string& named, std::span<const Bytes> parts, const FileCheck& check) {
+  if (is_standard_output(named)) return write_through(named, parts);
+  if (Status accepted = check_target(named); !accepted) return accepted;
+  const std::string path = behind_links(named);
   std::string temporary = path + ".XXXXXX";
   const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (descriptor < 0) return Error{"cannot write " + path + ": " + reason()};

@@ -42,6 +42,9 @@ Result<std::string> read_text(const std::string& path, std::size_t largest);
 // folder, a device or a pipe, which a file must not replace. Standard output under its own name is accepted.
 Status check_target(const std::string& path);
 
+// An Error if `path` is one of the files `inputs`, under any name.
+Status check_not_input(const std::string& path, const std::vector<std::string>& inputs);
+
 // The first of BASE + ENDING, BASE-2 + ENDING, BASE-3 + ENDING and so on that does not exist.
 std::string free_path(const std::string& base, const std::string& ending);
 
@@ -49,9 +52,10 @@ std::string free_path(const std::string& base, const std::string& ending);
 using FileCheck = std::function<Status(const std::string& temporary)>;
 
 // Writes the parts, in order, to a temporary file beside `path`, flushes it to the disk, passes it to `check`
-// (which may be empty) and renames it. On an Error no temporary file remains and an older file at `path` is
-// unchanged. check_target() decides whether `path` is accepted; standard output under its own name,
-// /dev/stdout, receives the parts directly and without the check.
+// (which may be empty) and renames it; a symbolic link at `path` stays, and its target is replaced. On an
+// Error no temporary file remains and an older file at `path` is unchanged. check_target() decides whether
+// `path` is accepted; standard output under its own name, /dev/stdout, receives the parts directly and
+// without the check.
 Status write_atomically(const std::string& path, std::span<const Bytes> parts, const FileCheck& check = {});
 // The same with one text.
 Status write_text(const std::string& path, std::string_view text);

@@ -3,6 +3,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdio>
 
 #include "models/layout_text.h"
@@ -76,6 +78,7 @@ Result<SafetensorsEntry> read_entry(const std::string& name, const Json& value, 
 
 Result<Facts> read_metadata_entry(const Json& value) {
   Facts metadata;
+  if (value.is_null()) return metadata;
   const Error wrong{std::string(kMetadata) + " does not map strings to strings"};
   if (!value.is_object()) return wrong;
   for (const auto& [key, text] : value.items()) {
@@ -179,6 +182,43 @@ const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {
 Status SafetensorsFile::read(const SafetensorsEntry& entry, MutableBytes out) const {
   STARLING_CHECK(out.size() == entry.end - entry.begin);
   return file_.read(header_.data_begin + entry.begin, out);
+}
+
+namespace {
+
+// IEEE 754 binary16.
+float half_to_float(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const float value = exponent == 31  ? (fraction == 0 ? INFINITY : NAN)
+                      : exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                                      : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+
+}  // namespace
+
+bool SafetensorsFile::has_floats(const SafetensorsEntry& entry) {
+  return entry.dtype == "F32" || entry.dtype == "F16" || entry.dtype == "BF16" || entry.dtype == "F64";
+}
+
+Status SafetensorsFile::read_floats(const SafetensorsEntry& entry, std::span<float> out) const {
+  STARLING_CHECK(has_floats(entry));
+  if (entry.dtype == "F32") return read(entry, std::as_writable_bytes(out));
+  std::vector<std::byte> bytes(entry.end - entry.begin);
+  if (Status got = read(entry, bytes); !got) return got;
+  const std::size_t size = element_size(entry.dtype);
+  STARLING_CHECK(bytes.size() == out.size() * size);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::byte* at = bytes.data() + i * size;
+    if (entry.dtype == "F64") {
+      out[i] = static_cast<float>(load<double>(at));
+    } else if (entry.dtype == "F16") {
+      out[i] = half_to_float(load<std::uint16_t>(at));
+    } else {  // the upper half of a float
+      out[i] = std::bit_cast<float>(std::uint32_t{load<std::uint16_t>(at)} << 16);
+    }
+  }
+  return Done{};
 }
 
 Status SafetensorsFile::check_data() const {

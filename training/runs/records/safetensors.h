@@ -42,6 +42,9 @@ class SafetensorsFile {
   const Facts& metadata() const { return header_.metadata; }
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
   const SafetensorsEntry* find(const std::string& name) const;  // or null
+  // The values as floats, from F32, F16, BF16 or F64. REQUIRES: has_floats(entry), and as many values.
+  Status read_floats(const SafetensorsEntry& entry, std::span<float> out) const;
+  static bool has_floats(const SafetensorsEntry& entry);
   // REQUIRES: `out` is as large as the tensor.
   Status read(const SafetensorsEntry& entry, MutableBytes out) const;
 

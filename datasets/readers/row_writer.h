@@ -1,0 +1,37 @@
+// Stores rows of numbers, read as doubles, as 32-bit floats. A column whose values are far from zero compared
+// with their differences (seconds since 1970, identifiers, years with fractions) would lose digits, so its
+// first values' mean is subtracted from all of them before.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "datasets/dataset.h"
+
+namespace starling::datasets {
+
+class RowWriter {
+ public:
+  // With `given.of_model` the model's offsets are subtracted.
+  explicit RowWriter(const Given& given);
+
+  // Appends the row to set.features; the first rows are kept until finish() or until there are enough of them
+  // to choose the offsets. REQUIRES: the set is at the same address until finish(set); all rows are equally
+  // long.
+  void add(std::span<const double> row, Dataset& set);
+  // After the last row of this set: gives it its offsets.
+  void finish(Dataset& set);
+
+ private:
+  void choose(std::size_t columns);
+  void append(std::span<const double> row, Dataset& set);
+  void append_first(std::size_t columns);
+
+  bool chosen_ = false;
+  std::vector<double> offsets_;   // [columns]; empty: nothing is subtracted
+  std::vector<double> first_;     // the rows before the choice
+  std::vector<Dataset*> owners_;  // of each of them
+};
+
+}  // namespace starling::datasets

@@ -1,0 +1,187 @@
+// A saved model and the data that it judges: its own normalization and classes, contradictions, and files
+// that must not be overwritten.
+#include <filesystem>
+#include <sstream>
+
+#include "tests/catch.h"
+#include "tests/cli/json.h"
+
+namespace starling::cli_tests {
+namespace {
+
+using nlohmann::json;
+
+// Rows of two classes, 6 apart in the first column, the rows moved by `by`.
+std::string rows(int count, double by, const char* more = "") {
+  std::ostringstream text;
+  text << "u,v,kind\n" << more;
+  for (int k = 0; k < count; ++k) {
+    const double noise = static_cast<double>(k * 7919 % 100) / 50 - 1;
+    text << by + (k % 2 == 0 ? -3 : 3) + noise << "," << k * 31 % 10 << "," << (k % 2 == 0 ? "ash" : "oak")
+         << "\n";
+  }
+  return text.str();
+}
+
+// A model of a table with a third class, "elm", in its training part.
+struct Trained {
+  Trained() {
+    std::filesystem::create_directory(folder.file("a"));
+    folder.write("a/train.csv", rows(300, 1000, "900,5,elm\n"));
+    folder.write("a/test.csv", rows(40, 1000));
+    const Outcome outcome =
+        run({"simulate", "--peers", "1", "--model", "softmax", "--data", folder.file("a"), "--epochs", "15",
+             "--batch-size", "16", "--learning-rate", "0.2", "--looks", "0", "--out", folder.file("run")});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(outcome.err.find("data a: the labels are column 3 (\"kind\"), the last one") != std::string::npos);
+  }
+  std::string model() const { return folder.file("run/model.safetensors"); }
+  json evaluated(const std::string& data) const {
+    return run_json({"evaluate", model(), "--data", data, "--json"});
+  }
+  TemporaryFolder folder;
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a model judges test rows alone, and beside other training rows, as beside its own") {
+  const Trained trained;
+  const auto& folder = trained.folder;
+  const json own = trained.evaluated(folder.file("a"));
+  CHECK(own.at("samples") == 40);
+  CHECK(own.at("accuracy") == 1);
+  for (const char* name : {"alone", "beside"}) {
+    std::filesystem::create_directory(folder.file(name));
+    folder.write(std::string(name) + "/test.csv", rows(40, 1000));
+  }
+  folder.write("beside/train.csv", rows(10, -50));
+  for (const char* name : {"alone", "beside"}) {
+    const json other = trained.evaluated(folder.file(name));
+    CHECK(other.at("loss") == own.at("loss"));
+    CHECK(other.at("accuracy") == own.at("accuracy"));
+  }
+  const auto predictions = [&](const char* name) {
+    return run({"predict", trained.model(), "--data", folder.file(name)}).out;
+  };
+  CHECK(predictions("alone") == predictions("a"));
+  CHECK(predictions("alone").starts_with("sample,class,probability,label,line\n0,0,"));
+}
+
+TEST_CASE("a run that starts from a model uses its normalization and its classes, and says so") {
+  const Trained trained;
+  std::filesystem::create_directory(trained.folder.file("b"));
+  trained.folder.write("b/train.csv", rows(100, 1010));
+  trained.folder.write("b/test.csv", rows(20, 1010));
+  const Outcome outcome =
+      run({"simulate", "--peers", "1", "--model", "softmax", "--data", trained.folder.file("b"), "--init",
+           trained.model(), "--steps", "2", "--looks", "0", "--out", trained.folder.file("tuned")});
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(has(outcome.err, "normalized as the model's training data, from which these differ"));
+  const auto description = [&](const std::string& file) {
+    return run_json({"model", "show", file, "--json"}).at("description");
+  };
+  const json first = description(trained.model()),
+             tuned = description(trained.folder.file("tuned/model.safetensors"));
+  CHECK(first.at("class_names") == json::array({"ash", "elm", "oak"}));
+  for (const char* key : {"class_names", "offset", "mean", "deviation"})
+    CHECK(tuned.at(key) == first.at(key));
+  CHECK(tuned.at("fingerprint") != first.at("fingerprint"));
+}
+
+TEST_CASE("model show tells of a saved model what it was trained on") {
+  const Trained trained;
+  const Outcome shown = run({"model", "show", trained.model()});
+  CHECK(shown.exit_code == 0);
+  for (const char* part :
+       {"model.safetensors: softmax, 2 tensors", "trained on a: rows of 2 numbers, 3 classes",
+        "features    u, v", "labels      column 3 (\"kind\")", "classes     ash, elm, oak",
+        "samples     301, for testing 40"})
+    CHECK(has(shown.out, part));
+  trained.folder.write("m.safetensors", "none");
+  CHECK(run({"model", "show", trained.folder.file("m.safetensors")}).exit_code != 0);
+}
+
+TEST_CASE("data that a model is not for are refused with both kinds") {
+  const Trained trained;
+  const auto refused = [&](const std::string& text) {
+    trained.folder.write("t.csv", text);
+    const Outcome outcome = run({"evaluate", trained.model(), "--data", trained.folder.file("t.csv")});
+    CHECK(outcome.exit_code != 0);
+    return outcome.err;
+  };
+  std::string three = "u,v,w,kind\n", swapped = "v,u,kind\n", other = "u,v,kind\n";
+  for (int k = 0; k < 10; ++k) {
+    three += "1,2,3,ash\n";
+    swapped += "1,2,ash\n";
+    other += "1,2,yew\n";
+  }
+  CHECK(has(refused(three), "the model is for rows of 2 numbers, 3 classes, and 't' has rows of 3 numbers"));
+  CHECK(has(refused(swapped), "the model is for rows whose feature 1 is 'u', and 't' has 'v' there"));
+  CHECK(has(refused(other), "'t' has the class 'yew', and the model's are ash, elm, oak"));
+}
+
+TEST_CASE("a network or a tokenizer that contradicts the model's file is refused") {
+  const TemporaryFolder folder;
+  for (const int heads : {4, 2})
+    folder.write(
+        "h" + std::to_string(heads) + ".toml",
+        "type = \"gpt\"\nlayers = 1\nheads = " + std::to_string(heads) + "\nfeatures = 16\ncontext = 8\n");
+  std::string text;
+  for (int k = 0; k < 60; ++k) text += "hello world and more text ";
+  folder.write("t.txt", text);
+  const Outcome trained =
+      run({"simulate", "--peers", "1", "--model", folder.file("h4.toml"), "--data", folder.file("t.txt"),
+           "--steps", "1", "--looks", "0", "--out", folder.file("run")});
+  REQUIRE(trained.exit_code == 0);
+  const std::string model = folder.file("run/model.safetensors");
+  const auto evaluated = [&](const char* network) {
+    return run({"evaluate", model, "--data", folder.file("t.txt"), "--model", folder.file(network)});
+  };
+  std::filesystem::copy_file(folder.file("h4.toml"), folder.file("same.toml"));
+  CHECK(evaluated("same.toml").exit_code == 0);
+  const Outcome other = evaluated("h2.toml");
+  CHECK(other.exit_code != 0);
+  CHECK(has(other.err, "h2.toml differs from the network of " + model + ", h4; omit --model"));
+  folder.write("tokenizer.txt", "starling tokenizer 1\nbytes\n");
+  const Outcome written = run({"generate", model, "--tokenizer", folder.file("tokenizer.txt")});
+  CHECK(written.exit_code != 0);
+  CHECK(has(written.err, "differs from the tokenizer in " + model + "; omit --tokenizer"));
+}
+
+TEST_CASE("the text that a tokenizer learns from is not overwritten") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int k = 0; k < 100; ++k) text += "the quick brown fox ";
+  folder.write("book.txt", text);
+  std::filesystem::create_symlink("book.txt", folder.file("link"));
+  for (const char* out : {"book.txt", "link"}) {
+    const Outcome outcome =
+        run({"tokenizer", "train", folder.file("book.txt"), "--size", "260", "--out", folder.file(out)});
+    CHECK(outcome.exit_code != 0);
+    CHECK(has(outcome.err, "which is read"));
+  }
+  CHECK(read_whole(folder.file("book.txt")) == text);
+}
+
+TEST_CASE("parameters that are not finite are refused") {
+  const Trained trained;
+  std::string bytes = read_whole(trained.model());
+  for (std::size_t i = 0; i < 4; ++i) bytes[bytes.size() - 1 - i] = static_cast<char>(0xff);  // a NaN
+  trained.folder.write("nan.safetensors", bytes);
+  const std::string nan = trained.folder.file("nan.safetensors"), data = trained.folder.file("a");
+  for (const Words& words :
+       std::vector<Words>{{"evaluate", nan, "--data", data},
+                          {"predict", nan, "--data", data},
+                          {"simulate", "--peers", "1", "--model", "softmax", "--data", data, "--init", nan,
+                           "--steps", "1", "--out", trained.folder.file("none")}}) {
+    const Outcome outcome = run(words);
+    CHECK(outcome.exit_code != 0);
+    CHECK(has(outcome.err, "1 of the 3 values of tensor 'fc1.bias' are not finite"));
+  }
+}
+
+}  // namespace starling::cli_tests
