@@ -36,9 +36,8 @@ std::string sample_kind(const Description& data);
 std::string decisions_text(const DataPair& pair);
 
 // Makes the pair data of this model: with its normalization, its classes in its order and their number. What
-// differs becomes a decision; decisions that were made for the
-// model, too, are not repeated. An Error says what the model needs and what the data have.
-// `model.normalization` may be empty, which keeps the data's own.
+// differs becomes a decision; decisions that were made for the model, too, are not repeated. An Error says
+// what the model needs and what the data have. `model.normalization` may be empty, which keeps the data's.
 Status adopt(const Description& model, DataPair& pair);
 
 }  // namespace starling::datasets

@@ -80,6 +80,7 @@ TEST_CASE("a wrong description is refused with its field") {
   CHECK(contains(wrong("[\"ash\",\"\\u00f6ak\"]", "[\"ash\"]"), "'class_names'"));
   CHECK(contains(wrong("\"mean\":[", "\"mean\":[1,"), "'mean'"));
   CHECK(contains(wrong("\"deviation\":[0.", "\"deviation\":[-0."), "'deviation'"));
+  CHECK(contains(wrong("\"deviation\":[0.", "\"deviation\":[1e-300,0."), "'deviation'"));
   CHECK(contains(wrong("\"offset\":[", "\"offset\":[1,"), "'offset'"));
   CHECK(contains(wrong("[2,1,1]", "[2,1,2]"), "'offset'"));  // only rows have one for each value
   CHECK(contains(wrong("{", "["), "is not JSON"));

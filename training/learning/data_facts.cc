@@ -116,8 +116,10 @@ void read_normalization(DescriptionReader& reader, Description& data) {
   reader.refuse_unless(deviations.size() == means.size(), "deviation");
   if (!reader.wrong().empty()) return;
   for (std::size_t c = 0; c < means.size(); ++c) {
-    reader.refuse_unless(deviations[c] > 0, "deviation");
-    data.normalization.push_back({static_cast<float>(means[c]), static_cast<float>(deviations[c])});
+    const Normalization n{static_cast<float>(means[c]), static_cast<float>(deviations[c])};
+    reader.refuse_unless(std::isfinite(n.mean), "mean");
+    reader.refuse_unless(n.deviation > 0 && std::isfinite(1 / n.deviation), "deviation");
+    data.normalization.push_back(n);
   }
 }
 
