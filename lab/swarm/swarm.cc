@@ -195,7 +195,7 @@ class Swarm {
     if (Status ended = supervise(); !ended) return failure(kExitRunFailed, ended.error().message);
     if (!begun_ && interrupts_.requested())
       return failure(kExitInterrupted, "interrupted before the first peer listened");
-    if (!begun_) return beginner_failed();
+    if (!begun_ || lost_) return beginner_failed();
     SwarmOutcome outcome = write_results(run_, timelines_, evaluations_);
     if (run_.by_all_reduce()) launcher_.remove_rendezvous();
     return outcome;
@@ -339,6 +339,9 @@ class Swarm {
   void end_if_over() {
     if (run_.end_sent) {
       if (SwarmRun::now() - *run_.end_sent > kEndLimit) launcher_.kill_all();
+    } else if (beginner_is_lost()) {
+      lost_ = true;
+      launcher_.end_all();
     } else if (interrupts_.requested()) {
       run_.inform("ending the run; press Ctrl-C again to kill it");
       run_.interrupted = true;
@@ -351,6 +354,11 @@ class Swarm {
     }
   }
 
+  // Whether the first peer has failed before anyone made a step. The others would wait for its parameters.
+  bool beginner_is_lost() const {
+    const Life& first = launcher_.beginner().life;
+    return begun_ && !run_.first_step && first.final_state == PeerState::crashed && !first.returns;
+  }
   // Whether all that still run are paused, and none of them will resume before the run ends. With all-reduce
   // one paused peer stops all.
   bool only_paused_left() const {
@@ -445,8 +453,8 @@ class Swarm {
     const int code = exit && exit->signal == 0 && exit->status != 0 ? exit->status : kExitRunFailed;
     const std::string log = run_.log_path(first);
     const std::string message = last_message(log);
-    return failure(code,
-                   message.empty() ? "the first peer ended before it listened; its log is " + log : message);
+    return failure(
+        code, message.empty() ? "the first peer ended before the run began; its log is " + log : message);
   }
 
   Interrupts interrupts_{};
@@ -456,6 +464,7 @@ class Swarm {
   Launcher launcher_;
   FaultInjector injector_;
   bool begun_ = false;                      // the first peer listens
+  bool lost_ = false;                       // and has failed before anyone made a step
   std::optional<SteadyTime> late_since_{};  // since when only late joiners are left
   SteadyTime next_draw_ = run_.launched;
 };

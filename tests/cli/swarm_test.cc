@@ -1,6 +1,7 @@
 // Small swarms of real processes.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -76,6 +77,18 @@ void check_results_in(const std::string& out, const json& summary) {
   CHECK(files == std::set<std::string>{"experiment.toml", "metrics.jsonl", "model.safetensors", "p0.log",
                                        "p0.safetensors", "p1.log", "p1.safetensors", "report.html",
                                        "summary.json", "timeline.jsonl"});
+}
+
+// The process whose command has all these words; -1: none.
+pid_t process_with(const Words& words) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "cmdline");
+    std::set<std::string> has;
+    for (std::string word; std::getline(file, word, '\0');) has.insert(word);
+    if (std::ranges::all_of(words, [&](const std::string& word) { return has.contains(word); }))
+      return std::stoi(entry.path().filename());
+  }
+  return -1;
 }
 
 TEST_CASE("a swarm of two processes learns, and its summary has every field") {
@@ -423,6 +436,27 @@ TEST_CASE("an error of the first peer is the swarm's error") {
   CHECK(outcome.exit_code == 2);
   CHECK(is_one_line(outcome.err));
   CHECK(outcome.err.find("run-is-a-file") != std::string::npos);
+
+  folder.write("few.csv", "a,label\n1,0\n2,1\n3,0\n4,1\n5,0\n6,1\n7,0\n8,1\n9,0\n10,1\n");
+  const Outcome few = run({"swarm", "--peers", "12", "--model", "softmax", "--data", folder.file("few.csv"),
+                           "--out", folder.file("few")});
+  CHECK(few.exit_code == 2);
+  CHECK(few.err.find("data.partition: ") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder.file("few")));
+}
+
+TEST_CASE("a swarm ends when its first peer fails before anyone has made a step") {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("run");
+  Program swarm(small_swarm(out, {"--pace", "1h", "--epochs", "1"}));
+  REQUIRE(eventually([&] { return std::filesystem::exists(out + "/p1.log"); }));
+  const pid_t first = process_with({"--name", "p0", "--out", out});
+  REQUIRE(first > 0);
+  REQUIRE(kill(first, SIGKILL) == 0);
+  const Outcome outcome = swarm.finish();
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.err.find("p0 ended with signal 9") != std::string::npos);
+  CHECK(outcome.err.find("before the run began") != std::string::npos);
 }
 
 }  // namespace

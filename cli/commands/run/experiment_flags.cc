@@ -236,6 +236,9 @@ Result<Materials> gather_materials(const Experiment& experiment) {
   if (const auto schedule = training::make_schedule(experiment, data->train.size(), data->train.context);
       !schedule)
     return schedule.error();
+  const auto shard = datasets::partition(data->train, experiment.data.partition,
+                                         static_cast<int>(experiment.peers), 0, experiment.seed);
+  if (!shard) return Error{"data.partition: " + shard.error().message};
   return Materials{std::move(*data), std::move(*plan)};
 }
 

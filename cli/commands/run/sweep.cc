@@ -15,7 +15,6 @@
 #include "cli/commands/run/idle_settings.h"
 #include "cli/shell/on_end.h"
 #include "cli/shell/output.h"
-#include "datasets/partition.h"
 #include "lab/interrupts.h"
 #include "lab/report/report.h"
 #include "training/learning/recipe.h"
@@ -46,9 +45,6 @@ MaterialsKey materials_key(const training::Experiment& e) {
 Status check_one_experiment(const training::Experiment& experiment) {
   const auto materials = gather_materials(experiment);
   if (!materials) return materials.error();
-  const auto shard = datasets::partition(materials->data.train, experiment.data.partition,
-                                         static_cast<int>(experiment.peers), 0, experiment.seed);
-  if (!shard) return Error{"data.partition: " + shard.error().message};
   if (const auto backend = training::make_host_backend(experiment); !backend) return backend.error();
   for (const training::OwnSettings& own : experiment.own) {
     const auto peer = own.peers.is_all() ? 0 : own.peers.largest();
