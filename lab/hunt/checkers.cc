@@ -108,6 +108,7 @@ void Checkers::ended(std::uint32_t machine, MachineState) {
 
 void Checkers::event(std::uint32_t machine, const gossip::Event& event) {
   answers_.event(machine, event);
+  if (std::holds_alternative<gossip::StateArrived>(event)) joint_start_.has_parameters(machine);
   if (std::holds_alternative<gossip::LeaveRequested>(event)) instance_of(machine).leaving = true;
   const auto* ended = std::get_if<gossip::ExchangeEnded>(&event);
   if (ended == nullptr) return;

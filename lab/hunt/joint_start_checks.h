@@ -24,13 +24,13 @@ class JointStartChecks {
     lives_.resize(world.machines());
     const bool lies = std::ranges::any_of(
         world.options().incidents, [](const Incident& it) { return std::holds_alternative<Lies>(it); });
-    together_ = lies ? 0 : together;
+    together_ = lies || together < 2 ? 0 : together;  // one begins at once
   }
   void started(std::uint32_t machine) {
     ++lives_[machine];
     ready_[machine] = false;
   }
-  // Each life may be a member of its own.
+  // Each life may be a member of its own. A worker that waits for its servers has them, too.
   void has_parameters(std::uint32_t machine) {
     if (std::exchange(ready_[machine], true) || serves(machine)) return;
     ++count_;

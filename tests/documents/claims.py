@@ -143,7 +143,7 @@ def flags(documents, facts):
 def keys(documents, facts):
     """Every `section.key` of a setting exists."""
     sections = {key.split(".")[0] for key in facts.keys if "." in key}
-    own = {"model.tensors", "data.epoch_samples", "data.tokenizer"}  # facts of a manifest, docs/PROTOCOL.md
+    own = {"model.tensors", "data.epoch_samples", "data.tokenizer", "data.description"}  # facts of a manifest
     files = r".*\.(?:toml|txt|h|cc|py|json|jsonl|safetensors|csv|npy|bin|log|js|css|html)"
     wrong = []
     for document, code in inline_code(documents):
