@@ -15,7 +15,7 @@ using nlohmann::json;
 
 Words swarm_of(const TemporaryFolder& folder, const Words& more) {
   Words words = {"swarm",        "--peers", "2",       "--model", "lenet", "--data",           "glyphs",
-                 "--batch-size", "32",      "--steps", "150",     "--out", folder.file("run"), "--force",
+                 "--batch-size", "32",      "--steps", "300",     "--out", folder.file("run"), "--force",
                  "--json"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
