@@ -1,9 +1,12 @@
 #include "kernels/cpu/onednn/onednn.h"
 
 #include <omp.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <iterator>
+#include <new>
+#include <utility>
 
 #include "base/check.h"
 
@@ -175,6 +178,13 @@ GeluBackward make_gelu_backward(const memory::desc& x, const GeluForward& hint) 
 #endif
 }
 
+void require_room() {
+  constexpr std::size_t kRoom = std::size_t{32} << 20;
+  void* const room = ::mmap(nullptr, kRoom, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  ::munmap(room, kRoom);
+}
+
 Primitive::Primitive(dnnl::primitive primitive, const memory::desc& scratchpad, Scratchpad whose)
     : primitive_(std::move(primitive)), scratch_floats_(floats(scratchpad)) {
   argument(DNNL_ARG_SCRATCHPAD, scratchpad);
@@ -196,6 +206,7 @@ Primitive& Primitive::argument(int kind, const memory::desc& desc) {
 void Primitive::run(std::initializer_list<const float*> pointers) {
   STARLING_CHECK(pointers.size() + 1 == memories_.size());
   keep_to_one_thread();
+  if (!std::exchange(has_run_, true)) require_room();
   auto memory = memories_.begin() + 1;  // behind the scratchpad
   for (const float* pointer : pointers) {
     // The library's interface has no pointers to const. Setting a handle makes version 2 clear the padding

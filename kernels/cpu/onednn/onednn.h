@@ -82,13 +82,17 @@ GeluBackward make_gelu_backward(const memory::desc& x, const GeluForward& hint);
 // Whose memory a primitive uses: its own, or scratch_floats() floats at set_scratch().
 enum class Scratchpad { own, shared };
 
+// Throws std::bad_alloc unless there is address space for the code that the library generates when a
+// primitive is made, and at its first run. Without it the library crashes.
+void require_room();
+
 // One primitive and its arguments, whose pointers may change from run to run.
 class Primitive {
  public:
   Primitive() = default;
   template <class PrimitiveDesc>
   explicit Primitive(const PrimitiveDesc& desc, Scratchpad whose = Scratchpad::own)
-      : Primitive(dnnl::primitive(desc.get()), desc.scratchpad_desc(), whose) {}
+      : Primitive((require_room(), dnnl::primitive(desc.get())), desc.scratchpad_desc(), whose) {}
 
   explicit operator bool() const { return primitive_.get(true) != nullptr; }
 
@@ -110,6 +114,7 @@ class Primitive {
   std::vector<memory> memories_;            // of arguments_
   std::vector<dnnl_exec_arg_t> arguments_;  // the scratchpad first, then as declared
   std::size_t scratch_floats_ = 0;
+  bool has_run_ = false;
   Buffer scratchpad_;
 };
 
