@@ -1,6 +1,7 @@
 // starling: one program with subcommands.
 #include <malloc.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -23,10 +24,13 @@ namespace {
 
 // Freed large blocks, such as activations, are returned to the system instead of staying in the heap of the
 // thread that allocated them, where other threads cannot use them. By default glibc raises both limits with
-// every such block.
+// every such block. Under a limit of the address space all threads share one heap: each other one reserves
+// 128 MB when it begins, and a library that gets nothing then may crash.
 void keep_heaps_small() {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 4 << 20);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
 }
 
 // The exit code of a command: another one if its output was lost. A reader that wants no more, as `head`,
