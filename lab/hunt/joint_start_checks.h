@@ -21,6 +21,7 @@ class JointStartChecks {
   void watch(const World& world, std::uint32_t together) {
     world_ = &world;
     ready_.resize(world.machines());
+    told_.resize(world.machines());
     lives_.resize(world.machines());
     const bool lies = std::ranges::any_of(
         world.options().incidents, [](const Incident& it) { return std::holds_alternative<Lies>(it); });
@@ -29,20 +30,24 @@ class JointStartChecks {
   void started(std::uint32_t machine) {
     ++lives_[machine];
     ready_[machine] = false;
+    told_[machine].reset();
   }
   // Each life may be a member of its own. A worker that waits for its servers has them, too.
   void has_parameters(std::uint32_t machine) {
     if (std::exchange(ready_[machine], true) || serves(machine)) return;
     ++count_;
-    latest_ = world_->now();
   }
   void step_ended() { trained_ = true; }
   // A violation as a sentence.
-  std::optional<std::string> action(std::uint32_t machine, const gossip::Action& action) const {
+  std::optional<std::string> action(std::uint32_t machine, const gossip::Action& action) {
+    if (const auto* const notice = std::get_if<gossip::Notice>(&action);
+        notice != nullptr && notice->what == gossip::Notice::What::assembling)
+      told_[machine] = world_->now();
     if (!std::holds_alternative<gossip::StartTraining>(action) || trained_ || lives_[machine] != 1)
       return std::nullopt;
     // A clock may be fast by a hundredth.
-    if (count_ >= together_ || world_->now() - latest_ >= 0.98 * world_->options().peer.recovery_limit)
+    const Duration limit = from_seconds(0.98 * to_seconds(world_->options().peer.recovery_limit));
+    if (count_ >= together_ || (told_[machine] && world_->now() - *told_[machine] >= limit))
       return std::nullopt;
     return fmt::format("{} trains when {} of {} peers that begin together have parameters", name(machine),
                        count_, together_);
@@ -58,11 +63,11 @@ class JointStartChecks {
 
   const World* world_ = nullptr;
   std::uint32_t together_ = 0;
-  std::vector<char> ready_;  // by machine: has had parameters in this life
-  std::vector<int> lives_;   // by machine
-  std::uint32_t count_ = 0;  // of lives that had parameters
-  Instant latest_{};         // when the latest of them had them
-  bool trained_ = false;     // somebody has made a step
+  std::vector<char> ready_;                   // by machine: has had parameters in this life
+  std::vector<int> lives_;                    // by machine
+  std::uint32_t count_ = 0;                   // of lives that had parameters
+  std::vector<std::optional<Instant>> told_;  // by machine: when it last knew of one more
+  bool trained_ = false;                      // somebody has made a step
 };
 
 }  // namespace starling::lab

@@ -23,24 +23,27 @@ const char* outcome_name(gossip::Outcome outcome) {
 }
 
 const char* notice_name(gossip::Notice::What what) {
-  static constexpr std::array<const char*, 18> kNames = {"knows of",
-                                                         "suspects",
-                                                         "no longer suspects",
-                                                         "considers failed",
-                                                         "learns of the departure of",
-                                                         "quarantines",
-                                                         "refutes that it has failed",
-                                                         "waits:",
-                                                         "cannot follow the swarm's topology:",
-                                                         "has lost its own replica",
-                                                         "does not count the samples of",
-                                                         "finds one address of two members:",
-                                                         "can be dialed:",
-                                                         "cannot be dialed:",
-                                                         "does not wait for",
-                                                         "takes for no server:",
-                                                         "counts most samples of",
-                                                         "settles without exchanges:"};
+  static constexpr std::array kNames = {"knows of",
+                                        "suspects",
+                                        "no longer suspects",
+                                        "considers failed",
+                                        "learns of the departure of",
+                                        "quarantines",
+                                        "refutes that it has failed",
+                                        "waits:",
+                                        "cannot follow the swarm's topology:",
+                                        "has lost its own replica",
+                                        "does not count the samples of",
+                                        "finds one address of two members:",
+                                        "can be dialed:",
+                                        "cannot be dialed:",
+                                        "does not wait for",
+                                        "takes for no server:",
+                                        "counts most samples of",
+                                        "settles without exchanges:",
+                                        "waits for those that begin with it:",
+                                        "begins with fewer than expected:"};
+  static_assert(kNames.size() == static_cast<std::size_t>(gossip::Notice::What::incomplete) + 1);
   return kNames.at(static_cast<std::size_t>(what));
 }
 

@@ -35,6 +35,15 @@ TEST_CASE("a swarm satisfies all statements under every kind of fault") {
   }
 }
 
+TEST_CASE("the story of any seed can be told") {
+  const HuntOptions options = fresh_hunt(20);
+  for (std::uint64_t seed = options.from; seed < options.to; ++seed) {
+    std::string story;
+    CHECK_FALSE(hunt_seed(options, seed, &story).violation);
+    CHECK(story.size() > 1000);
+  }
+}
+
 TEST_CASE("a swarm satisfies all statements under every rule") {
   for (const RuleTraits& traits : kRules) {
     if (!traits.exchanges()) continue;
