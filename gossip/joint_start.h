@@ -1,7 +1,7 @@
 // When a peer's training begins. Peers that are started together (MembershipOptions::awaits_expected) begin
-// together: each holds its training until so many members have the run's parameters, so that all make their
-// first steps from equal ones, and none exchanges before. It waits no longer if anyone trains already, or if
-// nobody has come for a while.
+// together: each holds its training until MembershipOptions::expected members have the run's parameters. So
+// all make their first steps from equal ones, and none exchanges before. A peer does not wait if anyone
+// trains already, or if nobody has come for a while.
 #pragma once
 
 #include <algorithm>

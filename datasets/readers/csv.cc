@@ -176,7 +176,7 @@ bool numbers_columns(const std::vector<std::string>& cells) {
   return from(0) || from(1);
 }
 
-// Of all that the first line could mean, whether it is a header.
+// Whether the first line is a header. Appends the decision if the line has two readings.
 bool is_header(const std::vector<std::string>& cells, std::size_t texts, std::size_t text_at,
                const std::string& label, std::vector<std::string>& decisions) {
   constexpr std::size_t kLeastColumns = 3;  // 0,1 is as likely a record

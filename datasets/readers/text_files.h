@@ -45,8 +45,8 @@ Result<Documents> read_documents(const std::string& path, bool only_test = false
 // use instead; null: the one that `tokens` names.
 Result<DataPair> read_texts(const std::string& path, const std::string& tokens = "", const Given& given = {});
 
-// Whether the path ends in .txt or .text, also followed by .gz and in capitals, and is no file of a
-// tokenizer.
+// Whether the path ends in .txt or .text, in letters of either case, with or without a further .gz, and does
+// not name a tokenizer.
 bool is_text_path(std::string_view path);
 
 // Whether the folder contains such a file, or one of WikiText.

@@ -9,9 +9,9 @@
 // The vocabulary belongs to the tokenizer that the option ":tokens=" names ("bytes", or a path), else to the
 // one beside the file (tokenizer_files.h), else the one that is given, else it has the size that nanoGPT's
 // meta.pkl beside the file states, else GPT-2's 50,257 tokens; the latter two are without their text. Numbers
-// of 32 bits, of which every second half is nearly 0, are an Error. A given tokenizer must equal those that
-// are named or beside the file. The Error of a malformed file names the file, the offset in bytes, what is
-// wrong and what would be right.
+// of 32 bits are an Error; the upper half of each is nearly 0, which tells them. A given tokenizer must equal
+// those that are named or beside the file. The Error of a malformed file names the file, the offset in bytes,
+// what is wrong and what would be right.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// Statement 15: a peer that is started together with others trains only when so many members have had
-// parameters, or one has made a step, or nobody has come for a while (gossip/joint_start.h).
+// Statement 15: a peer that is started together with others trains when all of them have had parameters, when
+// one has made a step, or when it has learned of nobody else for a while, and not before
+// (gossip/joint_start.h).
 #pragma once
 
 #include <fmt/format.h>

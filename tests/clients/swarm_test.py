@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True  # leave no files in the source tree
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import suite  # noqa: E402
-from suite import HANG, Beats, processes_with, require, until  # noqa: E402
+from suite import HANG, Beats, processes_with, require, seed_of_commit, until  # noqa: E402
 from table import table  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -154,11 +154,6 @@ def completed(peer):
     """The exchanges that the peer has completed, begun by itself or by others."""
     counts = (peer.ask("status") or {"exchanges": {"completed": 0, "answered": 0}})["exchanges"]
     return counts["completed"] + counts["answered"]
-
-
-def commit():
-    """Fresh seeds with each commit."""
-    return subprocess.run(["git", "-C", suite.SOURCE, "rev-parse", "HEAD"], text=True, capture_output=True).stdout
 
 
 class Swarms(suite.Suite):
@@ -343,7 +338,7 @@ class Swarms(suite.Suite):
         flags = ["--state", os.path.join(scene.folder, name)]
         peer = scene.peer(name, *flags, join=first)
         trainer = scene.run("trainer", runner, peer.socket, mode)
-        chance = random.Random(f"{mode} {commit()}")
+        chance = random.Random(f"{mode} {seed_of_commit()}")
 
         def steps_of(one):
             return (one.ask("status") or {"steps": 0})["steps"]

@@ -184,7 +184,7 @@ std::size_t count_of(const SafetensorsEntry& entry) {
   return count;
 }
 
-// Of a padded tensor the first values.
+// Reads the first values of a padded tensor, and all of another one.
 Status read_tensor(const SafetensorsFile& file, const TensorSource& source, std::span<float> values) {
   const std::size_t count = count_of(*source.entry);
   if (!source.transposed && count == values.size()) return file.read_floats(*source.entry, values);
