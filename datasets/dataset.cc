@@ -231,11 +231,14 @@ Result<DataPair> join_text(std::string name, const std::string& path, Dataset tr
 
 Status check_context(const DataPair& pair, std::uint32_t context) {
   if (context == 0) return Error{"the context of a language model has at least one token"};
-  for (const Dataset* part : {&pair.train, &pair.test}) {
-    if (part->tokens.size() > context || (part == &pair.train && part != &pair.any())) continue;
-    return Error{"the model reads " + std::to_string(context) + " tokens at a time, but the " +
-                 (part == &pair.train ? "training" : "test") + " part of '" + pair.name + "' has only " +
-                 std::to_string(part->tokens.size()) + "; it needs " +
+  for (const Dataset* part : {&pair.train, &pair.test, static_cast<const Dataset*>(pair.own.get())}) {
+    if (part == nullptr || part->tokens.size() > context || (part == &pair.train && part != &pair.any()))
+      continue;
+    const std::string which = part == &pair.train  ? "training part of '" + pair.name + "'"
+                              : part == &pair.test ? "test part of '" + pair.name + "'"
+                                                   : "peer's own text";
+    return Error{"the model reads " + std::to_string(context) + " tokens at a time, but the " + which +
+                 " has only " + std::to_string(part->tokens.size()) + "; it needs " +
                  std::to_string(context + std::uint64_t{1}) + ": use a longer text or a shorter context"};
   }
   return Done{};

@@ -94,7 +94,11 @@ struct DataPair {
   // Of a text; null for token files without one.
   text::AnyTokenizer tokenizer = {};
   Origin origin = {};
+  // The training samples of one peer's own, which trains on all of them instead of on a part of `train`;
+  // null: it has none.
+  std::shared_ptr<Dataset> own = {};
 
+  const Dataset& trained() const { return own == nullptr ? train : *own; }
   // The training set, or the test set if there is no other.
   const Dataset& any() const { return train.labels.empty() && train.tokens.empty() ? test : train; }
   std::string tokenizer_text() const;  // its text form; empty without one

@@ -224,7 +224,7 @@ void Daemon::begin() {
 
 void Daemon::join_or_begin() {
   if (started_.options.join.empty() && !keeper_.remembers_swarm()) return begin_run();
-  preparation_.load_own_data();
+  preparation_.load_copy();
   asio::post(started_.io, [this] { start_core(std::nullopt); });
 }
 

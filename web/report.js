@@ -317,10 +317,11 @@
   const drawPeers = () => {
     const run = data.runs[chosen];
     const number = (x) => (x === null ? "" : Math.round(x).toLocaleString("en-US"));
+    const own = run.peers.some((p) => p.own);
     $("peers").innerHTML = `<table><caption>Peers of ${escape(run.label)}${badge(run.interrupted)}</caption><thead><tr><th scope="col">peer</th><th scope="col">steps</th><th scope="col">samples</th>` +
-      `<th scope="col">accuracy</th><th scope="col">exchanges</th><th scope="col">slow</th><th scope="col" class="text">state</th></tr></thead><tbody>` +
+      `<th scope="col">accuracy</th><th scope="col">exchanges</th><th scope="col">slow</th><th scope="col" class="text">state</th>${own ? '<th scope="col" class="text">own data</th>' : ""}</tr></thead><tbody>` +
       run.peers.map((p) => `<tr><th scope="row">${escape(p.name)}</th><td>${number(p.steps)}</td><td>${number(p.samples)}</td><td>${p.accuracy === null ? "" : percent(p.accuracy)}</td>` +
-        `<td>${number(p.exchanges)}</td><td>${digits(p.slow)}</td><td class="text">${escape(p.state)}</td></tr>`).join("") + "</tbody></table>";
+        `<td>${number(p.exchanges)}</td><td>${digits(p.slow)}</td><td class="text">${escape(p.state)}</td>${own ? `<td class="text">${escape(p.own)}</td>` : ""}</tr>`).join("") + "</tbody></table>";
   };
   const drawRun = () => { timePlot.draw(); pipelinePlot.draw(); graphPlot.draw(); drawPeers(); };
 

@@ -557,6 +557,7 @@ Result<DataPair> read_csv_file(const std::string& path, const std::string& label
   train.lines = {};
   Origin origin = table->origin();
   origin.decisions.emplace_back("one record in ten is for testing");
+  rows.tell_merged(origin);
   return join(data_name(label.empty() ? path : path + ":label=" + label), path, std::move(train),
               std::move(test), std::move(origin));
 }
@@ -582,8 +583,10 @@ Result<DataPair> read_csv_folder(const std::string& folder, const std::string& l
   }
   for (Dataset& part : parts) classes.put_in_order(part);
   parts[1].lines = {};
+  Origin origin = tables.front().origin();
+  rows.tell_merged(origin);
   return join(data_name(label.empty() ? folder : folder + ":label=" + label), folder, std::move(parts[1]),
-              std::move(parts[0]), tables.front().origin());
+              std::move(parts[0]), std::move(origin));
 }
 
 bool is_csv_folder(const std::string& folder) { return has_one_of(folder, kFiles); }

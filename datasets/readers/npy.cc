@@ -478,9 +478,11 @@ Result<Dataset> read_npy_dataset(const std::string& features_path, const std::st
 Result<DataPair> read_npy_folder(const std::string& folder, const Given& given) {
   const auto& names = has_one_of(folder, kImageFiles) ? kImageFiles : kKerasFiles;
   RowWriter rows(given);
-  return read_parts(folder, names, given, {.source = "NumPy"}, [&](std::span<const std::string> paths) {
+  auto pair = read_parts(folder, names, given, {.source = "NumPy"}, [&](std::span<const std::string> paths) {
     return read_npy_dataset(paths[0], paths[1], rows);
   });
+  if (pair) rows.tell_merged(pair->origin);
+  return pair;
 }
 
 bool is_npy_folder(const std::string& folder) {

@@ -1,6 +1,7 @@
 #include "datasets/readers/row_writer.h"
 
 #include <cmath>
+#include <string>
 
 #include "datasets/description.h"
 
@@ -58,11 +59,33 @@ void RowWriter::append(std::span<const double> row, Dataset& set) {
   const std::size_t at = set.features.size();
   set.features.resize(at + row.size());
   float* to = set.features.data() + at;
-  if (offsets_.empty()) {
-    for (std::size_t c = 0; c < row.size(); ++c) to[c] = static_cast<float>(row[c]);
-  } else {
-    for (std::size_t c = 0; c < row.size(); ++c) to[c] = static_cast<float>(row[c] - offsets_[c]);
+  if (columns_.size() != row.size()) columns_.assign(row.size(), {});
+  for (std::size_t c = 0; c < row.size(); ++c) {
+    const double offset = offsets_.empty() ? 0 : offsets_[c];
+    to[c] = static_cast<float>(row[c] - offset);
+    if (row[c] == columns_[c].last) continue;
+    ++columns_[c].changes;
+    if (static_cast<float>(columns_[c].last - offset) == to[c]) ++columns_[c].lost;
+    columns_[c].last = row[c];
   }
+}
+
+void RowWriter::tell_merged(Origin& origin) const {
+  constexpr std::size_t kMostNamed = 4;
+  std::vector<std::string> named;
+  std::size_t merged = 0;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    if (columns_[c].lost == 0 || columns_[c].lost * 100 < columns_[c].changes) continue;
+    if (++merged > kMostNamed) continue;
+    named.push_back(c < origin.columns.size() ? "'" + origin.columns[c] + "'"
+                                              : "feature " + std::to_string(c + 1));
+  }
+  if (merged == 0) return;
+  std::string text = named.front();
+  for (std::size_t i = 1; i < named.size(); ++i) text += ", " + named[i];
+  if (merged > named.size()) text += " and " + std::to_string(merged - named.size()) + " more";
+  origin.decisions.push_back(text + (merged == 1 ? " has" : " have") +
+                             " steps that are finer than 32-bit floats, so different numbers become equal");
 }
 
 void RowWriter::append_first(std::size_t columns) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -22,8 +23,15 @@ class RowWriter {
   void add(std::span<const double> row, Dataset& set);
   // After the last row of this set: gives it its offsets.
   void finish(Dataset& set);
+  // After the last finish(): a decision for each column whose steps are finer than 32-bit floats, so that one
+  // in a hundred or more of its changes from row to row is lost.
+  void tell_merged(Origin& origin) const;
 
  private:
+  struct Column {
+    double last = 0;
+    std::uint64_t changes = 0, lost = 0;  // rows that differ from the one before, and those stored as equal
+  };
   void choose(std::size_t columns);
   void append(std::span<const double> row, Dataset& set);
   void append_first(std::size_t columns);
@@ -32,6 +40,7 @@ class RowWriter {
   std::vector<double> offsets_;   // [columns]; empty: nothing is subtracted
   std::vector<double> first_;     // the rows before the choice
   std::vector<Dataset*> owners_;  // of each of them
+  std::vector<Column> columns_;
 };
 
 }  // namespace starling::datasets

@@ -90,6 +90,7 @@ std::string take_peers(ReportRun& run, const Json& per_peer) {
     peer.exchanges = of_peer.number("exchanges");
     peer.slow = of_peer.maybe("slow").value_or(1);
     peer.accuracy = of_peer.maybe("accuracy");
+    if (entry.contains("own_data") && !entry["own_data"].is_null()) peer.own_data = of_peer.text("own_data");
     if (!of_peer.problem().empty()) return "in a peer's entry, " + of_peer.problem();
     run.per_peer.push_back(std::move(peer));
   }

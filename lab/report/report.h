@@ -47,6 +47,7 @@ struct ReportPeer {
   std::string name, state;
   double steps = 0, samples = 0, exchanges = 0, slow = 1;
   std::optional<double> accuracy;
+  std::string own_data;  // empty: a part of the run's
 };
 
 // The summary.json of a run.

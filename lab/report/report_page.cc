@@ -115,6 +115,7 @@ Json to_json(const ReportRun& run) {
                      {"accuracy", number(peer.accuracy)},
                      {"exchanges", number(peer.exchanges)},
                      {"slow", number(peer.slow)},
+                     {"own", peer.own_data},
                      {"state", peer.state}});
   }
   return {{"label", run.label},

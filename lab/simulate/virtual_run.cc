@@ -143,6 +143,10 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
   for (const training::OwnSettings& own : experiment_.own) {
     for (const std::uint32_t peer : own.peers.among(experiment_.peers)) {
       const Experiment its = training::of_peer(experiment_, peer);
+      if (const auto& path = its.data.own_data; path && !own_data_.contains(*path)) {
+        if (Status added = training::add_own_data(its, options_.data_root, data_); !added) return added;
+        own_data_[*path] = std::exchange(data_.own, nullptr);
+      }
       if (its.training.precision == experiment_.training.precision ||
           others_.contains(its.training.precision))
         continue;
@@ -154,8 +158,8 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
   // Each worker shuffles its share of the data, which takes long, so all threads make them.
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
     const Experiment its = as_computed(experiment_, peer);
-    const auto [kind, fresh] = engines_.try_emplace({its.training.precision, its.training.recompute});
-    if (fresh) kind->second = make_shared_engines(its, plan_, backend_of(its), data_.train);
+    const auto [kind, fresh] = engines_.try_emplace(kind_of(its));
+    if (fresh) kind->second = make_shared_engines(its, plan_, backend_of(its), train_of(its));
   }
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer)
     made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
@@ -186,18 +190,28 @@ const kernels::Backend& VirtualRun::backend_of(const Experiment& its) const {
   return other == others_.end() ? *backend_ : *other->second;
 }
 
+const datasets::Dataset& VirtualRun::train_of(const Experiment& its) const {
+  const auto own = own_data_.find(its.data.own_data.value_or(""));
+  return own == own_data_.end() || own->second == nullptr ? data_.trained() : *own->second;
+}
+
+VirtualRun::Kind VirtualRun::kind_of(const Experiment& its) {
+  return {its.training.precision, its.training.recompute, its.data.own_data};
+}
+
 VirtualRun::Workers VirtualRun::make_workers(std::uint32_t peer) const {
   const Experiment its = as_computed(experiment_, peer);
-  const auto& engines = engines_.at({its.training.precision, its.training.recompute});
+  const datasets::Dataset& train = train_of(its);
+  const auto& engines = engines_.at(kind_of(its));
   const bool replicas = divided(peer) != nullptr && divided(peer)->replicas;
   const std::size_t devices = replicas ? divided(peer)->replicas->steps.size() : 1;
   std::vector<std::unique_ptr<VirtualWorker>> workers;
   for (std::uint32_t device = 0; device < devices; ++device) {
-    auto recipes = training::worker_recipes(its, data_.train, peer, experiment_.peers, device);
+    auto recipes = training::worker_recipes(its, train, peer, experiment_.peers, device);
     if (!recipes) return recipes.error();
     for (training::WorkerRecipe& recipe : *recipes) {
       workers.push_back(
-          std::make_unique<VirtualWorker>(plan_, backend_of(its), data_.train, std::move(recipe), engines));
+          std::make_unique<VirtualWorker>(plan_, backend_of(its), train, std::move(recipe), engines));
     }
   }
   return workers;
@@ -278,10 +292,7 @@ Result<std::uint64_t> VirtualRun::settle_metrics() {
 
 VirtualRun::~VirtualRun() { write_waiting(); }
 
-Result<training::Summary> VirtualRun::finish(training::Summary summary, const training::Replicas& replicas,
-                                             const std::vector<float>& model, std::uint64_t trace) {
-  write_waiting();
-  if (replicas.empty()) return Error{"no peer finished the run, so there is no model to evaluate"};
+void VirtualRun::describe(training::Summary& summary) const {
   summary.name = experiment_.name;
   summary.mode = "simulate";
   summary.seed = experiment_.seed;
@@ -297,6 +308,16 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
   summary.seconds_to_target = seconds_to_target_;
   summary.epochs = static_cast<double>(summary.samples) / static_cast<double>(epoch_samples());
   summary.epochs_asked = experiment_.end.epochs;
+  for (std::uint32_t i = 0; i < experiment_.peers; ++i)
+    if (const auto own = training::of_peer(experiment_, i).data.own_data)
+      summary.per_peer.at(i).own_data = datasets::data_name(*own);
+}
+
+Result<training::Summary> VirtualRun::finish(training::Summary summary, const training::Replicas& replicas,
+                                             const std::vector<float>& model, std::uint64_t trace) {
+  write_waiting();
+  if (replicas.empty()) return Error{"no peer finished the run, so there is no model to evaluate"};
+  describe(summary);
   std::vector<float> mean;
   summary.consensus_distance = training::consensus(replicas, mean);
   if (!model.empty()) mean = model;

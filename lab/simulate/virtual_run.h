@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/result.h"
@@ -107,8 +108,14 @@ class VirtualRun {
   Status open_metrics(std::uint64_t kept_bytes);
   void write_waiting();
   Error metrics_failed() const;
-  const kernels::Backend& backend_of(const training::Experiment& its) const;  // of one peer
+  void describe(training::Summary& summary) const;  // all but results
+  // Of one peer.
+  const kernels::Backend& backend_of(const training::Experiment& its) const;
+  const datasets::Dataset& train_of(const training::Experiment& its) const;
   Workers make_workers(std::uint32_t peer) const;
+  // Precision, what is recomputed, and the peer's own data.
+  using Kind = std::tuple<std::string, training::Recomputation, std::optional<std::string>>;
+  static Kind kind_of(const training::Experiment& its);
   // The score of one replica on the first `limit` test samples.
   training::Evaluator::Score score_of(const std::vector<float>& parameters, std::size_t limit = SIZE_MAX);
   // The score of each on all test samples, in their order. They are computed in the pool.
@@ -121,6 +128,7 @@ class VirtualRun {
   datasets::DataPair data_;
   models::Plan plan_;
   std::unique_ptr<kernels::Backend> backend_;
+  std::map<std::string, std::shared_ptr<const datasets::Dataset>> own_data_;  // by path; null: of all peers
   std::map<std::string, std::unique_ptr<kernels::Backend>> others_;  // by precision: of peers with their own
   LearningRate rate_;
   struct Devices {
@@ -144,7 +152,6 @@ class VirtualRun {
   std::optional<Waiting> waiting_;
   std::optional<training::MetricsLine> latest_;
   // Shared by the peers of a kind; null if each has its own.
-  using Kind = std::pair<std::string, training::Recomputation>;  // precision, and what is recomputed
   std::map<Kind, std::shared_ptr<Engines>> engines_;
   std::unique_ptr<training::Evaluator> evaluator_;  // null before the first score_of()
   ThreadPool pool_;                                 // declared after what its tasks use

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/dataset.h"
 #include "lab/interrupts.h"
 #include "lab/swarm/evaluations.h"
 #include "lab/swarm/launcher.h"
@@ -88,6 +89,8 @@ void add_member(const SwarmRun& run, const Member& member, const std::optional<S
   record.exchanges = member.exchanges();
   record.serves = run.serves(member);
   record.slow = record.serves ? 1 : training::slowness(run.experiment, member.number);
+  if (const auto own = training::of_peer(run.experiment, member.number).data.own_data; own && !record.serves)
+    record.own_data = datasets::data_name(*own);
   if (member.life.final_state) record.state = name_of(*member.life.final_state);
   if (member.life.stopped && member.finished()) record.state = "stopped";
   summary.per_peer.push_back(record);

@@ -12,7 +12,6 @@
 #include "datasets/text/tokenizer.h"
 #include "models/layout_text.h"
 #include "models/spec.h"
-#include "node/keep/peer_cache.h"
 #include "node/work/hogwild.h"
 #include "training/learning/data_facts.h"
 #include "training/learning/recipe.h"
@@ -41,11 +40,11 @@ Status check_epoch(const training::Experiment& experiment, std::uint64_t samples
 
 }  // namespace
 
-void Preparation::load_own_data() {
+void Preparation::load_copy() {
   const PeerOptions& options = started_.options;
   if (!options.data || listening_.attachment() != nullptr) return;
   started_.builder.run([this, &options] {
-    own_data_ = within_memory([&] { return datasets::load(*options.data, options.data_root); });
+    copy_ = within_memory([&] { return datasets::load(*options.data, options.data_root); });
   });
 }
 
@@ -79,6 +78,9 @@ Preparation::Making Preparation::make(training::Experiment experiment, Result<da
   if (!replica) return replica.error();
   if (const std::string decided = datasets::decisions_text((*replica)->data); !decided.empty())
     spdlog::info("data {}", decided);
+  if (const auto& own = experiment.data.own_data)
+    spdlog::info("data {}: this peer trains on all of it, {} samples of its own", datasets::data_name(*own),
+                 (*replica)->data.trained().size());
   return Built{std::move(experiment), std::move(*replica)};
 }
 
@@ -125,11 +127,11 @@ Preparation::Making Preparation::build_outside(training::Experiment experiment,
                (differs ? ": " + *differs : "")};
 }
 
-// A joiner's own data with the swarm's tokenizer, normalization and classes: read now, unless what was read
-// before fits.
-Result<datasets::DataPair> Preparation::joiners_data(const wire::Manifest& manifest) {
+// A joiner's copy of the swarm's data, or data of its own, with the swarm's tokenizer, normalization and
+// classes: read now, unless what was read before fits.
+Result<datasets::DataPair> Preparation::joiners_data(const training::Experiment& experiment,
+                                                     const wire::Manifest& manifest, const RunFacts& facts) {
   const PeerOptions& options = started_.options;
-  const RunFacts facts = facts_of(manifest);
   training::Facts known;
   if (!facts.tokenizer.empty()) known[training::kTokenizerFact] = facts.tokenizer;
   if (!facts.description.empty()) known[training::kDescriptionFact] = facts.description;
@@ -141,20 +143,31 @@ Result<datasets::DataPair> Preparation::joiners_data(const wire::Manifest& manif
     return divided && (given->of_model == nullptr || own.any().offsets == given->of_model->offsets);
   };
   Result<datasets::DataPair> data = Error{""};
+  const auto& own = experiment.data.own_data;
+  if (own && !options.data) {
+    data = datasets::load(*own, options.data_root, *given);
+    if (!data) return Error{"data.own_data: " + data.error().message};
+    return data;
+  }
   if (!options.data) {
     data = datasets::load_shared(manifest.data, options.data_root, *given);
-  } else if (own_data_ && (!own_data_->ok() || fits(**own_data_))) {
-    data = std::move(*own_data_);
+  } else if (copy_ && (!copy_->ok() || fits(**copy_))) {
+    data = std::move(*copy_);
     if (data && given->of_model != nullptr) {
       if (const Status adopted = datasets::adopt(*given->of_model, *data); !adopted) data = adopted.error();
     }
   } else {
-    own_data_.reset();
+    copy_.reset();
     data = datasets::load(*options.data, options.data_root, *given);
   }
-  if (data && training::are_other_data(*given, *data))
-    spdlog::warn("data {}: these are other samples or labels than the swarm's, which trains on '{}'",
-                 data->name, manifest.data);
+  if (!data) return data;
+  if (training::are_other_data(*given, *data)) {
+    return Error{"data " + data->name +
+                 ": these are other samples or labels than the swarm's, which trains on '" + manifest.data +
+                 "'; --data must name a copy of them, or --own-data data of this peer's own"};
+  }
+  if (const Status added = training::add_own_data(experiment, options.data_root, *data); !added)
+    return added.error();
   return data;
 }
 
@@ -181,14 +194,19 @@ Preparation::Making Preparation::build_of(const wire::Manifest& manifest) {
                  "--model out to train what the swarm trains"};
   }
   experiment.seed = manifest.seed;
-  experiment.data.source = options.data.value_or(manifest.data);
+  experiment.data.source = options.data ? *options.data : experiment.data.own_data.value_or(manifest.data);
   const auto has_same_layout = [&manifest](const models::Plan& plan, const std::string& data) -> Status {
     if (plan.layout.fingerprint() == manifest.fingerprint) return Done{};
     return Error{"the model '" + manifest.model + "' for the data '" + data +
                  "' has another layout here than in the swarm (which trains on '" + manifest.data +
                  "'); --data must name a copy of the same data"};
   };
-  return make(std::move(experiment), joiners_data(manifest), has_same_layout);
+  const RunFacts facts = facts_of(manifest);
+  auto data = joiners_data(experiment, manifest, facts);
+  auto made = make(std::move(experiment), std::move(data), has_same_layout);
+  if (made && facts.epoch_samples > 0 && facts.epoch_samples <= kEpochSamplesMax)
+    made->replica->epoch_samples = facts.epoch_samples;
+  return made;
 }
 
 // Reads the checkpoint, or the file with the first parameters.

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "datasets/dataset.h"
 #include "gossip/rules.h"
+#include "node/keep/peer_cache.h"
 #include "node/peer/listening.h"
 #include "node/peer/lives.h"
 #include "training/runs/experiment/schedule.h"
@@ -24,7 +25,7 @@ class Preparation {
       : started_(started), listening_(listening), lives_(lives), leave_(std::move(leave)) {}
 
   // Reads a joiner's own copy of the data while it searches for the swarm.
-  void load_own_data();
+  void load_copy();
   // Builds the replica and begins the life Built, then calls `done`: what the swarm trains, or without its
   // manifest what the options say, for a peer that begins a run.
   void build(std::optional<wire::Manifest> swarms, std::function<void(Status)> done);
@@ -52,7 +53,8 @@ class Preparation {
   Making build_own() const;
   Making make_outside() const;
   Making build_of(const wire::Manifest& manifest);
-  Result<datasets::DataPair> joiners_data(const wire::Manifest& manifest);
+  Result<datasets::DataPair> joiners_data(const training::Experiment& experiment,
+                                          const wire::Manifest& manifest, const RunFacts& facts);
   Making build_outside(training::Experiment experiment, const wire::Manifest& manifest) const;
   Making with_state(Making built);
 
@@ -69,7 +71,7 @@ class Preparation {
   Lives& lives_;
   const std::function<void(const std::string& why)> leave_;
   bool initialized_ = false;
-  std::optional<Result<datasets::DataPair>> own_data_;  // a joiner's own copy, once it is read
+  std::optional<Result<datasets::DataPair>> copy_;  // a joiner's copy of the data, once it is read
 };
 
 }  // namespace starling::node

@@ -45,7 +45,7 @@ Result<std::unique_ptr<Replica>> build(const training::Settled& experiment, data
   std::vector<const kernels::Backend*> devices, of_parts;
   for (const auto& part : replica->parts) of_parts.push_back(part.get());
   for (const auto& backend : replica->backends) {
-    auto workers = training::make_workers(experiment, replica->plan, *backend, replica->data.train,
+    auto workers = training::make_workers(experiment, replica->plan, *backend, replica->data.trained(),
                                           slot ? slot->first : own_order, slot ? slot->second : 0,
                                           static_cast<std::uint32_t>(devices.size()), of_parts);
     if (!workers) return workers.error();

@@ -1,6 +1,8 @@
 // A saved model and the data that it judges: its own normalization and classes, contradictions, and files
 // that must not be overwritten.
+#include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "tests/catch.h"
@@ -182,6 +184,71 @@ TEST_CASE("parameters that are not finite are refused") {
     CHECK(outcome.exit_code != 0);
     CHECK(has(outcome.err, "1 of the 3 values of tensor 'fc1.bias' are not finite"));
   }
+}
+
+TEST_CASE("a joiner with other data is refused, and with --own-data trains on all of them") {
+  TemporaryFolder folder;
+  folder.write("swarms.csv", rows(400, 1000));
+  folder.write("mine.csv", rows(200, 1001));
+  Program first({"peer", "--listen", "127.0.0.1:0", "--name", "first", "--model", "softmax", "--data",
+                 folder.file("swarms.csv"), "--pace", "1ms", "--export", "none"});
+  const std::string address = first.wait_for_error_word(" listens at ");
+  REQUIRE(!address.empty());
+  const auto joiner = [&](const Words& more) {
+    Words words = {"peer", "--listen", "127.0.0.1:0", "--join", address, "--export", "none"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+
+  const Outcome refused = run(joiner({"--data", folder.file("mine.csv")}));
+  CHECK(refused.exit_code == 2);
+  CHECK(has(refused.err,
+            "data mine: these are other samples or labels than the swarm's, which trains on "
+            "'swarms'; --data must name a copy of them, or --own-data data of this peer's own"));
+  const Words own_data = {"--own-data", folder.file("mine.csv")};
+  for (const Words& flags :
+       {own_data, Words{"--data", folder.file("swarms.csv"), "--own-data", folder.file("mine.csv")}}) {
+    Program own(joiner(flags));
+    CHECK(own.wait_for_error_text("data mine: this peer trains on all of it, 180 samples of its own"));
+    CHECK(own.wait_for_error_text("training begins"));
+    own.signal(SIGTERM);
+    CHECK(own.finish().exit_code == 0);
+  }
+  folder.write("other.csv", "a,b,c,kind\n" +
+                                std::string("1,2,3,ash\n4,5,6,oak\n1,2,4,ash\n1,7,3,oak\n1,2,6,ash\n") +
+                                "1,2,3,ash\n4,5,6,oak\n1,2,4,ash\n1,7,3,oak\n1,2,6,ash\n");
+  const Outcome unlike = run(joiner({"--own-data", folder.file("other.csv")}));
+  CHECK(unlike.exit_code == 2);
+  CHECK(has(unlike.err, "data.own_data: "));
+  first.signal(SIGTERM);
+  CHECK(first.finish().exit_code == 0);
+}
+
+TEST_CASE("peers with data of their own train on all of them, simulated and as processes") {
+  TemporaryFolder folder;
+  folder.write("common.csv", rows(600, 1000));
+  folder.write("second.csv", rows(300, 1000));
+  folder.write("own.toml", "peers = 2\ndata.source = \"" + folder.file("common.csv") +
+                               "\"\nmodel.name = \"softmax\"\ntraining.steps = 40\n[[peer]]\nnumber = 1\n" +
+                               "own_data = \"" + folder.file("second.csv") + "\"\n");
+  for (const char* command : {"simulate", "swarm"}) {
+    const json summary = summary_of(
+        run({command, folder.file("own.toml"), "--out", folder.file(command), "--looks", "0", "--json"}));
+    CHECK(summary.at("accuracy") == 1);
+    CHECK(summary.at("data") == "common");
+    CHECK(summary.at("per_peer").at(0).at("own_data").is_null());
+    CHECK(summary.at("per_peer").at(1).at("own_data") == "second");
+  }
+  // Other data of its own: another run, with the same first peer.
+  folder.write("second.csv", rows(300, 1001));
+  const json other = summary_of(
+      run({"simulate", folder.file("own.toml"), "--out", folder.file("other"), "--looks", "0", "--json"}));
+  const json first = json::parse(std::ifstream(folder.file("simulate/summary.json")));
+  CHECK(other.at("trace_hash") != first.at("trace_hash"));
+  folder.write("own.toml", "peers = 2\n[[peer]]\nnumber = 1\nown_data = \"/no/such.csv\"\n");
+  const Outcome missing = run({"simulate", folder.file("own.toml"), "--out", folder.file("missing")});
+  CHECK(missing.exit_code == 2);
+  CHECK(has(missing.err, "data.own_data: "));
 }
 
 }  // namespace starling::cli_tests

@@ -70,6 +70,7 @@ const std::map<std::string, Values> kByName = {
     {"--model", {"one", "two", "three"}},  // used with model.layers
     {"--data", {"glyphs", "mnist", "cifar10"}},
     {"--partition", {"whole", "by-label", "iid"}},
+    {"--own-data", {"one.csv", "two.csv", "three.csv"}},
     {"--windows", {"contiguous", "random", "contiguous"}},
     {"--optimizer", {"adamw", "sgd", "adamw"}},
     {"--schedule", {"cosine", "step", "constant"}},

@@ -178,6 +178,35 @@ TEST_CASE("a table of numbers of any size is standardized as in double, as CSV a
   }
 }
 
+TEST_CASE("a column whose steps are finer than 32-bit floats is named") {
+  Numbers table;
+  table.columns = 3;
+  Random random(7);
+  for (int row = 0; row < 300; ++row) {
+    // Steps of 1e-8 from 1 on are below a float's, and one value far away prevents an offset.
+    table.train.push_back((row == 0 ? 5000 : 1) + 1e-8 * static_cast<double>(random.below(50)));
+    table.train.push_back(1000 + static_cast<double>(random.below(50)));
+    table.train.push_back(random.normal());
+    table.train_labels.push_back(row % 2);
+  }
+  table.test = {1, 1000, 0, 2, 1001, 1};
+  table.test_labels = {0, 1};
+  const TemporaryFolder tables, arrays;
+  tables.write("train.csv", ascii(csv_of(table, false)));
+  tables.write("test.csv", ascii(csv_of(table, true)));
+  write_arrays<double>(arrays, table, "<f8");
+  for (const TemporaryFolder* folder : {&tables, &arrays}) {
+    const DataPair pair = load_for(folder->path());
+    const auto& decisions = pair.origin.decisions;
+    const auto named = std::ranges::count_if(
+        decisions, [](const std::string& d) { return d.find("finer than 32-bit") != std::string::npos; });
+    REQUIRE(named == 1);
+    CHECK(decisions.back() ==
+          (pair.origin.columns.empty() ? "feature 1" : "'column0'") +
+              std::string(" has steps that are finer than 32-bit floats, so different numbers become equal"));
+  }
+}
+
 TEST_CASE("whole numbers are the same rows as CSV, bytes, integers and floats") {
   Random random(48);
   for (int k = 0; k < 60; ++k) {

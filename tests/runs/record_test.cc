@@ -61,7 +61,8 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
                 "seconds_to_target exchanges bytes_sent staleness per_peer"));
   for (const auto& [key, value] : json["per_peer"][0].items()) peer_keys.push_back(key);
   REQUIRE(peer_keys == std::vector<std::string>{"name", "device", "precision", "steps", "samples", "accuracy",
-                                                "exchanges", "slow", "split", "pipeline", "state"});
+                                                "exchanges", "slow", "split", "pipeline", "state",
+                                                "own_data"});
   REQUIRE(json["seed"].get<std::uint64_t>() == summary.seed);
   REQUIRE(json["accuracy"] == 0.984);
   REQUIRE(json["loss"].is_null());

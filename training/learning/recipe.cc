@@ -112,13 +112,38 @@ std::uint64_t warm_up_of_newcomers(const Experiment& experiment) {
 Result<datasets::DataPair> load_data(const Experiment& experiment, const std::string& data_root,
                                      const std::optional<std::string>& resumed) {
   const auto& file = resumed ? resumed : experiment.model.init;
-  if (!file) return datasets::load(experiment.data.source, data_root);
-  const auto given = given_by(*file);
-  if (!given) return Error{(resumed ? "--resume: " : "model.init: ") + given.error().message};
-  auto data = datasets::load(experiment.data.source, data_root, *given);
-  if (data && resumed && are_other_data(*given, *data))
+  datasets::Given given;
+  if (file) {
+    auto known = given_by(*file);
+    if (!known) return Error{(resumed ? "--resume: " : "model.init: ") + known.error().message};
+    given = std::move(*known);
+  }
+  auto data = datasets::load(experiment.data.source, data_root, given);
+  if (data && resumed && are_other_data(given, *data))
     data->origin.decisions.push_back("these are other samples or labels than those of the checkpoint");
+  if (data) {
+    if (const Status added = add_own_data(experiment, data_root, *data); !added) return added.error();
+  }
   return data;
+}
+
+Status add_own_data(const Experiment& experiment, const std::string& data_root, datasets::DataPair& data) {
+  if (!experiment.data.own_data || experiment.data.own_data == experiment.data.source) return Done{};
+  const datasets::Given given{
+      .tokenizer = data.tokenizer,
+      .of_model = std::make_shared<const datasets::Description>(datasets::description_of(data))};
+  auto own = datasets::load(*experiment.data.own_data, data_root, given);
+  if (!own) return Error{"data.own_data: " + own.error().message};
+  if (own->train.labels.empty() && own->train.tokens.empty())
+    return Error{"data.own_data: '" + own->name + "' has no samples for training"};
+  data.own = std::make_shared<datasets::Dataset>(std::move(own->train));
+  const std::uint32_t context = data.any().context;
+  if (context > 0) {
+    if (Status fits = datasets::check_context(data, context); !fits)
+      return Error{"data.own_data: " + fits.error().message};
+    data.own->set_context(context);
+  }
+  return Done{};
 }
 
 Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPair& data) {
@@ -126,8 +151,8 @@ Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPai
   if (data.any().is_text() && context > 0) {
     if (Status fits = datasets::check_context(data, static_cast<std::uint32_t>(context)); !fits)
       return Error{"model \"" + model.name + "\": " + fits.error().message};
-    for (datasets::Dataset* part : {&data.train, &data.test})
-      if (part->is_text()) part->set_context(static_cast<std::uint32_t>(context));
+    for (datasets::Dataset* part : {&data.train, &data.test, data.own.get()})
+      if (part != nullptr && part->is_text()) part->set_context(static_cast<std::uint32_t>(context));
   }
   return plan_for(model, data.any());
 }
@@ -244,7 +269,7 @@ Result<std::vector<WorkerRecipe>> worker_recipes(const Experiment& experiment, c
                                                  std::uint32_t device,
                                                  const std::vector<const kernels::Backend*>& parts) {
   std::vector<std::uint32_t> shard;
-  if (slots == 0) {
+  if (slots == 0 || experiment.data.own_data) {
     shard.resize(train.size());
     std::iota(shard.begin(), shard.end(), 0U);
   } else {

@@ -25,6 +25,10 @@ namespace starling::training {
 Result<datasets::DataPair> load_data(const Experiment& experiment, const std::string& data_root,
                                      const std::optional<std::string>& resumed = std::nullopt);
 
+// Loads data.own_data, if the experiment has it, as `data` describe them: with their normalization, classes
+// and tokenizer, and if `data` are divided into windows, into such windows. An Error if they do not fit.
+Status add_own_data(const Experiment& experiment, const std::string& data_root, datasets::DataPair& data);
+
 // The experiment's model for this data. A text is divided into samples of the model's context: by the caller,
 // or here for both sets. An Error if the model does not fit the data.
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train);
@@ -68,10 +72,10 @@ NetworkForm network_form(const Experiment& experiment, std::uint64_t seed,
                          const std::vector<const kernels::Backend*>& parts = {});
 
 // The Hogwild workers of one peer on its shard of the training set: slot mod slots of the experiment's
-// partition, or, with slots = 0, the whole set in an order that depends only on `slot`. Batches and their
-// crops and flips are functions of the seed, the slot and the worker's number, which is counted over all the
-// peer's devices. `plan`, `backend` and `train` outlive the workers.
-// `parts`: as of network_form(); they outlive the workers.
+// partition, or, with slots = 0 or data of its own, the whole set in an order that depends only on `slot`.
+// Batches and their crops and flips are functions of the seed, the slot and the worker's number, which is
+// counted over all the peer's devices. `plan`, `backend` and `train` outlive the workers. `parts`: as of
+// network_form(); they outlive the workers.
 Result<std::vector<std::unique_ptr<Worker>>> make_workers(
     const Experiment& experiment, const models::Plan& plan, const kernels::Backend& backend,
     const datasets::Dataset& train, std::uint64_t slot, std::uint32_t slots, std::uint32_t device = 0,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 #include "cli/commands/named_files.h"
@@ -229,9 +230,13 @@ Result<Materials> gather_materials(const Experiment& experiment) {
   }
   if (const auto changed = training::make_augmentation(experiment, data->train); !changed)
     return changed.error();
+  std::set<std::string> own;
   for (std::uint32_t peer = 0; peer < (experiment.own.empty() ? 1 : experiment.peers); ++peer) {
-    const auto its = training::settle_split(training::of_peer(experiment, peer), *plan, nullptr);
-    if (!its) return its.error();
+    const Experiment its = training::of_peer(experiment, peer);
+    if (const auto divided = training::settle_split(its, *plan, nullptr); !divided) return divided.error();
+    if (!its.data.own_data || !own.insert(*its.data.own_data).second) continue;
+    if (Status fits = training::add_own_data(its, data_root(), *data); !fits) return fits.error();
+    data->own.reset();
   }
   if (const auto schedule = training::make_schedule(experiment, data->train.size(), data->train.context);
       !schedule)

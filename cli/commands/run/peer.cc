@@ -166,7 +166,8 @@ Status read_options(const Arguments& arguments, node::PeerOptions& options) {
   if (Status read = read_experiment(options.experiment, arguments, arguments.get("--config")); !read)
     return read;
   if (options.experiment.data.source.empty())
-    options.experiment.data.source = training::Experiment{}.data.source;
+    options.experiment.data.source =
+        options.experiment.data.own_data.value_or(training::Experiment{}.data.source);
   else
     options.data = options.experiment.data.source;
   options.given = given_keys(arguments);

@@ -41,7 +41,8 @@ struct ModelSettings {
 struct DataSettings {
   std::string source = "glyphs";
   std::string partition = "iid";
-  std::string windows = "random";  // of a text (training/learning/augment.h), or contiguous
+  std::optional<std::string> own_data{};  // of one peer, which trains on all of it instead of on its part
+  std::string windows = "random";         // of a text (training/learning/augment.h), or contiguous
   friend bool operator==(const DataSettings&, const DataSettings&) = default;
 };
 

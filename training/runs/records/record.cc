@@ -30,6 +30,7 @@ void visit_fields(Visitor& visit, Peer& peer) {
   visit("slow", peer.slow);
   visit_sharing(visit, peer, false);
   visit("state", peer.state);
+  visit("own_data", peer.own_data);
 }
 
 // Without the fields whose form differs between reading and writing.

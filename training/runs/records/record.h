@@ -39,8 +39,9 @@ struct PeerRecord : PeerFigures, DeviceSharing {
   std::string name;
   std::uint64_t exchanges = 0;  // completed ones that it began or answered
   double slow = 1;
-  std::string state{};  // finished, stopped (by the user), left, crashed, running
-  bool serves = false;  // a parameter server: it makes no steps, and is not evaluated
+  std::string state{};                    // finished, stopped (by the user), left, crashed, running
+  std::optional<std::string> own_data{};  // the name of the data of its own, on which it trained
+  bool serves = false;                    // a parameter server: it makes no steps, and is not evaluated
 };
 
 // What was run.

@@ -97,6 +97,10 @@ Settings model_and_data_settings() {
             in(&E::data, &DataSettings::source), 4096),
       words({"data.partition", "NAME", "how the data is distributed among the peers", per_run},
             in(&E::data, &DataSettings::partition), 100),
+      words(
+          {"data.own_data", "NAME-OR-PATH",
+           "data of this peer's own, to train on all of it instead of on a part of the run's data", per_peer},
+          in(&E::data, &DataSettings::own_data), 4096),
       choice({"data.windows", "NAME",
               "training samples of a text: random windows, moved in each epoch, or contiguous ones",
               per_run_if_set},
@@ -420,10 +424,11 @@ Status set_value(Experiment& experiment, std::string_view key, std::string_view 
 
 bool is_own_setting(const Setting& setting) {
   // Of [pipeline], those whose names are no other table's.
-  static constexpr std::array kOfPipeline = {"pipeline.micro_batches", "pipeline.cuts",
-                                             "pipeline.stage_replicas", "pipeline.speeds", "pipeline.memory"};
+  static constexpr std::array kOfOtherTables = {"data.own_data",   "pipeline.micro_batches",
+                                                "pipeline.cuts",   "pipeline.stage_replicas",
+                                                "pipeline.speeds", "pipeline.memory"};
   return !setting.shared && (setting.key.starts_with("training.") ||
-                             std::ranges::find(kOfPipeline, setting.key) != kOfPipeline.end());
+                             std::ranges::find(kOfOtherTables, setting.key) != kOfOtherTables.end());
 }
 
 Status set_own(OwnSettings& own, const std::string& key, const std::string& value) {
@@ -432,8 +437,12 @@ Status set_own(OwnSettings& own, const std::string& key, const std::string& valu
     return taken ? taken : Error{"peer.number: " + taken.error().message};
   }
   const Setting* setting = find_setting("training." + key);
-  if (setting == nullptr) setting = find_setting("pipeline." + key);
-  if (setting == nullptr || (!is_own_setting(*setting) && setting->key.starts_with("pipeline."))) {
+  for (const char* const table : {"pipeline.", "data."}) {
+    if (setting != nullptr) break;
+    const Setting* const other = find_setting(table + key);
+    if (other != nullptr && is_own_setting(*other)) setting = other;
+  }
+  if (setting == nullptr) {
     std::vector<std::string> keys = {"peer.number"};
     for (const Setting& known : settings())
       if (is_own_setting(known)) keys.push_back("peer." + without_table(known.key));
