@@ -205,6 +205,19 @@ Result<text::AnyTokenizer> choose_tokenizer(const Documents& documents, const st
   return tokenizer;
 }
 
+// A decision if the model's tokenizer divides the text although the option `tokens` names another one.
+std::vector<std::string> override_of(const std::string& tokens, const text::AnyTokenizer& given) {
+  if (given == nullptr || tokens.empty()) return {};
+  if (tokens == "characters" || tokens == "bytes") {
+    if (given->kind() == tokens) return {};
+  } else if (const auto named = load_tokenizer(tokens);
+             named && (*named)->fingerprint() == given->fingerprint()) {
+    return {};
+  }
+  return {"the model's tokenizer, " + std::string(given->kind()) +
+          ", divides the text, not tokens=" + tokens};
+}
+
 // Encodes the documents one by one, and frees their text.
 Result<Dataset> encode(std::vector<Document>& documents, const text::Tokenizer& tokenizer) {
   Dataset set;
@@ -263,7 +276,8 @@ Result<DataPair> read_texts(const std::string& path, const std::string& tokens, 
       std::ranges::all_of(test->tokens, is_first))
     return Error{"'" + path + "' has only one token, again and again: there is nothing to learn"};
   return join_text(data_name(tokens.empty() ? path : path + ":tokens=" + tokens), path, std::move(*train),
-                   std::move(*test), std::move(*tokenizer), {.source = "text"});
+                   std::move(*test), std::move(*tokenizer),
+                   {.source = "text", .decisions = override_of(tokens, given.tokenizer)});
 }
 
 bool is_text_path(std::string_view path) {

@@ -128,7 +128,10 @@ Result<Vocabulary> find_vocabulary(const std::string& folder, const std::string&
                  "' are numbers already, so ':tokens=characters' has no effect; name "
                  "the tokenizer that made them, as in ':tokens=tokenizer.txt'"};
   if (tokens.empty() && !has_tokenizer(folder)) {
-    if (given != nullptr) return Vocabulary{given, static_cast<int>(given->size())};
+    if (given != nullptr)
+      return Vocabulary{given, static_cast<int>(given->size()),
+                        "the tokens are numbers of the model's vocabulary, " + std::string(given->kind()) +
+                            ", because no tokenizer is beside them"};
     if (model.of_model != nullptr && model.of_model->is_text)
       return Vocabulary{nullptr, model.of_model->classes};
     if (const auto meta = find_file(folder, "meta.pkl")) return read_meta(*meta);

@@ -192,21 +192,19 @@ Result<datasets::Given> given_by(const std::string& path, const Facts& metadata)
   return given;
 }
 
-Result<datasets::Given> given_by(const std::string& path) {
-  const auto metadata = read_metadata(path);
-  if (!metadata) return metadata.error();
-  return given_by(path, *metadata);
-}
-
 bool are_other_data(const datasets::Given& given, const datasets::DataPair& data) {
   return given.of_model != nullptr && given.of_model->fingerprint != 0 &&
          given.of_model->fingerprint != datasets::description_of(data).fingerprint;
 }
 
-std::string warning_of_normalization(const std::string& path, const datasets::Given& given,
-                                     const datasets::DataPair& data) {
-  const bool known = given.of_model != nullptr && !given.of_model->normalization.empty();
-  if (known || data.any().is_text()) return "";
+std::string warning_of_description(const std::string& path, const datasets::Given& given,
+                                   const datasets::DataPair& data) {
+  if (data.any().is_text()) {
+    if (given.tokenizer != nullptr || data.tokenizer == nullptr) return "";
+    return path + " does not contain the tokenizer of its training data; the one of " + data.name +
+           " is used";
+  }
+  if (given.of_model != nullptr && !given.of_model->normalization.empty()) return "";
   return path + " does not contain the means and deviations of its training data; the ones of " + data.name +
          " are used";
 }

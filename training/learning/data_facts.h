@@ -20,15 +20,14 @@ std::string description_json(const datasets::Description& data);
 
 // The tokenizer and the description in the metadata of the file `path`, null if there are none.
 Result<datasets::Given> given_by(const std::string& path, const Facts& metadata);
-Result<datasets::Given> given_by(const std::string& path);
 
 // Whether the data are not the ones of the model: other samples or labels, or another order. False if
 // unknown.
 bool are_other_data(const datasets::Given& given, const datasets::DataPair& data);
 
-// A sentence if the model's file says nothing about the normalization of its data, which `data` then has of
-// its own; else empty.
-std::string warning_of_normalization(const std::string& path, const datasets::Given& given,
-                                     const datasets::DataPair& data);
+// A sentence if the model's file does not contain the normalization or the tokenizer of its data, so that
+// `data` have their own; else empty.
+std::string warning_of_description(const std::string& path, const datasets::Given& given,
+                                   const datasets::DataPair& data);
 
 }  // namespace starling::training

@@ -109,18 +109,46 @@ std::uint64_t warm_up_of_newcomers(const Experiment& experiment) {
   return in_steps ? static_cast<std::uint64_t>(std::ceil(warmup.length)) : kNewcomerSteps;
 }
 
+namespace {
+
+// A sentence if the file names no network, or another one than the experiment's; else empty.
+std::string warning_of_network(const Experiment& experiment, const std::string& path, const Facts& metadata) {
+  const auto its = model_of(metadata);
+  if (!its)
+    return path + " names no known network, and its tensors are read as " + experiment.model.name + "'s";
+  const models::ModelText wanted = text_of(experiment);
+  const bool same =
+      its->layers.empty() && wanted.layers.empty() ? its->name == wanted.name : its->layers == wanted.layers;
+  if (same) return "";
+  return path + " is of the network " + its->name + ", and its tensors are read as " + wanted.name + "'s";
+}
+
+// The data as the model of a file has them.
+Result<datasets::DataPair> load_for_file(const Experiment& experiment, const std::string& data_root,
+                                         const std::string& path, bool resumed) {
+  const std::string flag = resumed ? "--resume: " : "model.init: ";
+  const auto metadata = read_metadata(path);
+  if (!metadata) return Error{flag + metadata.error().message};
+  const auto given = given_by(path, *metadata);
+  if (!given) return Error{flag + given.error().message};
+  auto data = datasets::load(experiment.data.source, data_root, *given);
+  if (!data) return data;
+  auto& decisions = data->origin.decisions;
+  if (resumed && are_other_data(*given, *data))
+    decisions.emplace_back("these are other samples or labels than those of the checkpoint");
+  for (const std::string& warning :
+       {warning_of_network(experiment, path, *metadata), warning_of_description(path, *given, *data)})
+    if (!warning.empty()) decisions.push_back(warning);
+  return data;
+}
+
+}  // namespace
+
 Result<datasets::DataPair> load_data(const Experiment& experiment, const std::string& data_root,
                                      const std::optional<std::string>& resumed) {
   const auto& file = resumed ? resumed : experiment.model.init;
-  datasets::Given given;
-  if (file) {
-    auto known = given_by(*file);
-    if (!known) return Error{(resumed ? "--resume: " : "model.init: ") + known.error().message};
-    given = std::move(*known);
-  }
-  auto data = datasets::load(experiment.data.source, data_root, given);
-  if (data && resumed && are_other_data(given, *data))
-    data->origin.decisions.push_back("these are other samples or labels than those of the checkpoint");
+  auto data = file ? load_for_file(experiment, data_root, *file, resumed.has_value())
+                   : datasets::load(experiment.data.source, data_root);
   if (data) {
     if (const Status added = add_own_data(experiment, data_root, *data); !added) return added.error();
   }

@@ -95,7 +95,7 @@ Result<SavedModel> load_saved_model(const Arguments& arguments) {
   auto data = datasets::load(*arguments.get("--data"), data_root(), *given);
   if (!data) return data.error();
   tell_decisions(*data);
-  warn(training::warning_of_normalization(path, *given, *data));
+  warn(training::warning_of_description(path, *given, *data));
   auto plan = training::make_plan(*model, *data);
   if (!plan) return plan.error();
   auto replica = training::read_safetensors(path, plan->layout);
