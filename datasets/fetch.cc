@@ -43,7 +43,7 @@ class Part {
  public:
   static Result<Part> open(const std::string& path) {
     Part part(path);
-    part.descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    part.descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (part.descriptor_ < 0) return Error{"'" + path + "' cannot be written: " + reason()};
     if (::flock(part.descriptor_, LOCK_EX | LOCK_NB) != 0)
       return Error{"'" + path + "' is being written by another program; wait until it ends"};

@@ -113,6 +113,7 @@ void end() {
 
 void begin_error_stream(std::string (*lost)(std::uint64_t lines)) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   g_waiting = new Waiting(lost);
   cookie_io_functions_t functions{};
   functions.write = take;

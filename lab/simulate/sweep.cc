@@ -130,7 +130,7 @@ class Runs {
     return stopped_;
   }
 
-  // The folder gets its final name when the run is complete.
+  // The folder gets its final name when the run is complete, and is removed if it does not get there.
   Status run_one(std::size_t i, unsigned threads) {
     if (stopped()) return Done{};
     const SweepPoint& point = sweep_.points[i];
@@ -142,13 +142,13 @@ class Runs {
     options.data_root = options_.data_root;
     options.interrupted = [this] { return stopped(); };
     const auto summary = simulate(point.experiment, options, *folder);
-    if (!summary) {
-      note_failure(point, summary.error().message);
+    std::error_code problem;
+    if (!summary || stopped()) {
+      fs::remove_all(part, problem);
+      if (!summary) note_failure(point, summary.error().message);
       return Done{};
     }
-    if (stopped()) return Done{};
     const std::lock_guard lock(mutex_);
-    std::error_code problem;
     fs::remove_all(folder_of(i), problem);
     fs::rename(part, folder_of(i), problem);
     if (problem) return Error{"cannot create the folder " + folder_of(i) + ": " + problem.message()};

@@ -59,7 +59,7 @@ Result<ChildProcess> ChildProcess::start(const std::string& program,
   const int ours = lift(sockets[0]);
   const int theirs = lift(sockets[1]);
   const int null = lift(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const int output = lift(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+  const int output = lift(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
   const auto close_all = [&] {
     for (const int fd : {theirs, null, output}) {
       if (fd >= 0) close(fd);

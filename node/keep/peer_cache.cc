@@ -217,7 +217,7 @@ Result<int> lock_folder(const std::string& folder, const std::string& file, cons
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) return Error{"cannot create the folder " + folder + ": " + problem.message()};
-  const int lock = ::open((folder + "/" + file).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int lock = ::open((folder + "/" + file).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
   const int why = errno;
   if (lock >= 0) ::close(lock);

@@ -282,9 +282,11 @@ Command run_command(std::string path, std::string summary, const std::vector<Fla
 
 int print_results(const Arguments& arguments, const training::Summary& summary, const std::string& folder,
                   const std::string& remedy) {
-  if (const Status drawn = lab::write_report(folder); !drawn) warn(drawn.error().message);
-  const int code =
+  const Status drawn = lab::write_report(folder);
+  if (!drawn) warn(drawn.error().message);
+  int code =
       print_out(arguments.has("--json") ? training::to_json(summary) + "\n" : summary_text(summary, folder));
+  if (!drawn && code == kExitDone) code = kExitRunFailed;
   if (!summary.interrupted || code != kExitDone) return code;
   tell(Told::complaint, "starling " + arguments.command() + ": " + stopped_at(summary) +
                             (remedy.empty() ? "" : "; " + remedy));

@@ -133,6 +133,23 @@ std::string behind_links(const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+// Reading the mask sets it, so it is read before threads begin.
+const mode_t kMask = [] {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}();
+
+// The permissions of the file that is replaced, or of a new one.
+mode_t mode_for(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777 : 0666 & ~kMask;
+}
+
+}  // namespace
+
 Status write_atomically(const std::string& named, std::span<const Bytes> parts, const FileCheck& check) {
   if (is_standard_output(named)) return write_through(named, parts);
   if (Status accepted = check_target(named); !accepted) return accepted;
@@ -148,7 +165,7 @@ Status write_atomically(const std::string& named, std::span<const Bytes> parts, 
   for (const Bytes part : parts) {
     if (!write_all(descriptor, part)) return fail(reason(), true);
   }
-  if (::fchmod(descriptor, 0644) != 0 || ::fsync(descriptor) != 0) return fail(reason(), true);
+  if (::fchmod(descriptor, mode_for(path)) != 0 || ::fsync(descriptor) != 0) return fail(reason(), true);
   if (::close(descriptor) != 0) return fail(reason(), false);
   if (check) {
     if (Status accepted = check(temporary); !accepted) {

@@ -52,10 +52,11 @@ std::string free_path(const std::string& base, const std::string& ending);
 using FileCheck = std::function<Status(const std::string& temporary)>;
 
 // Writes the parts, in order, to a temporary file beside `path`, flushes it to the disk, passes it to `check`
-// (which may be empty) and renames it; a symbolic link at `path` stays, and its target is replaced. On an
-// Error no temporary file remains and an older file at `path` is unchanged. check_target() decides whether
-// `path` is accepted; standard output under its own name, /dev/stdout, receives the parts directly and
-// without the check.
+// (which may be empty) and renames it. It has the permissions of the file that it replaces, a new one those
+// that the umask leaves. A symbolic link at `path` stays, and its target is replaced. On an Error no
+// temporary file remains and an older file at `path` is unchanged. check_target() decides whether `path` is
+// accepted; standard output under its own name, /dev/stdout, receives the parts directly and without the
+// check.
 Status write_atomically(const std::string& path, std::span<const Bytes> parts, const FileCheck& check = {});
 // The same with one text.
 Status write_text(const std::string& path, std::string_view text);
