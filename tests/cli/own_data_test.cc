@@ -45,6 +45,12 @@ struct Trained {
   TemporaryFolder folder;
 };
 
+std::string content_of(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
@@ -167,6 +173,28 @@ TEST_CASE("the text that a tokenizer learns from is not overwritten") {
     CHECK(has(outcome.err, "which is read"));
   }
   CHECK(read_whole(folder.file("book.txt")) == text);
+}
+
+TEST_CASE("a run does not overwrite the model from which it starts") {
+  const Trained trained;
+  const std::string before = content_of(trained.model());
+  const Words start = {"--model", "softmax",       "--data",  trained.folder.file("a"),
+                       "--init",  trained.model(), "--steps", "1"};
+  const auto refused = [&](Words words, const std::string& sentence) {
+    words.insert(words.end(), start.begin(), start.end());
+    const Outcome outcome = run(words);
+    CHECK(outcome.exit_code == 2);
+    INFO(outcome.err);
+    CHECK(has(outcome.err, sentence));
+    CHECK(content_of(trained.model()) == before);
+  };
+  std::filesystem::create_symlink(trained.model(), trained.folder.file("link.safetensors"));
+  for (const std::string& to : {trained.model(), trained.folder.file("link.safetensors")})
+    refused({"peer", "--listen", "none", "--export", to},
+            "--export: cannot write " + to + ": it is the file ");
+  for (const char* command : {"simulate", "swarm"})
+    refused({command, "--peers", "1", "--force", "--out", trained.folder.file("run")},
+            "is in the folder " + trained.folder.file("run") + ", whose files this run replaces");
 }
 
 TEST_CASE("parameters that are not finite are refused") {

@@ -25,6 +25,7 @@
 #include "node/peer/settings.h"
 #include "training/runs/experiment/experiment_file.h"
 #include "training/runs/experiment/settings/settings.h"
+#include "training/runs/records/files.h"
 #include "wire/frame.h"
 
 namespace starling::cli {
@@ -186,6 +187,10 @@ Status check_options(const Arguments& arguments, node::PeerOptions& options) {
   } else {
     if (Status own = refuse_shared(arguments, options); !own) return own;
   }
+  if (Status kept = training::check_not_input(options.export_to,
+                                              {options.experiment.model.init.value_or(""), options.resume});
+      !kept)
+    return Error{"--export: " + kept.error().message};
   // For joiners; a peer with a state folder may turn out to be one.
   if (std::ranges::find(options.given, "model.name") != options.given.end())
     options.expected_model = options.experiment.model.name;

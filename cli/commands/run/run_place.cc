@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/shell/output.h"
@@ -48,6 +49,15 @@ Error is_open(const std::string& path, const Held& held) {
       path, held.summary ? stopped_at(*held.summary) : "cut off before its end")};
 }
 
+// The Error if the initial parameters are in the folder, whose files the run replaces.
+Status check_not_in(const std::string& path, const std::optional<std::string>& init) {
+  std::error_code none;
+  if (!init || !std::filesystem::equivalent(std::filesystem::absolute(*init, none).parent_path(), path, none))
+    return Done{};
+  return Error{"model.init: " + *init + " is in the folder " + path +
+               ", whose files this run replaces; choose another folder with --out"};
+}
+
 }  // namespace
 
 Result<RunPlace> place_of_run(const training::Experiment& experiment, const Arguments& arguments,
@@ -69,6 +79,7 @@ Result<RunPlace> place_of_run(const training::Experiment& experiment, const Argu
       if (held.anything && numbered) continue;
     }
     const std::string path = resume && !held.anything && !held.checkpoint ? *out : place.path;
+    if (Status kept = resume ? Done{} : check_not_in(path, experiment.model.init); !kept) return kept.error();
     auto folder = resume ? RunFolder::resume(path) : RunFolder::create(path, arguments.has("--force"));
     if (!folder) return folder.error();
     if (k > 1 && !resume) warn(*out + " holds the results of another run; this one goes to " + place.path);
