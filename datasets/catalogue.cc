@@ -287,7 +287,9 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
   const auto parts = split_path(name_or_path);
   if (!parts) return parts.error();
   std::error_code ignored;
-  const bool here = fs::exists(parts->path, ignored);
+  std::error_code unreadable;
+  const bool here = fs::exists(parts->path, unreadable);
+  if (unreadable) return Error{"'" + parts->path + "' cannot be read: " + unreadable.message()};
   if (const DataFormat* format = here ? format_of(parts->path, known) : nullptr)
     return adopted(read_found(name_or_path, *parts, parts->path, data_root, *format, given));
   const std::string path = find_in_root(data_root, parts->path).value_or(parts->path);

@@ -416,7 +416,7 @@ Result<ModelText, SpecError> read_model(std::string_view toml_document, std::str
   }
 }
 
-bool is_model_file(std::string_view name) { return name.ends_with(".toml"); }
+bool is_model_file(std::string_view name) { return name.ends_with(".toml") || name.ends_with(".TOML"); }
 
 int context_of(const ModelText& model) {
   if (model.layers.empty()) return context_of(zoo_layers(model.name, 2).value_or(std::vector<Layer>{}));

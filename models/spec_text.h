@@ -60,7 +60,7 @@ Result<ModelText, SpecError> read_model(std::string_view toml_document, std::str
 Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document,
                                                   const std::vector<std::string>& others);
 
-// Whether a model is given as a file: its path ends in ".toml".
+// Whether a model is given as a file: its path ends in ".toml" or ".TOML".
 bool is_model_file(std::string_view name);
 
 // The context of the network, if it is for text; 0 for others, and for one that make_model() rejects.

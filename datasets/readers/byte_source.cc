@@ -24,9 +24,14 @@ struct CloseFile {
 
 std::optional<std::string> find_file(const std::string& folder, const std::string& name) {
   std::error_code ignored;
-  for (const char* ending : {"", ".gz"}) {
-    const std::string path = (std::filesystem::path(folder) / (name + ending)).string();
-    if (std::filesystem::exists(path, ignored)) return path;
+  std::vector<std::string> names{name};
+  if (const std::size_t at = name.find("-idx"); at != std::string::npos)
+    names.push_back(std::string(name).replace(at, 1, "."));  // as many copies of MNIST are called
+  for (const std::string& one : names) {
+    for (const char* ending : {"", ".gz"}) {
+      const std::string path = (std::filesystem::path(folder) / (one + ending)).string();
+      if (std::filesystem::exists(path, ignored)) return path;
+    }
   }
   return std::nullopt;
 }
@@ -135,6 +140,8 @@ ByteSource::~ByteSource() = default;
 Result<ByteSource> ByteSource::open(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::none)
+    return Error{"'" + path + "' cannot be read: " + error.message()};
   if (!std::filesystem::exists(status)) return Error{"'" + path + "' was not found"};
   if (!std::filesystem::is_regular_file(status)) return Error{"'" + path + "' is not a regular file"};
 

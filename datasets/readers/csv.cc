@@ -400,7 +400,8 @@ class Table {
     std::replace(pointed.begin(), pointed.end(), ',', '.');
     double value = 0;
     if (pointed != text && classify(pointed, value) == Kind::kNumber)
-      return bad_cell(column, is + ", but numbers are written with a point, as in " + pointed);
+      return bad_cell(column, is + ", but numbers are written with a point, as in " + pointed +
+                                  ", and without separators of thousands");
     return bad_cell(column, is + ", which is not a number; every cell must be one, as in 1.5 or -2e-3");
   }
 
@@ -591,6 +592,6 @@ Result<DataPair> read_csv_folder(const std::string& folder, const std::string& l
 
 bool is_csv_folder(const std::string& folder) { return has_one_of(folder, kFiles); }
 
-bool is_csv_path(std::string_view path) { return has_ending(path, {".csv"}); }
+bool is_csv_path(std::string_view path) { return has_ending(path, {".csv", ".tsv"}); }
 
 }  // namespace starling::datasets

@@ -23,8 +23,8 @@ class RowWriter {
   void add(std::span<const double> row, Dataset& set);
   // After the last row of this set: gives it its offsets.
   void finish(Dataset& set);
-  // After the last finish(): a decision for each column whose steps are finer than 32-bit floats, so that one
-  // in a hundred or more of its changes from row to row is lost.
+  // After the last finish(): a decision if there are columns whose steps are finer than 32-bit floats, so
+  // that one in a hundred or more of their changes from row to row is lost. It goes by the first rows.
   void tell_merged(Origin& origin) const;
 
  private:
@@ -34,6 +34,7 @@ class RowWriter {
   };
   void choose(std::size_t columns);
   void append(std::span<const double> row, Dataset& set);
+  void compare(std::span<const double> row);  // with the one before
   void append_first(std::size_t columns);
 
   bool chosen_ = false;
@@ -41,6 +42,7 @@ class RowWriter {
   std::vector<double> first_;     // the rows before the choice
   std::vector<Dataset*> owners_;  // of each of them
   std::vector<Column> columns_;
+  std::size_t compared_ = 0;
 };
 
 }  // namespace starling::datasets

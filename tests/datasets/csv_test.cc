@@ -121,7 +121,8 @@ TEST_CASE("a bad cell is reported with its line and column, and with what is val
   has("-inf,1,0\n", {", line 3, column 1 (\"width\") is '-inf'; only finite numbers"});
   has("1e39,1,0\n", {"is '1e39'; only finite numbers that fit into 32-bit floats"});
   has("1e999,1,0\n", {"is '1e999'; only finite numbers"});
-  has("\"1,5\",1,0\n", {"is '1,5', but numbers are written with a point, as in 1.5"});
+  has("\"1,5\",1,0\n", {"is '1,5', but numbers are written with a point, as in 1.5, "
+                        "and without separators of thousands"});
   has("0x10,1,0\n", {"is '0x10', which is not a number"});
   has("+-1,1,0\n", {"is '+-1', which is not a number"});
   has("\"1\"2,1,0\n", {", line 3, column 1 (\"width\") has text after its closing quote"});
@@ -330,8 +331,8 @@ TEST_CASE("any prefix and any flipped bit of a table is an error or a data set")
 }
 
 TEST_CASE("the file name extensions of tables are recognized") {
-  for (const char* path : {"a.csv", "a.CSV", "/x/a.csv.gz", "a.b.csv"}) CHECK(is_csv_path(path));
-  for (const char* path : {"csv", ".csv", "a.csv.zip", "a.tsv", "a.csv/"}) CHECK_FALSE(is_csv_path(path));
+  for (const char* path : {"a.csv", "a.CSV", "/x/a.csv.gz", "a.b.csv", "a.tsv"}) CHECK(is_csv_path(path));
+  for (const char* path : {"csv", ".csv", "a.csv.zip", "a.tsv.zip", "a.csv/"}) CHECK_FALSE(is_csv_path(path));
 }
 
 }  // namespace starling::datasets

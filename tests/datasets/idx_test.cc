@@ -193,6 +193,17 @@ TEST_CASE("a folder's four files make a pair that shares the training images' me
   REQUIRE(std::abs(floats[1] - 1.0f) < 1e-6f);
   REQUIRE(label == 1);
 
+  // As many copies of MNIST are called.
+  TemporaryFolder dotted;
+  dotted.write("train-images.idx3-ubyte", idx({2, 1, 2}, {0, 0, 255, 255}));
+  dotted.write("train-labels.idx1-ubyte", labels({0, 1}));
+  dotted.write_gzip("t10k-images.idx3-ubyte.gz", idx({1, 1, 2}, {51, 255}));
+  dotted.write("t10k-labels.idx1-ubyte", labels({1}));
+  REQUIRE(is_idx_folder(dotted.path()));
+  const auto same = read_idx_folder(dotted.path());
+  REQUIRE(same.ok());
+  REQUIRE(same->test.images == pair->test.images);
+
   folder.write_gzip("t10k-labels-idx1-ubyte.gz", labels({2}));
   REQUIRE(contains(read_idx_folder(folder.path()).error().message,
                    "test labels go up to 2, but the training labels only to 1"));

@@ -15,6 +15,7 @@
 #include "cli/commands/run/idle_settings.h"
 #include "cli/shell/on_end.h"
 #include "cli/shell/output.h"
+#include "datasets/description.h"
 #include "lab/interrupts.h"
 #include "lab/report/report.h"
 #include "training/learning/recipe.h"
@@ -41,10 +42,11 @@ MaterialsKey materials_key(const training::Experiment& e) {
           training::servers_in_all(e)};
 }
 
-// Makes what a run would make before its first step.
-Status check_one_experiment(const training::Experiment& experiment) {
+// Makes what a run would make before its first step. Tells what was decided for data that are not in `told`.
+Status check_one_experiment(const training::Experiment& experiment, std::set<std::string>& told) {
   const auto materials = gather_materials(experiment);
   if (!materials) return materials.error();
+  if (told.insert(datasets::decisions_text(materials->data)).second) tell_decisions(materials->data);
   if (const auto backend = training::make_host_backend(experiment); !backend) return backend.error();
   for (const training::OwnSettings& own : experiment.own) {
     const auto peer = own.peers.is_all() ? 0 : own.peers.largest();
@@ -57,7 +59,7 @@ Status check_one_experiment(const training::Experiment& experiment) {
 // Checks all experiments before the first one runs. The Error begins with the name of the combination.
 Status prepare(training::Sweep& sweep) {
   std::set<MaterialsKey> seen;
-  std::set<std::string> warned;
+  std::set<std::string> warned, told;
   for (training::SweepPoint& point : sweep.points) {
     training::Experiment& experiment = point.experiment;
     Status sound = resolve_names(experiment);
@@ -66,7 +68,7 @@ Status prepare(training::Sweep& sweep) {
       sound = check_experiment(experiment);
     }
     if (sound && (!experiment.own.empty() || seen.insert(materials_key(experiment)).second))
-      sound = check_one_experiment(experiment);
+      sound = check_one_experiment(experiment, told);
     if (!sound) return Error{point.name + ": " + sound.error().message};
     if (const std::string text = training::warning_of_precision(experiment, true);
         !text.empty() && warned.insert(text).second)
