@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kFirstRows = 4096, kFirstValues = std::size_t{1} << 20;
 constexpr std::size_t kRowsCompared = 16'384;  // of which tell_merged() tells
-// A column with this ratio of mean to deviation loses two bits of a float's 24.
-constexpr double kFarAway = 4;
+// A column with a greater ratio of mean to deviation loses digits of the standardized values.
+constexpr double kFarAway = 1;
 
 }  // namespace
 
