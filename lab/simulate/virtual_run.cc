@@ -299,6 +299,7 @@ void VirtualRun::describe(training::Summary& summary) const {
   summary.model = experiment_.model.name;
   summary.parameters = plan_.layout.parameter_count();
   summary.data = data_.name;
+  summary.data_description = training::short_description_json(data_);
   summary.peers = experiment_.peers;
   summary.topology = topologies::shown_name(experiment_.gossip.topology);
   summary.rule = traits(experiment_.gossip.rule).name;

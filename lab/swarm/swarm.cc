@@ -51,6 +51,7 @@ training::Summary describe(const SwarmRun& run) {
   summary.model = experiment.model.name;
   summary.parameters = run.plan.layout.parameter_count();
   summary.data = run.data.name;
+  summary.data_description = training::short_description_json(run.data);
   summary.peers = experiment.peers;
   summary.topology = topologies::shown_name(experiment.gossip.topology);
   summary.rule = traits(experiment.gossip.rule).name;

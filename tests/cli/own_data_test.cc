@@ -264,6 +264,8 @@ TEST_CASE("peers with data of their own train on all of them, simulated and as p
         run({command, folder.file("own.toml"), "--out", folder.file(command), "--looks", "0", "--json"}));
     CHECK(summary.at("accuracy") == 1);
     CHECK(summary.at("data") == "common");
+    CHECK(summary.at("data_description").at("class_names") == json({"ash", "oak"}));
+    CHECK(summary.at("data_description").at("mean").size() == 2);
     CHECK(summary.at("per_peer").at(0).at("own_data").is_null());
     CHECK(summary.at("per_peer").at(1).at("own_data") == "second");
   }

@@ -89,6 +89,7 @@ TEST_CASE("a summary and a report have the stages of a peer, and read them back"
   PeerRecord& peer = summary.per_peer.emplace_back();
   peer.split = "2 stages";
   peer.pipeline = pipeline;
+  summary.data_description = R"({"kind":"rows","classes":3})";
   const auto read = parse_summary(to_json(summary));
   REQUIRE(read.ok());
   REQUIRE(read->per_peer.at(0).pipeline.has_value());

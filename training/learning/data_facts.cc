@@ -15,7 +15,7 @@ namespace {
 using datasets::Description;
 using datasets::Normalization;
 
-constexpr std::size_t kDescriptionBytesMax = std::size_t{4} << 20;
+constexpr std::size_t kDescriptionBytesMax = std::size_t{4} << 20, kShortDescriptionBytes = 16'384;
 constexpr std::uint64_t kClassesMax = 256, kTokensMax = 1 << 16;
 constexpr std::size_t kExtentMax = std::size_t{1} << 20;
 
@@ -161,18 +161,27 @@ std::string description_json(const Description& data) {
   return to_json(data).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
+namespace {
+
+std::string at_most(Description description, std::size_t bytes) {
+  std::string text = description_json(description);
+  if (text.size() <= bytes) return text;
+  description.offsets = {};
+  description.normalization = {};
+  description.columns = {};
+  return description_json(description);
+}
+
+}  // namespace
+
+std::string short_description_json(const datasets::DataPair& data) {
+  return at_most(datasets::description_of(data), kShortDescriptionBytes);
+}
+
 Facts data_facts(const datasets::DataPair& data) {
   Facts facts{{"data", data.name}};
   if (data.tokenizer != nullptr) facts[kTokenizerFact] = data.tokenizer->text();
-  Description description = datasets::description_of(data);
-  std::string text = description_json(description);
-  if (text.size() > kDescriptionBytesMax) {
-    description.offsets = {};
-    description.normalization = {};
-    description.columns = {};
-    text = description_json(description);
-  }
-  facts[kDescriptionFact] = std::move(text);
+  facts[kDescriptionFact] = at_most(datasets::description_of(data), kDescriptionBytesMax);
   return facts;
 }
 

@@ -15,8 +15,9 @@ namespace starling::training {
 
 // "data", "description", and of a text "tokenizer". Without the normalization if it is too long for a header.
 Facts data_facts(const datasets::DataPair& data);
-// The description as JSON, on one line of ASCII.
+// The description as JSON, on one line of ASCII; of data with many columns without what it lists for each.
 std::string description_json(const datasets::Description& data);
+std::string short_description_json(const datasets::DataPair& data);
 
 // The tokenizer and the description in the metadata of the file `path`, null if there are none.
 Result<datasets::Given> given_by(const std::string& path, const Facts& metadata);

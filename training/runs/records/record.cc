@@ -106,6 +106,7 @@ std::string to_json(const Summary& summary) {
     peers.push_back(of_peer.take());
   }
   write("per_peer", peers);
+  if (!summary.data_description.empty()) write("data_description", parse_json(summary.data_description));
   return to_text(write.take());
 }
 
@@ -121,6 +122,8 @@ Result<Summary> parse_summary(const std::string& text) {
   });
   read("trace_hash", summary.trace_hash);
   if (!read.error().empty()) return Error{read.error()};
+  if (const auto data = object.find("data_description"); data != object.end())
+    summary.data_description = to_text(*data);
   const auto peers = object.find("per_peer");
   if (peers == object.end() || !peers->is_array()) return Error{"the summary's \"per_peer\" is not a list"};
   for (const Json& peer : *peers) {

@@ -51,6 +51,7 @@ struct RunDescription {
   std::string model;
   std::uint64_t parameters = 0;
   std::string data;
+  std::string data_description{};  // JSON (training/learning/data_facts.h); empty: unknown
   std::uint32_t peers = 0;
   std::string topology;
   std::optional<double> spectral_gap;
