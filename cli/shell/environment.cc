@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view kOwnPrefix = "STARLING_";
 // Read without a flag.
-constexpr std::array<std::string_view, 2> kWithoutFlag = {"STARLING_DATA", "STARLING_CUDA_MODULE"};
+constexpr std::array<std::string_view, 3> kWithoutFlag = {"STARLING_DATA", "STARLING_CUDA_MODULE",
+                                                          "STARLING_PROGRAM"};  // of the Python client
 // Of tests and scripts; the last two are set by Kubernetes in the pods of a service named starling.
 constexpr std::array<std::string_view, 9> kOfOthers = {
     "STARLING_EMULATOR_",    "STARLING_EMULATED_MODULE", "STARLING_PIPEDREAM", "STARLING_TESTS_",

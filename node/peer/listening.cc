@@ -40,30 +40,32 @@ bool is_to_join(const Started& started, const Address& address) {
 
 Result<std::unique_ptr<Listening>> Listening::open(Started& started) {
   const PeerOptions& options = started.options;
-  std::unique_ptr<Board> board;
-  if (!options.tensorboard.empty()) {
-    auto opened = Board::open(options.tensorboard);
-    if (!opened) return Error{"--tensorboard: " + opened.error().message};
-    board = std::move(*opened);
-  }
   auto remembered = remember(options, started.events);
   if (!remembered) return remembered.error();
   auto identity = options.state.empty() ? transport::Ed25519Identity::make_new(options.swarm)
                                         : transport::Ed25519Identity::read_or_create(
                                               options.state + "/identity", options.swarm);
   if (!identity) return identity.error();
-  std::unique_ptr<Listening> life(
-      new Listening(started, std::move(board), std::move(*remembered), std::move(*identity)));
+  std::unique_ptr<Listening> life(new Listening(started, std::move(*remembered), std::move(*identity)));
   if (Status done = life->listen(); !done) return done.error();
+  if (Status done = life->open_board(); !done) return done.error();
   if (Status done = life->open_checkpoints(); !done) return done.error();
   if (Status done = life->open_trainers_socket(); !done) return done.error();
   return life;
 }
 
-Listening::Listening(Started& started, std::unique_ptr<Board> board, Remembered remembered,
-                     IdentityPtr identity)
+// In a folder of the peer's name, so that several peers are several runs for TensorBoard.
+Status Listening::open_board() {
+  const std::string& folder = started_.options.tensorboard;
+  if (folder.empty()) return Done{};
+  auto opened = Board::open(folder + "/" + self_.name);
+  if (!opened) return Error{"--tensorboard: " + opened.error().message};
+  board_ = std::move(*opened);
+  return Done{};
+}
+
+Listening::Listening(Started& started, Remembered remembered, IdentityPtr identity)
     : started_(started),
-      board_(std::move(board)),
       remembered_(std::move(remembered)),
       identity_(std::move(identity)),
       self_(hello_of(*identity_, started.options.swarm)),

@@ -66,8 +66,9 @@ class Listening {
  private:
   using IdentityPtr = std::shared_ptr<const transport::Ed25519Identity>;
 
-  Listening(Started& started, std::unique_ptr<Board> board, Remembered remembered, IdentityPtr identity);
+  Listening(Started& started, Remembered remembered, IdentityPtr identity);
   Status listen();
+  Status open_board();
   Status open_checkpoints();
   Status open_trainers_socket();
   transport::Self self_for_links() const;

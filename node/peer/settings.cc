@@ -202,7 +202,7 @@ PeerSettings output_settings() {
       own({"http", "ADDR:PORT", "serve the live page, metrics and `starling status` here (default: off)",
            true},
           to(&PeerOptions::http, Address::parse)),
-      own({"tensorboard", "DIR", "write event files for TensorBoard to this folder"},
+      own({"tensorboard", "DIR", "write event files for TensorBoard to DIR/NAME"},
           to(&PeerOptions::tensorboard, parse_path)),
       own({"trainer", "SOCKET", "let another program make the steps: a trainer that attaches at this socket"},
           to(in(&PeerOptions::trainer, &Outside::socket), parse_path)),

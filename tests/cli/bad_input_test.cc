@@ -81,6 +81,21 @@ TEST_CASE("a wrong value is rejected with the flag and the expected values") {
   }
 }
 
+TEST_CASE("a batch norm of one value per channel is refused") {
+  TemporaryFolder folder;
+  folder.write("bn.toml",
+               "layers = [{ type = \"linear\", features = 4 }, \"batch norm\", \"relu\", \"linear\"]\n");
+  Words words = {
+      "simulate", "--peers", "1", "--model", folder.file("bn.toml"), "--data",       "glyphs", "--steps",
+      "2",        "--looks", "0", "--out",   folder.file("run"),     "--batch-size", "1"};
+  const Outcome refused = run(words);
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err.find("training.batch_size: with 1 the batch norm 'bn1' has one value per channel") !=
+        std::string::npos);
+  words.back() = "2";
+  CHECK(run(words).exit_code == 0);
+}
+
 TEST_CASE("unknown names are rejected with the known names") {
   for (const char* command : {"swarm", "simulate", "peer"}) {
     check_refused({{command, "--model", "brain"}, {"brain", "softmax", "lenet"}});

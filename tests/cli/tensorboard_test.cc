@@ -11,11 +11,11 @@ namespace {
 TEST_CASE("a peer writes loss, progress and accuracy for TensorBoard") {
   TemporaryFolder folder;
   const Outcome outcome = run({"peer", "--listen", "127.0.0.1:0", "--model", "softmax", "--epochs", "2",
-                               "--tensorboard", folder.file("board"), "--pace", "1ms"});
+                               "--name", "p0", "--tensorboard", folder.file("board"), "--pace", "1ms"});
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   std::string file;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.file("board"))) file = entry.path();
+  for (const auto& entry : std::filesystem::directory_iterator(folder.file("board/p0"))) file = entry.path();
   REQUIRE(file.find("events.out.tfevents.") != std::string::npos);
   const std::string command = std::string("python3 ") + STARLING_SOURCE_DIR +
                               "/tests/runs/read_tensorboard.py '" + file + "' > '" + folder.file("read") +
@@ -29,10 +29,10 @@ TEST_CASE("a peer writes loss, progress and accuracy for TensorBoard") {
 
   const Outcome staged =
       run({"peer", "--listen", "127.0.0.1:0", "--model", "lenet", "--steps", "40", "--devices", "cpu:0,cpu:1",
-           "--split", "stages", "--tensorboard", folder.file("stages")});
+           "--split", "stages", "--name", "p0", "--tensorboard", folder.file("stages")});
   INFO(staged.err);
   REQUIRE(staged.exit_code == 0);
-  for (const auto& entry : std::filesystem::directory_iterator(folder.file("stages"))) file = entry.path();
+  for (const auto& entry : std::filesystem::directory_iterator(folder.file("stages/p0"))) file = entry.path();
   CHECK(read_whole(file).find("pipeline/busy/stage_2") != std::string::npos);
 
   folder.write("taken", "x");

@@ -54,9 +54,9 @@ TEST_CASE("a file without a description gives none, and its normalization is mis
   const auto given = given_by("m", Facts{{"model", "softmax"}});
   REQUIRE(given.ok());
   CHECK(given->of_model == nullptr);
-  CHECK(contains(warning_of_normalization("m", *given, table()),
+  CHECK(contains(warning_of_description("m", *given, table()),
                  "m does not contain the means and deviations of its training data; the ones of t are used"));
-  CHECK(warning_of_normalization("m", *given_by("m", data_facts(table())), table()).empty());
+  CHECK(warning_of_description("m", *given_by("m", data_facts(table())), table()).empty());
 }
 
 TEST_CASE("a wrong description is refused with its field") {

@@ -82,9 +82,25 @@ Result<models::Plan> plan_for(const models::ModelText& model, const datasets::Da
   return models::make_model(model, input, train.classes);
 }
 
+// Of one value the variance is 0, and the layer's output is its shift whatever it reads.
+Status check_normalizations(const Experiment& experiment, const models::Plan& plan) {
+  if (experiment.training.batch_size > 1) return Done{};
+  for (const models::LayerInfo& info : plan.layers) {
+    if (!std::holds_alternative<models::BatchNorm>(info.layer.kind) ||
+        info.input.height * info.input.width > 1)
+      continue;
+    return Error{
+        "training.batch_size: with 1 the batch norm '" + info.name +
+        "' has one value per channel, whose variance is 0, and nothing is learned; use at least 2, or "
+        "a layer norm"};
+  }
+  return Done{};
+}
+
 // Servers and fragments divide the arena between whole cells.
 Result<models::Plan> check_parts(const Experiment& experiment, Result<models::Plan> plan) {
   if (!plan) return plan;
+  if (Status sound = check_normalizations(experiment, *plan); !sound) return sound.error();
   const CellGrid grid{plan->layout.arena_size(), kDefaultCellFloats};
   const auto fits = [&](const std::string& key, std::uint32_t parts) -> Status {
     if (parts <= grid.count()) return Done{};

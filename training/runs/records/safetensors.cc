@@ -221,7 +221,37 @@ Status SafetensorsFile::read_floats(const SafetensorsEntry& entry, std::span<flo
   return Done{};
 }
 
+namespace {
+
+// Where the CRC of the header is in its text; npos: nowhere.
+std::size_t place_of_crc(const std::string& head, const std::string& value) {
+  const std::string before = std::string("\"") + SafetensorsFile::kHeaderCrc + "\":\"";
+  const std::size_t at = head.find(before + value + '"');
+  return at == std::string::npos ? at : at + before.size();
+}
+
+// Of the header with zeros in its place.
+const std::string kNoCrc = "00000000";
+
+}  // namespace
+
+Status SafetensorsFile::check_header() const {
+  const auto told = metadata().find(kHeaderCrc);
+  if (told == metadata().end()) return Done{};
+  std::string head(header_.data_begin, '\0');
+  if (Status read = file_.read(0, std::as_writable_bytes(std::span(head))); !read) return read;
+  const std::size_t at = place_of_crc(head, told->second);
+  if (at == std::string::npos || told->second.size() != kNoCrc.size())
+    return Error{path() + " is damaged: its header's CRC-32 cannot be read"};
+  head.replace(at, kNoCrc.size(), kNoCrc);
+  Crc crc;
+  crc.add(std::as_bytes(std::span(head)));
+  if (crc.text() == told->second) return Done{};
+  return Error{path() + " is damaged: its header has the CRC-32 " + crc.text() + ", not " + told->second};
+}
+
 Status SafetensorsFile::check_data() const {
+  if (Status header = check_header(); !header) return header;
   const auto told = metadata().find(kCrc);
   if (told == metadata().end()) return Done{};
   Crc crc;
@@ -260,8 +290,16 @@ Status write_tensors(const std::string& path, std::span<const TensorToWrite> ten
     Crc crc;
     for (const TensorToWrite& tensor : tensors) crc.add(tensor.bytes);
     metadata[SafetensorsFile::kCrc] = crc.text();
+    metadata[SafetensorsFile::kHeaderCrc] = kNoCrc;
   }
-  const std::string head = tensors_head(tensors, metadata);
+  std::string head = tensors_head(tensors, metadata);
+  if (durability == Durability::checked) {
+    Crc crc;
+    crc.add(std::as_bytes(std::span(head)));
+    const std::size_t at = place_of_crc(head, kNoCrc);
+    STARLING_CHECK(at != std::string::npos);
+    head.replace(at, kNoCrc.size(), crc.text());
+  }
   std::vector<Bytes> parts = {std::as_bytes(std::span(head))};
   for (const TensorToWrite& tensor : tensors) parts.push_back(tensor.bytes);
   if (Status written = write_atomically(path, parts, check); !written || durability == Durability::plain)

@@ -48,13 +48,15 @@ class SafetensorsFile {
   // REQUIRES: `out` is as large as the tensor.
   Status read(const SafetensorsEntry& entry, MutableBytes out) const;
 
-  // Error if the data is damaged. Reads all data if the metadata has its CRC-32.
+  // Error if the header or the data is damaged. Reads all data if the metadata has its CRC-32.
   Status check_data() const;
   static constexpr const char* kCrc = "crc32";
+  static constexpr const char* kHeaderCrc = "header_crc32";
 
  private:
   SafetensorsFile(InputFile file, SafetensorsHeader header)
       : file_(std::move(file)), header_(std::move(header)) {}
+  Status check_header() const;
   InputFile file_;
   SafetensorsHeader header_;
 };
