@@ -1,8 +1,7 @@
-// starling evaluate, predict, export: what can be done with a saved model.
+// starling evaluate, predict: how good a saved model is, and what it says of each sample.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "base/text.h"
@@ -182,22 +181,6 @@ int predict(const Arguments& arguments) {
   return json ? print_out("\n]}\n") : kExitDone;
 }
 
-// In the order of training::TensorNames.
-constexpr std::array<const char*, 3> kNameForms = {"starling", "nanogpt", "gpt2"};
-
-int export_parameters(const Arguments& arguments) {
-  const auto file = model_file(arguments);
-  if (!file) return refuse(arguments, file.error());
-  const std::string wanted = arguments.get("--names").value_or(kNameForms.front());
-  const auto form = std::ranges::find(kNameForms, wanted);
-  if (form == kNameForms.end())
-    return refuse(arguments,
-                  "--names: '" + wanted.substr(0, 80) + "' is unknown; expected " + one_of(kNameForms));
-  const Status written = training::export_parameters(
-      *file, *arguments.get("--out"), static_cast<training::TensorNames>(form - kNameForms.begin()));
-  return written ? kExitDone : refuse(arguments, written.error());
-}
-
 // --checkpoint, --data and --model, and `more`.
 std::vector<Flag> saved_model_flags(std::vector<Flag> more) {
   more.insert(more.begin(), {kCheckpointFlag,
@@ -224,15 +207,7 @@ std::vector<Command> saved_model_commands() {
            saved_model_flags({{"--limit", "N", "predict only the first N samples"},
                               {"--json", "", "print one JSON object, one sample per line, instead of CSV"}}),
            predict,
-           "starling predict runs/run-1/model.safetensors --data mnist --limit 5"},
-          {"export",
-           "write only the parameters of a checkpoint, as safetensors",
-           {kModelFile},
-           {kCheckpointFlag,
-            {.name = "--out", .placeholder = "FILE", .help = "the file to write", .required = true},
-            {"--names", "NAMES", "names of the tensors of a GPT: starling (default), nanogpt or gpt2"}},
-           export_parameters,
-           "starling export ckpt/p0.1200.safetensors --out model.safetensors"}};
+           "starling predict runs/run-1/model.safetensors --data mnist --limit 5"}};
 }
 
 }  // namespace starling::cli
