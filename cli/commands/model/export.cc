@@ -9,6 +9,7 @@
 #include "cli/shell/log.h"
 #include "training/learning/data_facts.h"
 #include "training/learning/export/onnx.h"
+#include "training/learning/export/transformers.h"
 #include "training/runs/records/checkpoint.h"
 
 namespace starling::cli {
@@ -61,35 +62,66 @@ training::Facts facts_of_graph(const training::Facts& metadata) {
   return facts;
 }
 
-Status write_onnx(const Arguments& arguments, const std::string& from, const std::string& to) {
-  if (arguments.has("--names")) return Error{"--names has no effect with --format onnx; omit it"};
-  if (Status other = training::check_not_input(to, {from}); !other) return other;
-  const auto metadata = training::read_metadata(from);
+// A model that is read whole.
+struct WholeModel {
+  training::Facts metadata;
+  datasets::Given given;
+  datasets::Description data;
+  models::Plan plan;
+  std::vector<float> parameters;  // in the order of plan.layout
+};
+
+Result<WholeModel> read_whole(const Arguments& arguments, const std::string& path) {
+  if (arguments.has("--names"))
+    return Error{"--names has no effect with --format " + *arguments.get("--format") + "; omit it"};
+  auto metadata = training::read_metadata(path);
   if (!metadata) return metadata.error();
-  const auto model = find_model(arguments, from);
+  const auto model = find_model(arguments, path);
   if (!model) return model.error();
-  const auto given = training::given_by(from, *metadata);
+  auto given = training::given_by(path, *metadata);
   if (!given) return given.error();
-  const auto data = describe_data(arguments, from, *given);
+  auto data = describe_data(arguments, path, *given);
   if (!data) return data.error();
   const models::Shape shape{data->shape.channels, data->shape.height, data->shape.width};
-  const auto plan = models::make_model(
+  auto plan = models::make_model(
       *model, data->is_text ? models::Shape{1, 1, 1, models::context_of(*model)} : shape, data->classes);
   if (!plan) return plan.error();
-  const auto replica = training::read_safetensors(from, plan->layout);
+  auto replica = training::read_safetensors(path, plan->layout);
   if (!replica) return replica.error();
-  if (Status finite = training::check_finite(from, plan->layout, replica->arena); !finite) return finite;
+  if (Status finite = training::check_finite(path, plan->layout, replica->arena); !finite)
+    return finite.error();
   warn(replica->note);
-  const auto file = training::to_onnx(*plan, replica->arena, *data, facts_of_graph(*metadata));
+  return WholeModel{std::move(*metadata), std::move(*given), std::move(*data), std::move(*plan),
+                    std::move(replica->arena)};
+}
+
+Status write_onnx(const Arguments& arguments, const std::string& from, const std::string& to) {
+  if (Status other = training::check_not_input(to, {from}); !other) return other;
+  const auto model = read_whole(arguments, from);
+  if (!model) return model.error();
+  const auto file =
+      training::to_onnx(model->plan, model->parameters, model->data, facts_of_graph(model->metadata));
   if (!file) return Error{from + ": " + file.error().message};
   return training::write_text(to, *file);
+}
+
+Status write_folder(const Arguments& arguments, const std::string& from, const std::string& to) {
+  if (Status other = training::check_not_input(to + "/model.safetensors", {from}); !other) return other;
+  const auto model = read_whole(arguments, from);
+  if (!model) return model.error();
+  const Status written =
+      training::write_transformers(to, model->plan, model->parameters, model->given.tokenizer);
+  if (!written) return Error{from + ": " + written.error().message};
+  if (model->given.tokenizer == nullptr) warn(from + " has no tokenizer, so " + to + " has none");
+  return written;
 }
 
 struct Format {
   const char* name;
   Status (*write)(const Arguments& arguments, const std::string& from, const std::string& to);
 };
-constexpr std::array kFormats = {Format{"safetensors", write_parameters}, Format{"onnx", write_onnx}};
+constexpr std::array kFormats = {Format{"safetensors", write_parameters}, Format{"onnx", write_onnx},
+                                 Format{"transformers", write_folder}};
 
 int export_model(const Arguments& arguments) {
   const auto file = model_file(arguments);
@@ -109,19 +141,25 @@ int export_model(const Arguments& arguments) {
 }  // namespace
 
 Command export_command() {
-  return {"export",
-          "write a saved model for other programs",
-          {kModelFile},
-          {kCheckpointFlag,
-           {.name = "--out", .placeholder = "FILE", .help = "the file to write", .required = true},
-           {"--format", "FORMAT",
-            "safetensors (default): only the parameters; or onnx: a graph with normalization"},
-           {"--names", "NAMES", "names of the tensors of a GPT: starling (default), nanogpt or gpt2"},
-           {"--data", "NAME-OR-PATH", "with onnx: the data set, if the file does not describe it"},
-           {"--model", "NAME-OR-FILE", "with onnx: the network, if the file does not name it"}},
-          export_model,
-          "starling export ckpt/p0.1200.safetensors --out model.safetensors\n"
-          "starling export runs/run-1/model.safetensors --format onnx --out model.onnx"};
+  return {
+      "export",
+      "write a saved model for other programs",
+      {kModelFile},
+      {kCheckpointFlag,
+       {.name = "--out",
+        .placeholder = "FILE",
+        .help = "the file (with transformers: the folder) to write",
+        .required = true},
+       {"--format", "FORMAT",
+        "safetensors (default): only the parameters; onnx: a graph with normalization; transformers: a "
+        "folder for from_pretrained()"},
+       {"--names", "NAMES", "names of the tensors of a GPT: starling (default), nanogpt or gpt2"},
+       {"--data", "NAME-OR-PATH",
+        "with onnx and transformers: the data set, if the file does not describe it"},
+       {"--model", "NAME-OR-FILE", "with onnx and transformers: the network, if the file does not name it"}},
+      export_model,
+      "starling export ckpt/p0.1200.safetensors --out model.safetensors\n"
+      "starling export runs/run-1/model.safetensors --format onnx --out model.onnx"};
 }
 
 }  // namespace starling::cli
