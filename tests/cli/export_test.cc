@@ -127,4 +127,39 @@ TEST_CASE("a GPT is exported as a folder of transformers, and another network is
   CHECK_FALSE(std::filesystem::exists(folder.file("out")));
 }
 
+TEST_CASE("predict prints names of classes and all probabilities, as CSV or as a JSON object per line") {
+  TableModel trained("o\"ak, old");
+  const auto predicted = [&](Words more) {
+    Words words = {"predict", trained.model(), "--data", trained.folder.file("trees"), "--limit", "3"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const Outcome csv = predicted({"--probabilities"});
+  INFO(csv.err);
+  CHECK(
+      csv.out.starts_with("sample,class,probability,label,line,class_name,label_name,probability_ash,"
+                          "probability_elm,\"probability_o\"\"ak, old\"\n0,"));
+  CHECK(contains(csv.out, ",\"o\"\"ak, old\","));
+  const Outcome lines = predicted({"--probabilities", "--format", "jsonl"});
+  std::istringstream text(lines.out);
+  int count = 0;
+  for (std::string line; std::getline(text, line); ++count) {
+    const json object = json::parse(line);
+    CHECK(object.at("sample") == count);
+    CHECK(object.at("label_name") == std::array{"ash", "elm", "o\"ak, old"}[static_cast<std::size_t>(count)]);
+    const auto probabilities = object.at("probabilities").get<std::vector<double>>();
+    REQUIRE(probabilities.size() == 3);
+    CHECK(probabilities[0] + probabilities[1] + probabilities[2] == Approx(1));
+    CHECK(probabilities[object.at("class").get<std::size_t>()] == object.at("probability").get<double>());
+  }
+  CHECK(count == 3);
+  CHECK(predicted({"--format", "json"}).out == predicted({"--json"}).out);
+  CHECK(json::parse(predicted({"--json"}).out).at("predictions").size() == 3);
+  const Outcome wrong = predicted({"--format", "xml"});
+  CHECK(wrong.exit_code == 2);
+  CHECK(contains(wrong.err, "--format: 'xml' is unknown; expected csv, jsonl or json"));
+  CHECK(
+      contains(predicted({"--format", "csv", "--json"}).err, "--json cannot be combined with --format csv"));
+}
+
 }  // namespace starling::cli_tests
