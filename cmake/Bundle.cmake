@@ -1,5 +1,6 @@
 # Runs at installation (component `bundle`): installs the shared libraries that `program` needs and a bare Debian or Ubuntu
-# lacks, with their licenses, and a font for figures.
+# lacks, with their licenses, and a font for figures. `parts` are files of other projects that became part of the program:
+# their licenses are installed, too.
 #
 # Not bundled are glibc, because the loader is part of it and belongs to the system, and libstdc++ and libgcc, which every
 # Debian and Ubuntu has: a module that is loaded later, such as a GPU's driver, may need newer ones than the bundled ones.
@@ -27,12 +28,12 @@ set(licenses ${share}/doc/starling/licenses)
 set(table "")
 set(packages "")
 set(commons "")
-foreach(file ${libraries} ${font})
+foreach(file ${libraries} ${parts} ${font})
   cmake_path(GET file FILENAME name)
   file(REAL_PATH ${file} real)
   if(file STREQUAL font)
     file(INSTALL ${real} DESTINATION ${share}/starling/fonts)
-  else()
+  elseif(NOT file IN_LIST parts)
     file(INSTALL ${real} DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/starling RENAME ${name})
   endif()
   package_of(${real} package)
@@ -55,7 +56,7 @@ foreach(file ${commons})
   file(INSTALL ${real} DESTINATION ${licenses}/common RENAME ${name})
 endforeach()
 file(WRITE "$ENV{DESTDIR}${licenses}/README"
-"Shared libraries and a font of other projects, which Starling is distributed with: the file, the distribution's package that
+"Libraries and a font of other projects, which Starling is distributed with or contains: the file, the distribution's package that
 it comes from, and the source package, which the distribution publishes. The file with the package's name has its license,
 and common/ the texts that such files refer to in /usr/share/common-licenses.
 

@@ -46,7 +46,7 @@ if(TARGET starling_cuda)
   # The program searches this folder (kernels/cuda_module.cc).
   install(TARGETS starling_cuda LIBRARY DESTINATION lib/starling COMPONENT cuda OPTIONAL)
 endif()
-install(CODE "set(program \"$<TARGET_FILE:starling>\")" COMPONENT bundle EXCLUDE_FROM_ALL)
+install(CODE "set(program \"$<TARGET_FILE:starling>\")\nset(parts \"${PROTOBUF_LITE};${ONNX_SCHEMA_DIR}/onnx/onnx.proto\")" COMPONENT bundle EXCLUDE_FROM_ALL)
 install(SCRIPT ${CMAKE_SOURCE_DIR}/cmake/Bundle.cmake COMPONENT bundle EXCLUDE_FROM_ALL)
 
 set(CPACK_GENERATOR DEB)

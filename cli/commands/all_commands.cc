@@ -96,7 +96,7 @@ std::vector<Command> all_commands() {
   add(data_commands());
   add(tokenizer_commands());
   add(saved_model_commands());
-  add({generate_command()});
+  add({export_command(), generate_command()});
   add({key_new_command(), key_rotate_command(), doctor_command(), completion_command(), man_command(),
        version_command(), tables_command()});
   return all;

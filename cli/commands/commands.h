@@ -25,7 +25,8 @@ Command plan_command();
 std::vector<Command> data_commands();       // data list, info, fetch
 std::vector<Command> tokenizer_commands();  // tokenizer train, show
 Command generate_command();
-std::vector<Command> saved_model_commands();  // evaluate, predict, export
+std::vector<Command> saved_model_commands();  // evaluate, predict
+Command export_command();
 Command key_new_command();
 Command key_rotate_command();
 Command doctor_command();

@@ -134,6 +134,7 @@ class BpeTokenizer final : public Tokenizer {
   }
   Result<std::vector<std::uint16_t>> encode(std::string_view text) const override;
   std::string text() const override;
+  const BpeRules& rules() const { return rules_; }
 
  private:
   using Special = std::pair<std::uint16_t, std::string>;
@@ -150,10 +151,6 @@ class BpeTokenizer final : public Tokenizer {
   TokenBytes bytes_;
   Joiner::Rules by_pair_;
 };
-
-bool is_special(std::string_view bytes) {
-  return bytes.size() > 4 && bytes.starts_with(kSpecialBegin) && bytes.ends_with("|>");
-}
 
 // Where the next special token begins, the longest of several, and which it is; the text's end and null
 // without one.
@@ -279,6 +276,15 @@ Status add_others(const BpeRules& rules, TokenBytes& bytes) {
 }
 
 }  // namespace
+
+const BpeRules* rules_of(const Tokenizer& tokenizer) {
+  const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
+  return bpe == nullptr ? nullptr : &bpe->rules();
+}
+
+bool is_special(std::string_view bytes) {
+  return bytes.size() > 4 && bytes.starts_with(kSpecialBegin) && bytes.ends_with("|>");
+}
 
 Result<AnyTokenizer> make_bpe(BpeRules rules) {
   if (rules.size < rules.bytes.size() || rules.size > kTokensMax)

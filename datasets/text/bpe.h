@@ -30,6 +30,11 @@ struct BpeRules {
 // tokens of bytes or of earlier merges. Several merges may have the same result if its bytes are the same.
 Result<AnyTokenizer> make_bpe(BpeRules rules);
 
+// The rules of a tokenizer that make_bpe() made; null for another one.
+const BpeRules* rules_of(const Tokenizer& tokenizer);
+// Whether a token with these bytes, which no merge makes, is a special one.
+bool is_special(std::string_view bytes);
+
 // Reads the text form after its first line.
 Result<AnyTokenizer> parse_bpe(std::string_view rest);
 

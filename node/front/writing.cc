@@ -71,7 +71,7 @@ Result<WritingRequest> parse_writing_request(const std::string& text, int contex
   }
   if (const auto window = object.find("window"); window != object.end()) {
     if (object.contains("prompt")) return Error{"\"prompt\" cannot be combined with \"window\""};
-    auto tokens = read_window(*window, context - 1, vocabulary);
+    auto tokens = read_window(*window, context, vocabulary);
     if (!tokens) return tokens.error();
     request.state.emplace().window = std::move(*tokens);
     if (Status fine = read<std::uint64_t>(object, "drawn", 0, kDrawnMax, request.state->drawn); !fine)

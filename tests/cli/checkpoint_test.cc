@@ -58,22 +58,6 @@ std::set<std::string> checkpoints_in(const std::string& folder) {
   return paths;
 }
 
-// The header of a safetensors file; nothing if the file is incomplete. Read without the product's code.
-std::optional<json> header_of(const std::string& path) {
-  const std::string bytes = read_whole(path);
-  std::uint64_t length = 0;
-  if (bytes.size() < 8) return std::nullopt;
-  std::memcpy(&length, bytes.data(), 8);
-  if (length > bytes.size() - 8) return std::nullopt;
-  const json header = json::parse(bytes.substr(8, length), nullptr, false);
-  if (!header.is_object()) return std::nullopt;
-  std::uint64_t end = 0;
-  for (const auto& [name, tensor] : header.items())
-    if (name != "__metadata__") end = std::max(end, tensor.at("data_offsets").at(1).get<std::uint64_t>());
-  if (end != bytes.size() - 8 - length) return std::nullopt;
-  return header;
-}
-
 std::uint64_t fact(const std::string& path, const char* key) {
   const auto header = header_of(path);
   INFO(path);

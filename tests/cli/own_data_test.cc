@@ -75,7 +75,7 @@ TEST_CASE("a model judges test rows alone, and beside other training rows, as be
     return run({"predict", trained.model(), "--data", folder.file(name)}).out;
   };
   CHECK(predictions("alone") == predictions("a"));
-  CHECK(predictions("alone").starts_with("sample,class,probability,label,line\n0,0,"));
+  CHECK(predictions("alone").starts_with("sample,class,probability,label,line,class_name,label_name\n0,0,"));
 }
 
 TEST_CASE("a run that starts from a model uses its normalization and its classes, and says so") {

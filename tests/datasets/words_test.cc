@@ -71,6 +71,8 @@ TEST_CASE("characters have the classes of Unicode") {
   CHECK(all(U" \t\n\r\u000b\u0085\u00a0\u1680\u2009\u205f\u3000", CharacterClass::space));
   CHECK(all(U"_-'\u001f\u200b\ufeff\u0301€😀\U0010ffff", CharacterClass::other));
   CHECK(class_of(0) == CharacterClass::other);
+  CHECK(all(U"\u1c89\ua7cb\U0001e5d0\U0002ebf0", CharacterClass::letter));  // since Unicode 15.1 and 16
+  CHECK(all(U"\U00010d40\U0001ccf0", CharacterClass::number));
 }
 
 }  // namespace

@@ -85,18 +85,22 @@ TEST_CASE("another writer continues from the state without a difference, also wh
   CHECK(state.drawn == 150);
 }
 
-TEST_CASE("the window begins with the prompt and keeps its later half when it is full") {
+TEST_CASE(
+    "the window begins with the end of the prompt, uses the whole context, and then keeps its later half") {
   const AnyTokenizer tokenizer = letters();
   CHECK(begin_text(*tokenizer, "", 8)->window == std::vector<std::uint32_t>{0});  // the line end
   CHECK(begin_text(*datasets::text::make_bytes(), "", 8)->window == std::vector<std::uint32_t>{10});
   CHECK(begin_text(*tokenizer, "abcdefg", 8)->window.size() == 7);
-  CHECK(begin_text(*tokenizer, "abcdefgh", 8)->window == std::vector<std::uint32_t>{5, 6, 7, 8});
+  CHECK(begin_text(*tokenizer, "abcdefgh", 8)->window.size() == 8);
+  CHECK(begin_text(*tokenizer, "habcdefgh", 8)->window == begin_text(*tokenizer, "abcdefgh", 8)->window);
   CHECK(contains(begin_text(*tokenizer, "abx", 8).error().message, "'x' (U+0078) at byte 2"));
   TextState state{{1, 2, 3, 4, 5, 6}};
   extend(state, 7, 8);
   CHECK(state.window.size() == 7);
   extend(state, 8, 8);
-  CHECK(state.window == std::vector<std::uint32_t>{5, 6, 7, 8});
+  CHECK(state.window.size() == 8);
+  extend(state, 3, 8);
+  CHECK(state.window == std::vector<std::uint32_t>{6, 7, 8, 3});
 }
 
 TEST_CASE("a request to continue a text is read back, and a wrong one is refused in one sentence") {
@@ -128,8 +132,8 @@ TEST_CASE("a request to continue a text is read back, and a wrong one is refused
   CHECK(contains(why(""), "the body must be a JSON object"));
   CHECK(contains(why("[1]"), "the body must be a JSON object"));
   CHECK(why(R"({"prompt": 3})") == "\"prompt\" must be a text");
-  CHECK(why(R"({"window": []})") == "\"window\" must be a list of 1 to 7 tokens");
-  CHECK(why(R"({"window": [1,1,1,1,1,1,1,1]})") == "\"window\" must be a list of 1 to 7 tokens");
+  CHECK(why(R"({"window": []})") == "\"window\" must be a list of 1 to 8 tokens");
+  CHECK(why(R"({"window": [1,1,1,1,1,1,1,1,1]})") == "\"window\" must be a list of 1 to 8 tokens");
   CHECK(why(R"({"window": [1, 9]})") == "\"window\": token 2 is not a whole number below 9");
   CHECK(why(R"({"window": [-1]})") == "\"window\": token 1 is not a whole number below 9");
   CHECK(contains(why(R"({"window": [1], "prompt": "a"})"), "cannot be combined"));

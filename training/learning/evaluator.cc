@@ -25,13 +25,15 @@ void for_batches(const datasets::Dataset& data, std::size_t limit, std::size_t b
   }
 }
 
-// The most likely class of a sample's scores, and its softmax. Subtracts the largest score, so that no
-// exponential overflows.
-std::pair<std::uint32_t, double> judge(std::span<const float> scores) {
-  const auto best = std::max_element(scores.begin(), scores.end());
+// Subtracts the largest score, so that no exponential overflows.
+std::vector<double> softmax(std::span<const float> scores) {
+  const double best = *std::ranges::max_element(scores);
+  std::vector<double> probabilities;
   double sum = 0;
-  for (const float score : scores) sum += std::exp(static_cast<double>(score) - static_cast<double>(*best));
-  return {static_cast<std::uint32_t>(best - scores.begin()), 1 / sum};
+  for (const float score : scores)
+    sum += probabilities.emplace_back(std::exp(static_cast<double>(score) - best));
+  for (double& probability : probabilities) probability /= sum;
+  return probabilities;
 }
 
 }  // namespace
@@ -86,8 +88,11 @@ void predict(const models::Plan& plan, const kernels::Backend& backend, const da
                 scores.resize(samples.size() * classes);
                 network.score(parameters, feed.inputs(), static_cast<int>(samples.size()), scores);
                 for (std::size_t i = 0; i < samples.size(); ++i) {
-                  const auto [guess, probability] = judge(std::span(scores).subspan(i * classes, classes));
-                  tell({samples[i], data.labels[samples[i]], guess, probability});
+                  const std::span own = std::span(scores).subspan(i * classes, classes);
+                  auto probabilities = softmax(own);
+                  const auto best = static_cast<std::uint32_t>(std::ranges::max_element(own) - own.begin());
+                  const double probability = probabilities[best];
+                  tell({samples[i], data.labels[samples[i]], best, probability, std::move(probabilities)});
                 }
               });
 }
@@ -100,12 +105,7 @@ std::vector<double> class_probabilities(const models::Plan& plan, const kernels:
   std::vector<float> scores(static_cast<std::size_t>(plan.classes));
   for_batches(data, 1, 1, feed, network.queue(),
               [&](std::span<const std::uint32_t>) { network.score(parameters, feed.inputs(), 1, scores); });
-  const double best = *std::max_element(scores.begin(), scores.end());
-  std::vector<double> probabilities;
-  double sum = 0;
-  for (const float score : scores) sum += probabilities.emplace_back(std::exp(score - best));
-  for (double& probability : probabilities) probability /= sum;
-  return probabilities;
+  return softmax(scores);
 }
 
 }  // namespace starling::training

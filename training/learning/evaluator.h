@@ -44,10 +44,11 @@ std::size_t samples_of_look(const datasets::Dataset& test);
 
 // The prediction of a model for a sample.
 struct Prediction {
-  std::uint32_t sample = 0;  // in its set
-  std::uint32_t label = 0;   // the data set's
-  std::uint32_t guess = 0;   // the likeliest class
-  double probability = 0;    // of that, by softmax
+  std::uint32_t sample = 0;                // in its set
+  std::uint32_t label = 0;                 // the data set's
+  std::uint32_t guess = 0;                 // the likeliest class
+  double probability = 0;                  // of that, by softmax
+  std::vector<double> probabilities = {};  // of all classes
 };
 
 // Calls `tell` for each of the first `limit` samples, in their order, as soon as its batch is computed.

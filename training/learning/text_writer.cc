@@ -10,7 +10,7 @@ namespace starling::training {
 
 void extend(TextState& state, std::uint32_t token, int context) {
   state.window.push_back(token);
-  if (state.window.size() < static_cast<std::size_t>(context)) return;
+  if (state.window.size() <= static_cast<std::size_t>(context)) return;
   const auto kept = std::max(1, context / 2);
   state.window.erase(state.window.begin(), state.window.end() - kept);
 }
@@ -25,8 +25,8 @@ Result<TextState> begin_text(const datasets::text::Tokenizer& tokenizer, std::st
   }
   TextState state;
   state.window.assign(tokens->begin(), tokens->end());
-  if (state.window.size() >= static_cast<std::size_t>(context))
-    state.window.erase(state.window.begin(), state.window.end() - std::max(1, context / 2));
+  if (state.window.size() > static_cast<std::size_t>(context))
+    state.window.erase(state.window.begin(), state.window.end() - context);
   return state;
 }
 
@@ -42,7 +42,7 @@ Result<TextWriter> TextWriter::make(const models::Plan& plan, std::span<const fl
 }
 
 Result<std::string_view> TextWriter::write(TextState& state) {
-  STARLING_CHECK(!state.window.empty() && static_cast<int>(state.window.size()) < generator_.context());
+  STARLING_CHECK(!state.window.empty() && static_cast<int>(state.window.size()) <= generator_.context());
   // The cache serves as far as it holds the beginning of the window.
   const bool continues =
       read_.size() < state.window.size() && std::equal(read_.begin(), read_.end(), state.window.begin());

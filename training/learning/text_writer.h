@@ -20,12 +20,12 @@ struct TextState {
   std::uint64_t drawn = 0;            // tokens so far: the number of the next draw from the seed
 };
 
-// The window after `token`: a window of `context` tokens keeps only its later half first.
+// The window after `token`. If it would have more than `context` tokens, it keeps the last half of a context.
 void extend(TextState& state, std::uint32_t token, int context);
 
 // The state before the first drawn token. An empty prompt is a line end, or token 0 where the vocabulary has
-// none. A prompt of `context` tokens or more keeps the last half of a context. An Error if the vocabulary
-// lacks a character of the prompt.
+// none. Of a longer prompt the last `context` tokens are read. An Error if the vocabulary lacks a
+// character of the prompt.
 Result<TextState> begin_text(const datasets::text::Tokenizer& tokenizer, std::string_view prompt,
                              int context);
 
@@ -39,7 +39,7 @@ class TextWriter {
 
   // Draws the next token and adds it to the state. Returns its bytes, which may be a part of a character,
   // valid as long as the tokenizer. An Error, and no token, if a logit is not finite. REQUIRES: the window
-  // has 1 to context - 1 tokens, each in the vocabulary.
+  // has 1 to context tokens, each in the vocabulary.
   Result<std::string_view> write(TextState& state);
 
  private:

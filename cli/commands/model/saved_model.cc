@@ -1,4 +1,4 @@
-// starling evaluate, predict, export: what can be done with a saved model.
+// starling evaluate, predict: how good a saved model is, and what it says of each sample.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include "training/learning/data_facts.h"
 #include "training/learning/evaluator.h"
 #include "training/learning/recipe.h"
+#include "training/runs/experiment/kinds.h"
 #include "training/runs/records/checkpoint.h"
 #include "training/runs/records/json.h"
 #include "training/runs/records/record.h"
@@ -140,10 +141,100 @@ int evaluate(const Arguments& arguments) {
                                saved->data.name, format_percent(score.accuracy), score.loss, samples));
 }
 
+// The lines of `predict`.
+class PredictionLines {
+ public:
+  PredictionLines(const SavedModel& saved, bool probabilities)
+      : names_(saved.data.origin.class_names),
+        lines_(saved.data.test.lines),
+        classes_(static_cast<std::size_t>(saved.plan.classes)),
+        probabilities_(probabilities) {}
+
+  std::string csv_head() const {
+    std::string head = "sample,class,probability,label";
+    if (!lines_.empty()) head += ",line";
+    if (!names_.empty()) head += ",class_name,label_name";
+    for (std::size_t c = 0; probabilities_ && c < classes_; ++c)
+      head += "," + training::csv_cell("probability_" + (names_.empty() ? std::to_string(c) : name_of(c)));
+    return head + "\n";
+  }
+  std::string csv(const training::Prediction& it) const {
+    std::string line =
+        fmt::format("{},{},{},{}", it.sample, it.guess, format_number(it.probability), it.label);
+    if (!lines_.empty()) line += "," + std::to_string(lines_[it.sample]);
+    if (!names_.empty())
+      line += "," + training::csv_cell(name_of(it.guess)) + "," + training::csv_cell(name_of(it.label));
+    for (std::size_t c = 0; probabilities_ && c < classes_; ++c)
+      line += "," + format_number(it.probabilities[c]);
+    return line + "\n";
+  }
+  Json json(const training::Prediction& it) const {
+    Json object = {
+        {"sample", it.sample}, {"class", it.guess}, {"probability", it.probability}, {"label", it.label}};
+    if (!lines_.empty()) object["line"] = lines_[it.sample];
+    if (!names_.empty())
+      object.update({{"class_name", name_of(it.guess)}, {"label_name", name_of(it.label)}});
+    if (probabilities_) object["probabilities"] = it.probabilities;
+    return object;
+  }
+
+ private:
+  std::string name_of(std::size_t c) const { return c < names_.size() ? names_[c] : ""; }
+
+  const std::vector<std::string>& names_;  // of the classes; empty: unknown
+  const std::vector<std::uint32_t>& lines_;
+  std::size_t classes_;
+  bool probabilities_;
+};
+
+enum class PredictionForm : std::uint8_t { csv, jsonl, json };
+
+// --format and --json.
+Result<PredictionForm> prediction_form(const Arguments& arguments) {
+  constexpr std::array<const char*, 3> kForms = {"csv", "jsonl", "json"};  // as PredictionForm
+  const auto wanted = arguments.get("--format");
+  if (arguments.has("--json")) {
+    if (wanted && *wanted != "json") return Error{"--json cannot be combined with --format " + *wanted};
+    return PredictionForm::json;
+  }
+  const auto form = std::ranges::find(kForms, wanted.value_or("csv"));
+  if (form == kForms.end())
+    return Error{"--format: '" + wanted->substr(0, 80) + "' is unknown; expected " + one_of(kForms)};
+  return static_cast<PredictionForm>(form - kForms.begin());
+}
+
+void print_predictions(const SavedModel& saved, const kernels::Backend& backend, std::size_t limit,
+                       PredictionForm form, bool probabilities) {
+  const PredictionLines lines(saved, probabilities);
+  if (form == PredictionForm::csv) print_out(lines.csv_head());
+  if (form == PredictionForm::json) {
+    const std::string head = training::to_text({{"checkpoint", saved.path},
+                                                {"model", saved.model.name},
+                                                {"data", saved.data.name},
+                                                {"predictions", Json::array()}});
+    print_out(head.substr(0, head.rfind(']')));
+  }
+  const char* separator = "\n";
+  training::predict(saved.plan, backend, saved.data.test, saved.parameters.data(), limit,
+                    [&](const training::Prediction& it) {
+                      if (form == PredictionForm::csv) {
+                        print_out(lines.csv(it));
+                      } else if (form == PredictionForm::jsonl) {
+                        print_out(training::to_line(lines.json(it)));
+                      } else {
+                        print_out(separator + training::to_text(lines.json(it)));
+                      }
+                      separator = ",\n";
+                    });
+  if (form == PredictionForm::json) print_out("\n]}\n");
+}
+
 int predict(const Arguments& arguments) {
   std::size_t limit = SIZE_MAX;
   if (Status read = read_number<std::size_t>(arguments, "--limit", 1, SIZE_MAX, limit); !read)
     return refuse(arguments, read.error());
+  const auto form = prediction_form(arguments);
+  if (!form) return refuse(arguments, form.error());
   const Result<SavedModel> saved = load_saved_model(arguments);
   if (!saved) return refuse(arguments, saved.error());
   if (saved->data.test.is_text())
@@ -151,51 +242,8 @@ int predict(const Arguments& arguments) {
                                    "' is a text; predict classifies images and rows of numbers"});
   const auto backend = kernels::make_backend("cpu");
   if (!backend) return fail(arguments, backend.error());
-  const bool json = arguments.has("--json");
-  const std::vector<std::uint32_t>& lines = saved->data.test.lines;
-  bool first = true;
-  if (json) {
-    const std::string head = training::to_text({{"checkpoint", saved->path},
-                                                {"model", saved->model.name},
-                                                {"data", saved->data.name},
-                                                {"predictions", Json::array()}});
-    print_out(head.substr(0, head.rfind(']')));
-  } else {
-    print_out(std::string("sample,class,probability,label") + (lines.empty() ? "\n" : ",line\n"));
-  }
-  training::predict(
-      saved->plan, **backend, saved->data.test, saved->parameters.data(), limit,
-      [&](const training::Prediction& it) {
-        if (json) {
-          Json object = {{"sample", it.sample},
-                         {"class", it.guess},
-                         {"probability", it.probability},
-                         {"label", it.label}};
-          if (!lines.empty()) object["line"] = lines[it.sample];
-          print_out((first ? "\n" : ",\n") + training::to_text(object));
-        } else {
-          print_out(fmt::format("{},{},{},{}{}\n", it.sample, it.guess, format_number(it.probability),
-                                it.label, lines.empty() ? "" : fmt::format(",{}", lines[it.sample])));
-        }
-        first = false;
-      });
-  return json ? print_out("\n]}\n") : kExitDone;
-}
-
-// In the order of training::TensorNames.
-constexpr std::array<const char*, 3> kNameForms = {"starling", "nanogpt", "gpt2"};
-
-int export_parameters(const Arguments& arguments) {
-  const auto file = model_file(arguments);
-  if (!file) return refuse(arguments, file.error());
-  const std::string wanted = arguments.get("--names").value_or(kNameForms.front());
-  const auto form = std::ranges::find(kNameForms, wanted);
-  if (form == kNameForms.end())
-    return refuse(arguments,
-                  "--names: '" + wanted.substr(0, 80) + "' is unknown; expected " + one_of(kNameForms));
-  const Status written = training::export_parameters(
-      *file, *arguments.get("--out"), static_cast<training::TensorNames>(form - kNameForms.begin()));
-  return written ? kExitDone : refuse(arguments, written.error());
+  print_predictions(*saved, **backend, limit, *form, arguments.has("--probabilities"));
+  return kExitDone;
 }
 
 // --checkpoint, --data and --model, and `more`.
@@ -221,18 +269,13 @@ std::vector<Command> saved_model_commands() {
           {"predict",
            "print class and probability of each test sample, predicted by a saved model",
            {kModelFile},
-           saved_model_flags({{"--limit", "N", "predict only the first N samples"},
-                              {"--json", "", "print one JSON object, one sample per line, instead of CSV"}}),
+           saved_model_flags(
+               {{"--limit", "N", "predict only the first N samples"},
+                {"--probabilities", "", "print the probabilities of all classes"},
+                {"--format", "FORMAT", "csv (default), jsonl: a JSON object per line, or json: one object"},
+                {"--json", "", "the same as --format json"}}),
            predict,
-           "starling predict runs/run-1/model.safetensors --data mnist --limit 5"},
-          {"export",
-           "write only the parameters of a checkpoint, as safetensors",
-           {kModelFile},
-           {kCheckpointFlag,
-            {.name = "--out", .placeholder = "FILE", .help = "the file to write", .required = true},
-            {"--names", "NAMES", "names of the tensors of a GPT: starling (default), nanogpt or gpt2"}},
-           export_parameters,
-           "starling export ckpt/p0.1200.safetensors --out model.safetensors"}};
+           "starling predict runs/run-1/model.safetensors --data mnist --limit 5"}};
 }
 
 }  // namespace starling::cli

@@ -171,13 +171,6 @@ Status check_sources(const std::string& path, const models::Layout& layout, cons
                " does not belong to this one"};
 }
 
-// [rows, columns] to [columns, rows].
-void transpose(const std::vector<float>& from, std::size_t rows, std::size_t columns, float* to) {
-  for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
-  }
-}
-
 std::size_t count_of(const SafetensorsEntry& entry) {
   std::size_t count = 1;
   for (const std::int64_t extent : entry.shape) count *= static_cast<std::size_t>(extent);
@@ -195,7 +188,7 @@ Status read_tensor(const SafetensorsFile& file, const TensorSource& source, std:
     return Done{};
   }
   const auto rows = static_cast<std::size_t>(source.entry->shape[0]);
-  transpose(stored, rows, stored.size() / rows, values.data());
+  transpose_weights(stored, rows, stored.size() / rows, values.data());
   return Done{};
 }
 
@@ -289,7 +282,7 @@ Status to_gpt(const std::string& from, TensorNames names, std::vector<ExportedTe
     std::vector<float> stored(tensors[i].values.size() / sizeof(float)), turned(stored.size());
     std::memcpy(stored.data(), tensors[i].values.data(), tensors[i].values.size());
     const auto rows = static_cast<std::size_t>(head.shape[0]);
-    transpose(stored, rows, stored.size() / rows, turned.data());
+    transpose_weights(stored, rows, stored.size() / rows, turned.data());
     std::memcpy(tensors[i].values.data(), turned.data(), tensors[i].values.size());
     head.shape = reversed(head.shape);
   }
@@ -335,6 +328,7 @@ Status export_parameters(const std::string& from, const std::string& to, TensorN
     written.push_back(tensor.head);
   }
   Facts metadata;
+  if (as_floats) metadata["format"] = "pt";  // transformers reads no file without it
   for (const char* key :
        {"model", "layers", kTokenizerFact, kDescriptionFact, "data", "seed", "steps", "samples"}) {
     const auto found = file->metadata().find(key);

@@ -66,6 +66,12 @@ std::optional<std::vector<GptTensor>> gpt_tensors(std::span<const NamedShape> te
   return std::move(reader).found();
 }
 
+void transpose_weights(std::span<const float> from, std::size_t rows, std::size_t columns, float* to) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
+  }
+}
+
 bool is_gpt_buffer(const std::string& name) {
   return name.starts_with("h.") && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
 }

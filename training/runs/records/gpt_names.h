@@ -30,6 +30,9 @@ std::optional<std::vector<GptTensor>> gpt_tensors(std::span<const NamedShape> te
 inline constexpr const char* kGptHead = "lm_head.weight";
 inline constexpr const char* kGptPrefix = "transformer.";
 
+// [rows, columns] to [columns, rows].
+void transpose_weights(std::span<const float> from, std::size_t rows, std::size_t columns, float* to);
+
 // Whether a tensor of such a file, its name without a prefix, holds no parameters: the mask of attention.
 bool is_gpt_buffer(const std::string& name);
 
