@@ -139,6 +139,90 @@ def samples_losses_and_rates_are_found(stage):
         require(peer.get(daemon.LOSS) == 9.0, "a reported loss stays")
 
 
+def samples_are_a_given_batch_or_the_passes_of_training(stage):
+    needs_torch()
+    from torch.utils.checkpoint import checkpoint
+    x, warnings = torch.randn(6, 4), []
+
+    def samples(model, loss, **settings):
+        peer = stage.daemon()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        with starling.gossip(model, optimizer, socket=stage.socket, **settings):
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss().backward()
+                optimizer.step()
+            return peer.get(daemon.SAMPLES) / 3
+
+    model = torch.nn.Linear(4, 2)
+    warn, log = starling.errors.log.warning, starling.errors.log
+    log.warning = lambda text, *values: warnings.append(text % values)
+    try:
+        require(samples(model, lambda: model(x).mean(), batch=16) == 16, "a given batch")
+        for reentrant in False, True:
+            inputs = x.clone().requires_grad_()
+            require(samples(model, lambda: checkpoint(model, inputs, use_reentrant=reentrant).mean()) == 6,
+                    "a pass that is repeated counts once")
+        model.eval()
+        require(samples(model, lambda: model(x).mean()) == 6, "a model in eval()")
+        holder = torch.nn.Module()
+        holder.inner = model.train()
+        holder.forward = lambda batch: holder.inner(batch["x"][0])
+        require(samples(holder, lambda: holder({"x": [x]}).mean()) == 6, "a dictionary")
+        require(not warnings, f"{warnings}")
+        require(samples(holder, lambda: holder.inner(x).mean()) == 1, "a pass that is not the model's")
+        require(len(warnings) == 1 and "batch=" in warnings[0], f"{warnings}")
+    finally:
+        log.warning = warn
+
+
+def the_loss_of_a_step_is_the_sum_of_its_parts(stage):
+    needs_torch()
+    peer = stage.daemon()
+    model = network()
+    optimizer = sgd(model)
+    with starling.gossip(model, optimizer, socket=stage.socket):
+        whole = 0.0
+        for _ in range(4):
+            part = model(torch.randn(5, 4)).square().mean() / 4
+            part.backward()
+            whole += part.item()
+        optimizer.step()
+        require(abs(peer.get(daemon.LOSS) - whole) < 1e-6, f"{peer.get(daemon.LOSS)} for {whole}")
+
+
+def optimizers_that_wrap_another_are_hooked(stage):
+    needs_torch()
+
+    class Wrapper(torch.optim.Optimizer):
+        def __init__(self, inner, name, every):  # and not PyTorch's
+            setattr(self, name, inner)
+            self.wrapped, self.every, self.count = inner, every, 0
+
+        state = property(lambda self: self.wrapped.state)
+        param_groups = property(lambda self: self.wrapped.param_groups)
+
+        def zero_grad(self, set_to_none=True):
+            self.wrapped.zero_grad(set_to_none)
+
+        def step(self, closure=None):
+            self.count += 1
+            if self.count % self.every == 0:
+                self.wrapped.step(closure)
+
+    for name, every in ("inner", 1), ("optimizer", 4):
+        peer = stage.daemon()
+        model = network()
+        optimizer = Wrapper(sgd(model), name, every)
+        with starling.gossip(model, optimizer, socket=stage.socket):
+            train(model, optimizer, steps=8)
+            require(peer.get(daemon.STEPS) == 8 / every, f"{peer.get(daemon.STEPS)} steps of '{name}'")
+            require(peer.get(daemon.SAMPLES) == 64, f"{peer.get(daemon.SAMPLES)} samples")
+    expanded = torch.nn.Linear(4, 2)
+    expanded.register_buffer("scale", torch.ones(1).expand(4))
+    raises(starling.Error, "scale is expanded", lambda: starling.gossip(expanded, sgd(expanded), socket=stage.socket))
+
+
 def schedulers_that_are_made_inside_work(stage):
     needs_torch()
     stage.daemon()
@@ -351,7 +435,8 @@ def a_training_hook_with_nothing_to_do_is_cheap(stage):
 CASES = [
     alone_a_model_trains_as_without_gossip_to_the_bit, tensors_have_the_names_and_roles_of_the_model,
     a_model_takes_the_swarms_parameters_with_frozen_and_running_ones, samples_losses_and_rates_are_found,
-    schedulers_that_are_made_inside_work, closures_are_found, scaled_losses_are_reported_unscaled,
+    samples_are_a_given_batch_or_the_passes_of_training, the_loss_of_a_step_is_the_sum_of_its_parts,
+    optimizers_that_wrap_another_are_hooked, schedulers_that_are_made_inside_work, closures_are_found, scaled_losses_are_reported_unscaled,
     hooks_are_gone_at_the_end,
     half_precision_has_a_master_whose_rounding_never_shows, a_new_era_begins_with_fresh_optimizer_state,
     views_follow_the_peer_that_returns, sharded_models_are_errors, tensors_without_a_model_are_changed_in_place,

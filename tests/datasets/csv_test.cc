@@ -298,8 +298,10 @@ TEST_CASE("lines that cross the blocks in which a file is read are complete") {
   bool right = true;
   for (int k = 0; k < kRecords; ++k) {
     const auto at = static_cast<std::size_t>(k);
-    right = right && set.features[2 * at] == static_cast<float>(k) && set.labels[at] == k % 3 &&
-            std::abs(set.features[2 * at + 1] - 0.1f * static_cast<float>(k % 7)) < 1e-6f;
+    const auto value = [&](std::size_t c) {
+      return static_cast<double>(set.features[2 * at + c]) + set.offset_of(c);
+    };
+    right = right && value(0) == k && set.labels[at] == k % 3 && std::abs(value(1) - 0.1 * (k % 7)) < 1e-6;
   }
   CHECK(right);
   const std::string wide = [] {

@@ -49,7 +49,7 @@ Result<datasets::Description> describe_data(const Arguments& arguments, const st
                  " does not contain the shape and the normalization of its data; name them with --data"};
   const auto data = datasets::load(*name, data_root(), given);
   if (!data) return data.error();
-  warn(training::warning_of_normalization(path, given, *data));
+  warn(training::warning_of_description(path, given, *data));
   return datasets::description_of(*data);
 }
 

@@ -38,7 +38,7 @@ class Peer:
         self.on_era = lambda: None  # the replica was replaced: the optimizer's state begins anew
         self.on_close = []  # functions that undo hooks
         self._path, self._head, self._view = path, list(head), mode == "view"
-        self._epoch, self._batch, self._daemon = epoch, batch or 1, daemon
+        self._epoch, self.batch, self._daemon = epoch, batch, daemon  # batch: samples of a step; None: not given
         self._attachment, self._live = None, False  # live: the attachment is started
         self._words = self._rate = None
         self._taken = 0
@@ -66,7 +66,7 @@ class Peer:
             return
         try:
             if self._live:
-                self._attachment.step(self._batch if samples is None else samples, loss)
+                self._attachment.step((self.batch or 1) if samples is None else samples, loss)
                 if self._attachment.state == OVER:
                     self._finished()
             else:

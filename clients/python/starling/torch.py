@@ -32,6 +32,8 @@ def kind_of(name, tensor):
         raise Error(f"{name} is a nested tensor; a swarm averages tensors with one shape")
     if tensor.layout != torch.strided:
         raise Error(f"{name} has layout {tensor.layout}; a swarm averages dense tensors")
+    if any(stride == 0 and extent > 1 for stride, extent in zip(tensor.stride(), tensor.shape)):
+        raise Error(f"{name} is expanded: several of its elements share memory; make it one of its own with clone()")
     kind = KINDS.get(str(tensor.dtype).rpartition(".")[2])
     if kind is None:
         raise Error(f"{name} has type {tensor.dtype}; a swarm averages float32, float64, float16 and bfloat16")
@@ -286,12 +288,14 @@ class Hook:
 
 
 class Hooks:
-    """Calls peer.step after each optimizer step, with the samples of the forward passes since the last one and the
-    loss of the last backward(). `weight`: processes that make each step together (DDP). Closes the peer if it fails."""
+    """Calls peer.step after each optimizer step, with the samples of the forward passes and the sum of the losses
+    since the last one. `weight`: processes that make each step together (DDP). Closes the peer if it fails."""
 
     def __init__(self, peer, model, optimizer, weight=1):
         self.peer, self.optimizer, self.weight = peer, optimizer, weight
-        self.samples, self.loss, self.rate = 0, None, None
+        self.samples = [0, 0, 0]  # since the last step: see _forward()
+        self.warned = peer.batch is not None  # of steps without a forward pass
+        self.loss, self.rate = None, None
         self.backwards = 0  # since the last step
         self.after = None  # called after each step
         try:
@@ -311,39 +315,78 @@ class Hooks:
             return model.register_forward_pre_hook(Hook(self._forward)).remove
 
     def _forward(self, module, args, kwargs=None):
-        if module.training and torch.is_grad_enabled():
-            for value in (*args, *(kwargs or {}).values()):
-                if isinstance(value, torch.Tensor):
-                    self.samples += value.shape[0] * self.weight if value.dim() else self.weight
-                    return
+        """Counts passes in training, those that a backward pass repeats (activation checkpointing), and those of a model in
+        eval(), which is trained so where its batch norm is fixed. The first of the three that has any counts."""
+        if torch.is_grad_enabled():
+            kind = 1 if in_backward() else 0 if module.training else 2
+            value = first_tensor((args, kwargs or {}))
+            if value is not None:
+                self.samples[kind] += value.shape[0] * self.weight if value.dim() else self.weight
 
     def _backward(self, loss):
-        self.loss = loss
+        """The loss of a step is the sum of its parts: of accumulated gradients, or of several losses."""
+        self.loss = loss if self.backwards == 0 or self.loss is None else self.loss + loss.to(self.loss.device)
         self.backwards += 1
         if self.backwards == BACKWARDS and self.optimizer is not None:
             log.warning("starling: the optimizer given to gossip() made no step in %d backward passes, so nothing is "
                         "exchanged; if another one trains the model, call gossip() with that one", BACKWARDS)
 
     def _stepped(self, result=None):
-        loss, samples, self.backwards = self.loss, self.samples, 0
+        loss, samples, self.backwards = self.loss, next((n for n in self.samples if n), None), 0
         if isinstance(result, (float, torch.Tensor)):  # a closure's
             loss = result
-        self.samples = 0
+        self.samples = [0, 0, 0]
+        if samples is None and not self.warned:
+            self.warned = True
+            log.warning("starling: a step without a forward pass of the model that gossip() was given counts as one sample; "
+                        "name the samples of a step with batch=")
         if isinstance(loss, torch.Tensor):
             loss = loss.item if loss.device.type != "cpu" else loss.item()
         rate = self.optimizer.param_groups[0]["lr"]
         if rate is not self.rate:
             self.rate = rate
             self.peer.report(learning_rate=float(rate))
-        self.peer.step(samples or None, None if self.peer.own_loss else loss)
+        if self.peer.batch is not None:
+            samples = self.peer.batch * self.weight
+        self.peer.step(samples, None if self.peer.own_loss else loss)
         if self.after:
             self.after()
+
+
+def in_backward():
+    """Whether this thread is in a backward pass."""
+    task = getattr(torch._C, "_current_graph_task_id", None)
+    return task is not None and task() != -1
+
+
+def first_tensor(values, depth=4):
+    """The first tensor in these values and the lists, tuples and dictionaries in them, or None."""
+    if isinstance(values, torch.Tensor):
+        return values
+    if depth and isinstance(values, (list, tuple, dict)):
+        for value in values.values() if isinstance(values, dict) else values:
+            found = first_tensor(value, depth - 1)
+            if found is not None:
+                return found
+    return None
+
+
+def innermost(optimizer):
+    """The optimizer that makes the steps of one that wraps it, as accelerate's and Lightning's do: the wrapper may leave
+    steps out."""
+    for _ in range(4):
+        inner = getattr(optimizer, "optimizer", None)
+        if not isinstance(inner, torch.optim.Optimizer) or inner is optimizer:
+            break
+        optimizer = inner
+    return optimizer
 
 
 def hook_step(optimizer, stepped):
     """Calls stepped(result) after each optimizer.step(); result: None, or what step() returned. Returns a function
     that ends this."""
-    if hasattr(optimizer, "register_step_post_hook"):
+    optimizer = innermost(optimizer)
+    if hasattr(optimizer, "_optimizer_step_post_hooks"):  # else a subclass that has not called PyTorch's constructor
         return optimizer.register_step_post_hook(Hook(lambda *_: stepped())).remove
     step = optimizer.step
     active = [True]

@@ -20,7 +20,7 @@ Json byte_level(bool in_words) {
 }
 
 // Without merges, the model has a token for each character.
-Json model_of(Json vocabulary, Json merges) {
+Json bpe_model(Json vocabulary, Json merges) {
   return {{"type", "BPE"},
           {"dropout", nullptr},
           {"unk_token", nullptr},
@@ -83,7 +83,7 @@ Json of_single(const Tokenizer& tokenizer, bool bytes) {
   }
   const Json fuse = {{"type", "Fuse"}};
   return file_of(Json::array(), bytes ? byte_level(false) : Json(), bytes ? byte_level(true) : fuse,
-                 model_of(vocabulary.json(), Json::array()));
+                 bpe_model(vocabulary.json(), Json::array()));
 }
 
 Result<Json> of_bpe(const Tokenizer& tokenizer, const datasets::text::BpeRules& rules) {
@@ -106,7 +106,7 @@ Result<Json> of_bpe(const Tokenizer& tokenizer, const datasets::text::BpeRules& 
     merges.push_back(letters_of(tokenizer.decode_one(merge.left)) + " " +
                      letters_of(tokenizer.decode_one(merge.right)));
   return file_of(std::move(added), byte_level(rules.in_words), byte_level(true),
-                 model_of(vocabulary.json(), std::move(merges)));
+                 bpe_model(vocabulary.json(), std::move(merges)));
 }
 
 }  // namespace
