@@ -27,6 +27,7 @@ std::string about_the_loss(const std::vector<HistoryPoint>& history) {
     lowest_at = point.seconds;
   }
   if (!lowest) return "";
+  if (!history.back().loss) return "the loss is not finite";
   if (history.back().loss.value_or(1) < kLearned) return fmt::format("the loss is below {:g}", kLearned);
   const double since = history.back().seconds - lowest_at;
   const double span = history.back().seconds - history.front().seconds;

@@ -179,8 +179,12 @@ void OutsideTrainer::take_counts(TrainerWord steps_word, TrainerWord samples_wor
                         more_samples / kStepSamplesMax <= more;
   if (!possible || more == 0) return;
   now_ = {steps, samples};
-  if (const auto loss = known(region.get_real(TrainerWord::loss)))
+  if (const auto loss = known(region.get_real(TrainerWord::loss))) {
     loss_ = loss_ ? 0.95 * *loss_ + 0.05 * *loss : *loss;
+  } else if (loss_) {
+    loss_.reset();
+    spdlog::warn("the trainer's loss is not finite after {} steps, and is shown as unknown", steps);
+  }
 }
 
 // ---- what the trainer may do next ----

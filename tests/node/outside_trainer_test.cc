@@ -119,6 +119,16 @@ TEST_CASE("a trainer's first parameters are the peer's, and each gets what the o
   CHECK(bench.stepped > 0);
   CHECK(stub->ring_at() == 16);
   CHECK(stub->word(1080) == 1);  // exchanges
+
+  stub->count(16, std::numeric_limits<double>::quiet_NaN());
+  stub->post(filled(112, 2.5F));
+  bench.answer(*stub);
+  CHECK(bench.trainer->steps() == 16);
+  CHECK_FALSE(bench.trainer->loss().has_value());  // and not the last good one
+  stub->count(24, 0.25);
+  stub->post(filled(112, 2.75F));
+  bench.answer(*stub);
+  CHECK(bench.trainer->loss() == 0.25);
 }
 
 TEST_CASE("a trainer gets the factor of its next step on the learning rate") {

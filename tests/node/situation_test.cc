@@ -57,6 +57,13 @@ TEST_CASE("the situation of a peer that does not train says why") {
         "This peer is paused until its owner resumes it: 3.0 epochs. No other member is there yet.");
 }
 
+TEST_CASE("a loss that is no longer finite is not reported as falling") {
+  auto history = losses({0.9, 0.5, 0.4}, 1);
+  history.back().loss.reset();
+  CHECK(situation_of(doing("training"), {mate("p0", "training")}, "3.0 epochs", history) ==
+        "This peer trains: 3.0 epochs, the loss is not finite. No other member is there yet.");
+}
+
 TEST_CASE("a loss near zero is not reported as falling") {
   const std::vector<MemberStatus> alone = {mate("p0", "training")};
   CHECK(situation_of(doing("training"), alone, "3.0 epochs", losses({1, 2e-5, 1e-5}, 1)) ==
