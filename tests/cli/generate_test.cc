@@ -116,8 +116,8 @@ TEST_CASE("a peer joins without the tokenizer's file, learns the swarm's tokens 
     const std::string address = first.wait_for_error_word(" listens at ");
     REQUIRE_FALSE(address.empty());
     // Alone, its text would have another vocabulary.
-    Program second({"peer", "--join", address, "--data", folder.file("part.txt"), "--listen", "127.0.0.1:0",
-                    "--http", "127.0.0.1:0", "--name", "second"});
+    Program second({"peer", "--join", address, "--own-data", folder.file("part.txt"), "--listen",
+                    "127.0.0.1:0", "--http", "127.0.0.1:0", "--name", "second"});
     const std::string http = second.wait_for_error_word("HTTP at ");
     REQUIRE_FALSE(http.empty());
     const auto generated = [&] {
