@@ -378,9 +378,8 @@ static int starling__map(starling_client* c, uint64_t bytes) {
   r->post = starling__get(r, 72), r->reply = starling__get(r, 80);
   const uint64_t begins[] = {r->arena, r->post, r->reply};
   for (int i = 0; i < (c->spec.mode == STARLING_VIEW ? 1 : 3); ++i) {
-    if (begins[i] < STARLING__HEAD || begins[i] > bytes || r->floats > (bytes - begins[i]) / 4) {
+    if (begins[i] < STARLING__HEAD || begins[i] > bytes || r->floats > (bytes - begins[i]) / 4)
       return starling__fail(c, "the peer's region has an array outside of it");
-    }
   }
   return 0;
 }
@@ -393,6 +392,7 @@ static int starling__read_table(starling_client* c) {
     return starling__fail(c, "the peer's table is outside of it");
   const char *text = (const char*)r->memory + begin, *end = text + length;
   size_t found = 0;
+  for (size_t i = 0; i < c->spec.count; ++i) c->offsets[i] = UINT64_MAX;  // not found yet
   while (text < end) {
     const char* stop = (const char*)memchr(text, '\n', (size_t)(end - text));
     char line[STARLING__LINE_MAX], name[STARLING__NAME_MAX + 1];
@@ -404,9 +404,9 @@ static int starling__read_table(starling_client* c) {
     for (size_t i = 0; i < c->spec.count; ++i) {
       if (strcmp(c->spec.tensors[i].name, name) != 0) continue;
       if (floats != starling__floats(&c->spec.tensors[i]) || offset > r->floats ||
-          floats > r->floats - offset) {
+          floats > r->floats - offset)
         return starling__fail(c, "the peer's table has another tensor %s", name);
-      }
+      if (c->offsets[i] != UINT64_MAX) return starling__fail(c, "the peer's table has %s twice", name);
       c->offsets[i] = offset;
       ++found;
     }

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/random.h"
 #include "base/text.h"
+#include "datasets/readers/class_names.h"
 #include "datasets/readers/csv_lines.h"
 #include "datasets/readers/row_writer.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kColumnsMax = std::size_t{1} << 20;
 constexpr std::size_t kRecordsMax = std::size_t{1} << 27;
-constexpr int kLabelMax = 255;
+constexpr int kLabelMax = ClassNames::kMost;
 constexpr std::size_t kTestEvery = 10;
 constexpr std::uint64_t kSplitSeed = 10;
 constexpr std::array kFiles = {"train.csv", "test.csv"};
@@ -257,37 +257,6 @@ Result<Columns> read_columns(const std::string& file, std::string_view line, con
   return columns;
 }
 
-// The classes of tables whose labels are names: numbered as they appear, and finally by their order.
-class ClassNames {
- public:
-  bool are_used() const { return !numbers_.empty(); }
-  // nullopt: there are too many.
-  std::optional<int> number_of(std::string_view name) {
-    const auto found = numbers_.find(name);
-    if (found != numbers_.end()) return found->second;
-    const auto number = static_cast<int>(numbers_.size());
-    if (number > kLabelMax) return std::nullopt;
-    numbers_.emplace(name, number);
-    return number;
-  }
-  void put_in_order(Dataset& set) const {
-    if (!are_used()) return;
-    std::vector<std::uint8_t> places(numbers_.size());
-    std::uint8_t place = 0;
-    for (const auto& [name, number] : numbers_) places[static_cast<std::size_t>(number)] = place++;
-    for (std::uint8_t& label : set.labels) label = places[label];
-    set.classes = static_cast<int>(numbers_.size());
-  }
-  std::vector<std::string> in_order() const {
-    std::vector<std::string> names;
-    for (const auto& [name, number] : numbers_) names.push_back(name);
-    return names;
-  }
-
- private:
-  std::map<std::string, int, std::less<>> numbers_;
-};
-
 // Reads a file's records. choose(number from 0) returns the set for a record.
 class Table {
  public:
@@ -342,6 +311,7 @@ class Table {
   }
 
   const std::string& file() const { return file_; }  // in quotes
+  bool has_names() const { return has_names_; }      // as labels
   std::size_t records() const { return records_; }
 
   Origin origin() const {
@@ -470,8 +440,8 @@ class Table {
 
   // The cell's end.
   Result<const char*> read_label(const char* at, const char* end, int& label) {
-    const bool begins = classes_->are_used() || !classes_decided_;
-    classes_decided_ = true;
+    const bool is_first = !std::exchange(classes_decided_, true);
+    const bool begins = classes_->are_used() || is_first;
     const auto [behind, error] = std::from_chars(at, end, label);
     if (!classes_->are_used() && error == std::errc{} && (behind == end || *behind == columns_.delimiter) &&
         label >= 0 && label <= kLabelMax)
@@ -480,6 +450,7 @@ class Table {
     if (cell.wrong) return bad_cell(columns_.label, cell.wrong);
     double value = 0;  // "3.0" is whole, too
     const Kind kind = classify(cell.text, value);
+    if (is_first) has_names_ = kind == Kind::kText;
     if (begins && kind != Kind::kEmpty && (classes_->are_used() || kind == Kind::kText)) {
       const auto number = classes_->number_of(cell.text);
       if (!number)
@@ -515,6 +486,7 @@ class Table {
   RowWriter* rows_;
   std::vector<double> row_;       // the features of a record
   bool classes_decided_ = false;  // the first label says whether labels are names
+  bool has_names_ = false;        // they are
 };
 
 void finish(Dataset& set, RowWriter& rows) {
@@ -563,6 +535,17 @@ Result<DataPair> read_csv_file(const std::string& path, const std::string& label
               std::move(test), std::move(origin));
 }
 
+namespace {
+
+// An Error if labels are names in one part and numbers in the other.
+Status check_labels(const Table& train, const Table& test) {
+  if (train.has_names() == test.has_names()) return Done{};
+  return Error{train.file() + " has " + (train.has_names() ? "names" : "numbers") + " as labels, but " +
+               test.file() + " has " + (test.has_names() ? "names" : "numbers")};
+}
+
+}  // namespace
+
 Result<DataPair> read_csv_folder(const std::string& folder, const std::string& label, const Given& given) {
   const auto paths = find_files(folder, std::span(kFiles).last(given.only_test ? 1 : 2));
   if (!paths) return paths.error();
@@ -581,6 +564,9 @@ Result<DataPair> read_csv_folder(const std::string& folder, const std::string& l
         !read)
       return read.error();
     finish(part, rows);
+  }
+  if (tables.size() == 2) {
+    if (const Status alike = check_labels(tables[0], tables[1]); !alike) return alike.error();
   }
   for (Dataset& part : parts) classes.put_in_order(part);
   parts[1].lines = {};

@@ -23,13 +23,13 @@ bool is_json(const std::string& content_type) {
 }
 
 // Whether a page of another site sent this request. Browsers send Sec-Fetch-Site only to this machine and
-// over HTTPS, and the Origin of a GET only if the page has another one.
+// over HTTPS, and the Origin with every POST, and with a GET if the page has another one.
 bool is_foreign(const HttpHead& head) {
   if (same_word(head.header("sec-fetch-site"), "cross-site")) return true;
   const std::string origin = head.header("origin");
   const bool same_origin = same_word(origin, "http://" + head.header("host")) ||
                            same_word(origin, "https://" + head.header("host"));
-  return head.method == "GET" && !origin.empty() && !same_origin;
+  return !origin.empty() && !same_origin;
 }
 
 }  // namespace
@@ -39,14 +39,18 @@ bool is_loopback(const std::string& host) {
 }
 
 bool is_own_host(std::string_view host, const std::string& bound) {
-  std::string name(host);
-  if (name.starts_with('[')) {
-    const std::size_t end = name.find(']');
-    if (end == std::string::npos) return false;
-    return is_ip_literal(name.substr(1, end - 1));
-  }
-  if (std::count(name.begin(), name.end(), ':') == 1) name.resize(name.find(':'));
-  return name == "localhost" || (!name.empty() && name == bound) || is_ip_literal(name);
+  // The name without brackets, and the port behind a colon.
+  std::string name(host), port;
+  const bool bracketed = name.starts_with('[');
+  const std::size_t end = bracketed ? name.find(']') : std::min(name.find(':'), name.size());
+  if (end == std::string::npos) return false;
+  port = name.substr(end + (bracketed ? 1 : 0));
+  name = name.substr(bracketed ? 1 : 0, end - (bracketed ? 1 : 0));
+  if (!port.empty() && (port.front() != ':' || !parse_number<std::uint16_t>(port.substr(1)))) return false;
+  if (bracketed) return is_ip_literal(name) && name != "::";
+  // A page of another site reaches this machine at 0.0.0.0, too.
+  return name == "localhost" || (!name.empty() && name == bound) ||
+         (is_ip_literal(name) && name != "0.0.0.0");
 }
 
 HttpSource HttpSource::of(const std::string& remote) {

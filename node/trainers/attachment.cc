@@ -123,6 +123,7 @@ Status Attachment::open(const std::string& path) {
   ::umask(before);
   if (!error) {
     path_ = path;
+    if (::lstat(path.c_str(), &made_) != 0) made_ = {};
     acceptor_.listen(Protocol::acceptor::max_listen_connections, error);
   }
   if (error == asio::error::address_in_use)
@@ -135,7 +136,11 @@ Status Attachment::open(const std::string& path) {
 void Attachment::close() {
   asio::error_code ignored;
   acceptor_.close(ignored);
-  if (!path_.empty()) ::unlink(std::exchange(path_, {}).c_str());
+  struct stat there {};
+  if (!path_.empty() && ::lstat(path_.c_str(), &there) == 0 && there.st_dev == made_.st_dev &&
+      there.st_ino == made_.st_ino)
+    ::unlink(path_.c_str());  // and no other file that took its place
+  path_.clear();
   for (const auto& caller : callers_) caller->close();
   if (attached_) attached_->close();
 }

@@ -74,6 +74,7 @@ class Attachment {
 
   asio::local::stream_protocol::acceptor acceptor_;
   std::string path_;
+  struct stat made_ {};  // of the socket at the path
   Events events_;
   std::optional<Declaration> declaration_;
   std::unique_ptr<Region> region_;

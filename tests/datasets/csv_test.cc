@@ -283,6 +283,11 @@ TEST_CASE("training and test tables with different columns or classes are reject
   CHECK(contains(message("a,b,label\n0,0,2\n"), "test labels go up to 2, but the training labels only to 1"));
   CHECK(contains(message("1,2,0\n"),
                  "train.csv' has a header line, but '" + folder.path("test.csv") + "' has none"));
+  CHECK(contains(message("a,b,label\n0,0,ash\n1,1,oak\n"), "train.csv' has numbers as labels, but '"));
+  folder.write("train.csv", bytes("a,b,label\n0,5,oak\n2,5,ash\n"));
+  CHECK(contains(message("a,b,label\n0,0,200\n1,1,250\n"),
+                 "train.csv' has names as labels, but '" + folder.path("test.csv") + "' has numbers"));
+  folder.write("train.csv", bytes("a,b,label\n0,5,0\n2,5,1\n"));
   folder.write("test.csv", bytes("a,b,label\n0,x,1\n"));
   CHECK(
       contains(read_csv_folder(folder.path()).error().message, "test.csv', line 2, column 2 (\"b\") is 'x'"));

@@ -192,13 +192,16 @@ TEST_CASE("a page of another site cannot request anything but the page, and cann
                                    "http://localhost.evil.example", "http://10.0.0.1", "null", "localhost"}) {
     INFO(origin);
     CHECK(has_status(say(http.at, kRead + "Origin: " + origin + "\r\n\r\n"), 403));
+    CHECK(has_status(say(http.at, kWrite + "Origin: " + origin + "\r\nContent-Length: 2\r\n\r\n{}"), 403));
   }
   CHECK(http.reads == 0);
   CHECK(http.writes == 0);
   for (const std::string site : {"same-origin", "same-site", "none"})
     CHECK(has_status(say(http.at, kRead + "Sec-Fetch-Site: " + site + "\r\n\r\n"), 200));
   for (const std::string origin : {"http://localhost", "https://LOCALHOST"})
-    CHECK(has_status(say(http.at, kRead + "Origin: " + origin + "\r\n\r\n"), 200));
+    for (const std::string& request : {kRead + "Origin: " + origin + "\r\n\r\n",
+                                       kWrite + "Origin: " + origin + "\r\nContent-Length: 2\r\n\r\n{}"})
+      CHECK(has_status(say(http.at, request), 200));
   for (const std::string& answer :
        {say(http.at, "GET / HTTP/1.1\r\nHost: localhost\r\n" + foreign + "\r\n"),
         say(http.at, kRead + "\r\n"), say(http.at, "GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n"),

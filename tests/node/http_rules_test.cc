@@ -21,8 +21,10 @@ TEST_CASE("a host is accepted if it is an IP literal, localhost or the bound nam
     INFO(host);
     CHECK(is_own_host(host, "box"));
   }
-  for (const char* host : {"", ":7180", "evil.example", "evil.example:7180", "localhost.evil.example",
-                           "127.0.0.1.evil.example", "box.evil.example", "[::1", "[evil]:1", "1.2.3.4.5"}) {
+  for (const char* host :
+       {"", ":7180", "evil.example", "evil.example:7180", "localhost.evil.example", "127.0.0.1.evil.example",
+        "box.evil.example", "[::1", "[evil]:1", "1.2.3.4.5", "localhost:1.evil.example",
+        "localhost:", "127.0.0.1:99999", "[::1]evil", "[::1]:x", "0.0.0.0", "0.0.0.0:7180", "[::]"}) {
     INFO(host);
     CHECK_FALSE(is_own_host(host, "box"));
   }

@@ -152,13 +152,16 @@ TEST_CASE("docs/EXPERIMENTS.md has a row for every setting, as in the table") {
   }
 }
 
-TEST_CASE("a type of layer occurs in the four files that define it, and in the zoo") {
+TEST_CASE("a type of layer occurs in the files that define it, in the zoo, and where it is exported") {
   const std::set<std::string> allowed = {"models/spec.h", "models/layer_types.h", "models/plan.cc",
                                          "models/lowering.cc", "models/zoo.cc", "models/gpt.cc",
                                          // computes one token at a time
                                          "models/generator.h", "models/generator.cc",
                                          // divides a layer among parts; without a rule part 0 computes it
-                                         "training/learning/slices/slice_plan.cc"};
+                                         "training/learning/slices/slice_plan.cc",
+                                         "training/learning/export/onnx_layers.cc",
+                                         // accepts networks of GPT-2's layers
+                                         "training/learning/export/transformers.cc"};
   for (const char* type : {"Convolution", "AveragePool", "MaxPool", "GlobalAveragePool", "Relu", "Gelu",
                            "BatchNorm", "GroupNorm", "LayerNorm"}) {
     INFO(type);

@@ -86,9 +86,7 @@ Result<models::Plan> plan_for(const models::ModelText& model, const datasets::Da
 Status check_normalizations(const Experiment& experiment, const models::Plan& plan) {
   if (experiment.training.batch_size > 1) return Done{};
   for (const models::LayerInfo& info : plan.layers) {
-    if (!std::holds_alternative<models::BatchNorm>(info.layer.kind) ||
-        info.input.height * info.input.width > 1)
-      continue;
+    if (!models::running_statistics(info) || info.input.height * info.input.width > 1) continue;
     return Error{
         "training.batch_size: with 1 the batch norm '" + info.name +
         "' has one value per channel, whose variance is 0, and nothing is learned; use at least 2, or "

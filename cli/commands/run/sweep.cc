@@ -42,11 +42,11 @@ MaterialsKey materials_key(const training::Experiment& e) {
           training::servers_in_all(e)};
 }
 
-// Makes what a run would make before its first step. Tells what was decided for data that are not in `told`.
-Status check_one_experiment(const training::Experiment& experiment, std::set<std::string>& told) {
+// Makes what a run would make before its first step. `decided`: adds what readers decided for the data.
+Status check_one_experiment(const training::Experiment& experiment, std::set<std::string>& decided) {
   const auto materials = gather_materials(experiment);
   if (!materials) return materials.error();
-  if (told.insert(datasets::decisions_text(materials->data)).second) tell_decisions(materials->data);
+  decided.insert(datasets::decisions_text(materials->data));
   if (const auto backend = training::make_host_backend(experiment); !backend) return backend.error();
   for (const training::OwnSettings& own : experiment.own) {
     const auto peer = own.peers.is_all() ? 0 : own.peers.largest();
@@ -59,7 +59,7 @@ Status check_one_experiment(const training::Experiment& experiment, std::set<std
 // Checks all experiments before the first one runs. The Error begins with the name of the combination.
 Status prepare(training::Sweep& sweep) {
   std::set<MaterialsKey> seen;
-  std::set<std::string> warned, told;
+  std::set<std::string> warned, decided;
   for (training::SweepPoint& point : sweep.points) {
     training::Experiment& experiment = point.experiment;
     Status sound = resolve_names(experiment);
@@ -68,12 +68,14 @@ Status prepare(training::Sweep& sweep) {
       sound = check_experiment(experiment);
     }
     if (sound && (!experiment.own.empty() || seen.insert(materials_key(experiment)).second))
-      sound = check_one_experiment(experiment, told);
+      sound = check_one_experiment(experiment, decided);
     if (!sound) return Error{point.name + ": " + sound.error().message};
     if (const std::string text = training::warning_of_precision(experiment, true);
         !text.empty() && warned.insert(text).second)
       warn(text);
   }
+  for (const std::string& text : decided)
+    if (!text.empty()) tell(Told::progress, "data " + text);
   return Done{};
 }
 

@@ -226,6 +226,7 @@ class Losses:
 
     listeners = []
     originals = []
+    running = 0  # calls of backward()
 
     @classmethod
     def listen(cls, listener):
@@ -251,7 +252,11 @@ class Losses:
                 loss = getattr(tensor, "_starling_unscaled", tensor).detach()
                 for listener in cls.listeners:
                     listener(loss)
-            return backward(tensor, *args, **kwargs)
+            cls.running += 1
+            try:
+                return backward(tensor, *args, **kwargs)
+            finally:
+                cls.running -= 1
         cls._replace(torch.Tensor, "backward", backward_and_tell)
         if scaler:
             scale = scaler.scale
@@ -356,7 +361,7 @@ class Hooks:
 def in_backward():
     """Whether this thread is in a backward pass."""
     task = getattr(torch._C, "_current_graph_task_id", None)
-    return task is not None and task() != -1
+    return task() != -1 if task else Losses.running > 0
 
 
 def first_tensor(values, depth=4):
@@ -386,8 +391,11 @@ def hook_step(optimizer, stepped):
     """Calls stepped(result) after each optimizer.step(); result: None, or what step() returned. Returns a function
     that ends this."""
     optimizer = innermost(optimizer)
-    if hasattr(optimizer, "_optimizer_step_post_hooks"):  # else a subclass that has not called PyTorch's constructor
-        return optimizer.register_step_post_hook(Hook(lambda *_: stepped())).remove
+    if hasattr(optimizer, "register_step_post_hook"):
+        try:
+            return optimizer.register_step_post_hook(Hook(lambda *_: stepped())).remove
+        except AttributeError:  # of a subclass that has not called PyTorch's constructor
+            pass
     step = optimizer.step
     active = [True]
 
