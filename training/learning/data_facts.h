@@ -15,8 +15,9 @@ namespace starling::training {
 
 // "data", "description", and of a text "tokenizer". Without the normalization if it is too long for a header.
 Facts data_facts(const datasets::DataPair& data);
-// The description as JSON, on one line of ASCII; of data with many columns without what it lists for each.
+// The description as JSON, on one line of ASCII.
 std::string description_json(const datasets::Description& data);
+// The same, of at most 16 KiB: if there are too many columns, without names, means and deviations.
 std::string short_description_json(const datasets::DataPair& data);
 
 // The tokenizer and the description in the metadata of the file `path`, null if there are none.

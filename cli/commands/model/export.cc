@@ -86,13 +86,10 @@ Result<WholeModel> read_whole(const Arguments& arguments, const std::string& pat
   auto plan = models::make_model(
       *model, data->is_text ? models::Shape{1, 1, 1, models::context_of(*model)} : shape, data->classes);
   if (!plan) return plan.error();
-  auto replica = training::read_safetensors(path, plan->layout);
-  if (!replica) return replica.error();
-  if (Status finite = training::check_finite(path, plan->layout, replica->arena); !finite)
-    return finite.error();
-  warn(replica->note);
+  auto parameters = read_parameters(path, plan->layout);
+  if (!parameters) return parameters.error();
   return WholeModel{std::move(*metadata), std::move(*given), std::move(*data), std::move(*plan),
-                    std::move(replica->arena)};
+                    std::move(*parameters)};
 }
 
 Status write_onnx(const Arguments& arguments, const std::string& from, const std::string& to) {

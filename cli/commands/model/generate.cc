@@ -143,12 +143,9 @@ Result<SavedWriter> load_writer(const Arguments& arguments, const std::string& p
   const auto vocabulary = static_cast<int>((*tokenizer)->size());
   auto plan = models::make_model(*model, {1, 1, 1, context}, vocabulary);
   if (!plan) return plan.error();
-  auto saved = training::read_safetensors(path, plan->layout);
-  if (!saved) return saved.error();
-  if (Status finite = training::check_finite(path, plan->layout, saved->arena); !finite)
-    return finite.error();
-  warn(saved->note);
-  return SavedWriter{std::move(*plan), std::move(saved->arena), std::move(*tokenizer)};
+  auto parameters = read_parameters(path, plan->layout);
+  if (!parameters) return parameters.error();
+  return SavedWriter{std::move(*plan), std::move(*parameters), std::move(*tokenizer)};
 }
 
 int write_from_file(const Arguments& arguments, const std::string& path, const Wanted& wanted) {

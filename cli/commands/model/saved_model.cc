@@ -79,6 +79,14 @@ Result<std::string> model_file(const Arguments& arguments) {
   return path;
 }
 
+Result<std::vector<float>> read_parameters(const std::string& path, const models::Layout& layout) {
+  auto saved = training::read_safetensors(path, layout);
+  if (!saved) return saved.error();
+  if (Status finite = training::check_finite(path, layout, saved->arena); !finite) return finite.error();
+  warn(saved->note);
+  return std::move(saved->arena);
+}
+
 namespace {
 
 // Reads the model, a full checkpoint or a file with only parameters, and --data.
@@ -99,12 +107,9 @@ Result<SavedModel> load_saved_model(const Arguments& arguments) {
   warn(training::warning_of_description(path, *given, *data));
   auto plan = training::make_plan(*model, *data);
   if (!plan) return plan.error();
-  auto replica = training::read_safetensors(path, plan->layout);
-  if (!replica) return replica.error();
-  if (Status finite = training::check_finite(path, plan->layout, replica->arena); !finite)
-    return finite.error();
-  warn(replica->note);
-  return SavedModel{path, std::move(*model), std::move(*data), std::move(*plan), std::move(replica->arena)};
+  auto parameters = read_parameters(path, plan->layout);
+  if (!parameters) return parameters.error();
+  return SavedModel{path, std::move(*model), std::move(*data), std::move(*plan), std::move(*parameters)};
 }
 
 int evaluate(const Arguments& arguments) {

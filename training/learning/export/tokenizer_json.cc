@@ -73,7 +73,7 @@ class Vocabulary {
   std::string wrong_;
 };
 
-// Of characters or bytes, of which each is a token.
+// The file of a tokenizer whose tokens are single characters or bytes.
 Json of_single(const Tokenizer& tokenizer, bool bytes) {
   Vocabulary vocabulary;
   for (std::size_t i = 0; i < tokenizer.size(); ++i) {

@@ -230,7 +230,7 @@ std::size_t place_of_crc(const std::string& head, const std::string& value) {
   return at == std::string::npos ? at : at + before.size();
 }
 
-// Of the header with zeros in its place.
+// Stands in the place of the header's CRC while that is computed.
 const std::string kNoCrc = "00000000";
 
 }  // namespace
