@@ -24,18 +24,19 @@ std::vector<const wire::Member*> Copying::donors() const {
   return donors;
 }
 
-// Whether a donor may appear by itself: a live member has parameters but no time for this peer, or one
-// prepares its training, as far as this peer knows. If a member that had parameters is gone, those that still
-// have none probably wait for them, too.
-bool Copying::may_get_donor() const {
-  bool some_live = false, some_gone = false;
+// A member with parameters that this peer cannot use gives as much hope as one that is gone.
+Copying::Hope Copying::hope() const {
+  bool some_live = false, some_gone = false, some_unusable = false;
   for (const Record& record : run_.membership.others()) {
     const bool has_parameters = record.member.phase >= wire::Phase::training;
-    if (record.responds() && has_parameters) return true;
-    some_live |= record.responds();
+    const bool unusable = record.quarantined_until > run_.now;
+    if (record.responds() && has_parameters && !unusable) return Hope::some;
+    some_live |= record.responds() && !has_parameters;
     some_gone |= !record.responds() && has_parameters;
+    some_unusable |= record.responds() && unusable;
   }
-  return some_live && !some_gone;
+  if (some_unusable) return Hope::unusable;
+  return some_live && !some_gone ? Hope::some : Hope::gone;
 }
 
 void Copying::wait(Actions& out) {
@@ -43,17 +44,21 @@ void Copying::wait(Actions& out) {
     out.push_back(Notice{Notice::What::waiting, {}, "no member of the swarm has parameters to copy yet"});
   version_ = run_.membership.version();
   next_request_ = run_.now + run_.options.state_retry.min;
-  if (run_.diverged || may_get_donor()) {  // Recovery has this limit itself
+  const Hope hope = this->hope();
+  if (run_.diverged || hope == Hope::some) {  // Recovery has this limit itself
     give_up_at_ = kNever;
   } else if (give_up_at_ == kNever) {
     give_up_at_ = run_.now + run_.options.recovery_limit;
   } else if (give_up_at_ <= run_.now) {
     stop(out);
-    run_.say_goodbye_and_finish(Finish::How::failed,
-                                "every member that had the run's parameters has failed or left, and none "
-                                "came back within half a minute: "
-                                "start one with --resume and its checkpoint, or begin the run anew",
-                                out);
+    const std::string why =
+        hope == Hope::unusable ? "every member that has parameters sends some that this peer cannot use, and "
+                                 "no other came within half a minute; the latest failure: " +
+                                     why_lost_
+                               : "every member that had the run's parameters has failed or left, and none "
+                                 "came back within half a minute: "
+                                 "start one with --resume and its checkpoint, or begin the run anew";
+    run_.say_goodbye_and_finish(Finish::How::failed, why, out);
   }
 }
 
@@ -116,7 +121,8 @@ void Copying::lost(const StateLost& lost, Actions& out) {
   if (!copy_) return;
   last_donor_ = copy_->donor;
   refused_ = true;
-  if (lost.poisoned) run_.membership.poisoned_by(run_.now, copy_->donor, out);
+  why_lost_ = lost.why;
+  if (lost.unusable) run_.membership.poisoned_by(run_.now, copy_->donor, out);
   copy_.reset();
   next_request_ = run_.now + varied(run_.random, delay_);
   delay_ = run_.options.state_retry.next(delay_);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "gossip/run_state.h"
@@ -54,8 +55,13 @@ class Copying {
     std::uint64_t window_chunks = 0;
   };
 
+  // Whether a donor may appear by itself: a live member has parameters but no time for this peer, or one
+  // prepares its training, as far as this peer knows. If a member that had parameters is gone, those that
+  // still have none probably wait for them, too.
+  enum class Hope : std::uint8_t { some, gone, unusable };
+
   std::vector<const wire::Member*> donors() const;
-  bool may_get_donor() const;
+  Hope hope() const;
   void wait(Actions& out);
   void drop_donor(Actions& out);
 
@@ -65,6 +71,7 @@ class Copying {
   double best_rate_ = 0;  // chunks per second, over all donors
   PeerId last_donor_;     // chosen again only if no other exists
   bool refused_ = false;  // a donor failed since the last restart()
+  std::string why_lost_;  // the latest copy that failed
   Duration delay_;
   Instant next_request_ = kNever;
   bool waits_ = false;           // no member had parameters

@@ -52,7 +52,7 @@ struct StateAdvanced {       // progress of FetchState; at least once for every 
 struct StateArrived {};  // FetchState is done: every chunk is in place
 struct StateLost {       // FetchState failed: the donor is gone, refuses, or sent unusable values
   std::string why;
-  bool poisoned = false;  // it sent values that a replica must not take
+  bool unusable = false;  // it sent values that a replica must not take, or too many or too few
 };
 
 struct Stepped {  // the workers' totals since the peer started, plus PeerOptions::earlier

@@ -1,5 +1,7 @@
 #include "lab/simulate/divided_peer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -160,7 +162,7 @@ Result<DividedPeer> sliced_peer(const Experiment& own, const models::Plan& netwo
   return peer;
 }
 
-std::string in_milliseconds(double seconds) { return format_number(seconds * 1e3) + " ms"; }
+std::string in_milliseconds(double seconds) { return fmt::format("{:.3g} ms", seconds * 1e3); }
 
 Result<DividedPeer> faster_peer(const Experiment& own, const models::Plan& network) {
   auto replicas = replicated_peer(own, network), stages = staged_peer(own, network);

@@ -20,7 +20,7 @@ struct Joiner::Fetch {
   Endpoint donor;
   transport::LinkPtr link;
   bool abandoned = false;
-  bool poisoned = false;
+  bool unusable = false;  // what the donor sends
 };
 
 // The chunks of a copy: runs of whole cells that fit into a frame.
@@ -58,7 +58,7 @@ asio::awaitable<void> Joiner::run(FetchPtr fetch) {
   if (!copied) {
     co_return plane_.report(gossip::StateLost{
         "copying parameters from " + to_string(fetch->donor.address) + ": " + copied.error().message,
-        fetch->poisoned});
+        fetch->unusable});
   }
   in_place_ = 0;  // a later fetch is a new copy
   plane_.copying = plane_.diverged = false;
@@ -84,6 +84,7 @@ asio::awaitable<Status> Joiner::copy(FetchPtr fetch) {
   const auto* head = std::get_if<wire::StateHead>(&*answer);
   if (head == nullptr || head->arena_floats != chunks.arena_floats ||
       head->chunks != chunks.count() - first) {
+    fetch->unusable = true;
     co_return Error{"it offers parameters of another length"};
   }
   for (std::size_t chunk = first; chunk < chunks.count(); ++chunk) {
@@ -113,7 +114,7 @@ Status Joiner::put_in_place(Fetch& fetch, const Frame& frame) {
   const std::span values(reinterpret_cast<const float*>(frame.body.data()), head.floats);
   if (!training::all_acceptable(values)) {
     ++plane_.counters.chunks_refused;
-    fetch.poisoned = true;
+    fetch.unusable = true;
     return Error{"its parameters are not finite, or beyond 2^60"};
   }
   plane_.arena->write(head.offset, values);

@@ -59,7 +59,7 @@ constexpr Group kGroups[] = {
 };
 
 // "p3 has failed; p1 is 5.5x slower than the median member (cpu)"; empty if all keep up.
-std::string about_others(const std::vector<MemberStatus>& members) {
+std::string about_others(const std::vector<MemberStatus>& members, Duration own_pace) {
   std::string text;
   const auto add = [&text](const std::string& sentence) { text += (text.empty() ? "" : "; ") + sentence; };
   for (const Group& group : kGroups) {
@@ -76,9 +76,12 @@ std::string about_others(const std::vector<MemberStatus>& members) {
   std::ranges::stable_sort(slow, [](auto* a, auto* b) { return *a->slowdown > *b->slowdown; });
   for (std::size_t k = 0; k < std::min(slow.size(), kNamed); ++k) {
     const MemberStatus& member = *slow[k];
+    const bool asked = member.this_peer && own_pace > Duration{0};
+    const std::string why = asked ? " (it makes at most a step in " + format_duration(own_pace) + ")"
+                            : member.device.empty() ? ""
+                                                    : " (its device: " + member.device + ")";
     add(fmt::format("{} is {} slower than the median member{}", member.this_peer ? "this peer" : member.name,
-                    format_factor(*member.slowdown),
-                    member.device.empty() ? "" : " (its device: " + member.device + ")"));
+                    format_factor(*member.slowdown), why));
   }
   if (slow.size() > kNamed) add(fmt::format("{} more members are slow", slow.size() - kNamed));
   return text;
@@ -87,7 +90,8 @@ std::string about_others(const std::vector<MemberStatus>& members) {
 }  // namespace
 
 std::string situation_of(const PeerStatus& status, const std::vector<MemberStatus>& members,
-                         const std::string& progress, const std::vector<HistoryPoint>& history) {
+                         const std::string& progress, const std::vector<HistoryPoint>& history,
+                         Duration pace) {
   if (status.condition == "joining") return "This peer joins the swarm and copies the model.";
   if (status.condition == "leaving") return "This peer leaves the swarm.";
   if (status.condition == "finished") return "The run is finished.";
@@ -98,7 +102,7 @@ std::string situation_of(const PeerStatus& status, const std::vector<MemberStatu
   if (const std::string loss = about_the_loss(history); !loss.empty() && status.condition == "training")
     text += ", " + loss;
   text += ".";
-  std::string others = about_others(members);
+  std::string others = about_others(members, pace);
   const auto live = std::ranges::count_if(
       members, [](const MemberStatus& m) { return m.state == "alive" || m.state == "quarantined"; });
   if (others.empty()) {

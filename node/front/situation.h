@@ -13,7 +13,9 @@ inline constexpr double kStraggles = 2;  // the slowdown from which a member cou
 
 // What the peer does, how far the run is, whether its loss still falls, and which members are behind or
 // gone, and why. `progress`: RunProgress::text(). `history`: of this peer, oldest first; may be empty.
+// `pace`: the minimum time of a step that its owner asked for.
 std::string situation_of(const PeerStatus& status, const std::vector<MemberStatus>& members,
-                         const std::string& progress, const std::vector<HistoryPoint>& history);
+                         const std::string& progress, const std::vector<HistoryPoint>& history,
+                         Duration pace = {});
 
 }  // namespace starling::node

@@ -121,7 +121,8 @@ std::vector<HttpRoute> Front::commands() {
 
 PeerStatus Front::status(const std::vector<MemberStatus>& members) const {
   PeerStatus status = teller_.status();
-  status.situation = situation_of(status, members, teller_.progress(), history_.points());
+  status.situation = situation_of(status, members, teller_.progress(), history_.points(),
+                                  lives_.built ? lives_.built->experiment.training.pace : Duration{0});
   if (is_without_trainer())
     status.situation = "No trainer is attached to this peer: it makes no steps, and answers others.";
   return status;

@@ -123,6 +123,12 @@ TEST_CASE("--recompute keeps less than 60 % of ResNet-18's activations") {
       run_json({"model", "show", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--json"});
   CHECK(plain.at("kept_bytes") == model.at("kept_without_recompute_bytes"));
   CHECK(plain.at("memory_bytes") > model.at("memory_bytes"));
+  CHECK(run_json({"model", "show", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--recompute",
+                  "never", "--json"}) == plain);
+  const Outcome stages = run({"model", "show", "lenet", "--recompute=except-last"});
+  CHECK(stages.exit_code == 2);
+  CHECK(
+      contains(stages.err, "--recompute: 'except-last' is not available; this version has never or always"));
 }
 
 TEST_CASE("a data set's counts add up") {

@@ -228,7 +228,7 @@ TEST_CASE("a wrong sweep is rejected before anything runs") {
       "peers=4: data.partition: ");
   refused(kSweep, "--threads: '0'", {"--threads", "0"});
   CHECK_FALSE(std::filesystem::exists(folder.file("out")));
-  refused(kSweep, "--set: seed is a list", {"--set", "seed=3"});
+  refused(kSweep, "--set: seed: ", {"--set", "seed=x"});
   const Outcome nothing = run({"sweep"});
   CHECK(nothing.exit_code == 2);
   CHECK(nothing.err.find("EXPERIMENT is missing") != std::string::npos);

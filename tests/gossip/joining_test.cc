@@ -66,6 +66,38 @@ TEST_CASE("a joiner fails half a minute after the last member that had parameter
   REQUIRE(end[0].why.find("has failed or left") != std::string::npos);
 }
 
+TEST_CASE(
+    "a joiner fails half a minute after every member with parameters has sent some that it cannot use") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3, Phase::joining)}});
+  life.happens(Prepared{rules_of()});
+  const auto fails_again = [&life](Instant until) {
+    while (!life.peer.view().over && life.now < until) {
+      life.happens(StateLost{"it offers parameters of another length", true});
+      life.waits(life.now + 500ms, {2, 3, 4});
+    }
+  };
+  SECTION("none can give any") {
+    fails_again(at(60s));
+    REQUIRE(life.peer.view().over);
+    REQUIRE(life.now >= at(30s));
+    const auto end = all<Finish>(life.out);
+    REQUIRE(end.at(0).how == Finish::How::failed);
+    REQUIRE(end[0].why.ends_with("the latest failure: it offers parameters of another length"));
+  }
+  SECTION("another member has parameters, but no time yet") {
+    life.meets(member(4));
+    PeerId donor{2};
+    while (life.now < at(120s)) {
+      life.happens(StateLost{"it gives none", donor == PeerId{2}});
+      for (const auto& fetch : all<FetchState>(life.waits(life.now + 500ms, {2, 3, 4})))
+        donor = fetch.donor.id;
+    }
+    REQUIRE_FALSE(life.peer.view().over);
+  }
+}
+
 TEST_CASE("a joiner waits without a limit for a member that prepares its training") {
   Life life(joining({2}));
   life.happens(Start{});

@@ -152,7 +152,7 @@ class Hostile(suite.Suite):
             self.group(kind, works)
             if kind not in [later for later, _ in GROUPS[n + 1:]]:
                 self.end(kind)
-        for work in local.ALL:
+        for work in [*local.ALL, rules.doubtful_end]:
             if self.is_wanted(self.name(work)):
                 self.case(self.name(work), lambda work=work: self.on_files(work))
         if self.measures:

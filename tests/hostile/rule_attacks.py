@@ -10,8 +10,9 @@ import messages
 from data_attacks import Exchanger, parameters_of
 from identity import changed
 from lies import gossip
-from member import Listener
-from suite import require
+from member import Listener, Member
+from peers import Peer
+from suite import require, until
 
 
 def _scaled(values, factor):
@@ -56,6 +57,29 @@ def exaggerated_samples(run):
     grown = max(after[name]["swarm_samples"] - before[name]["swarm_samples"] for name in after)
     run.note(f"{grown} samples in {seconds:.1f} s, the fastest peer makes {speed:.0f} a second")
     require(grown < (3 + 4 * 10) * max(speed, 1000) * (seconds + 10) + 2**17, run.notes[-1])
+
+
+def doubtful_end(program, folder):
+    """5: a run that ends by the samples of a late and boastful member has exit code 3"""
+    peer = Peer(program, folder, "brief", "--model", "softmax", "--data", "glyphs", "--epochs", "16", "--pace", "2ms")
+    try:
+        peer.trains()
+        until(lambda: peer.status()["samples"] > 240_000, "a quarter of the run is not over")
+        with contextlib.closing(Member(client.Swarm(), [peer.address], "late", phase=messages.TRAINING)) as liar:
+            with contextlib.closing(Exchanger(liar, peer, parameters_of(liar, peer))) as exchanger:
+                exchanger.exchange()
+                require(exchanger.mixed == 1, "an honest exchange is refused")
+            def boast():
+                with contextlib.suppress(OSError):
+                    for power in range(10, 40):  # what is impossible does not count
+                        for message in gossip([changed(liar.record, samples=2**power)]):
+                            liar.send(message)
+                return peer.process.poll() is not None
+            until(boast, "the run does not end")
+        require(peer.process.returncode == 3, f"exit code {peer.process.returncode}: {peer.log()[-1000:]}")
+        require(b"by the samples that one member claims" in peer.log(), f"{peer.log()[-1000:]}")
+    finally:
+        peer.end()
 
 
 def hit_and_run(run):

@@ -378,7 +378,7 @@ TEST_CASE("a first copy may be cut anywhere: another donor sends only the missin
           cable.cut();
           REQUIRE(
               world.until([&] { return joiner.states_lost.size() == 1 && donor.exchanger->servers() == 0; }));
-          REQUIRE(joiner.states_poisoned == 0);
+          REQUIRE(joiner.states_unusable == 0);
           REQUIRE(joiner.counters().chunks_refused == 0);
           auto expected = kBrokenA;
           std::copy_n(kBrokenB.begin(), in_place * kBrokenCell, expected.begin());

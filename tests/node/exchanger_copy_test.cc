@@ -104,7 +104,7 @@ TEST_CASE("a first copy resumes where the last donor stopped, and keeps the chun
   if (!aborted) {
     REQUIRE(world.until([&] { return joiner.states_lost.size() == 1; }));
   }
-  REQUIRE(joiner.states_poisoned == (poisoned ? 1 : 0));
+  REQUIRE(joiner.states_unusable == (poisoned ? 1 : 0));
   auto expected = kA;
   std::copy_n(kB.begin(), kFirst * kChunk, expected.begin());
   REQUIRE(joiner.values() == expected);
@@ -153,7 +153,7 @@ TEST_CASE("a resumed copy takes only the missing chunks, of an arena of its own 
   joiner.exchanger->fetch_state({other.id, other.address});
   REQUIRE(world.until([&] { return joiner.states_lost.size() == 4; }));
   REQUIRE(joiner.values() == before);
-  REQUIRE(joiner.states_poisoned == 0);
+  REQUIRE(joiner.states_unusable == 3);  // the other one refuses
   REQUIRE(joiner.advances.size() == 3);
   joiner.exchanger->fetch_state({donor.id, donor.address});
   REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
@@ -252,6 +252,7 @@ TEST_CASE("a first copy rejects poison, a chunk out of order and another length"
   donor.await_dial();
   REQUIRE(donor.hear_message<wire::StateRequest>().chunk_floats == kChunk);
   std::uint64_t refused = 0;
+  bool unusable = true;
   const float poison = GENERATE(std::numeric_limits<float>::quiet_NaN(), 1e38f);
   SECTION("poison") {
     REQUIRE(donor.say(wire::StateHead{kFloats, kChunks}));
@@ -261,6 +262,7 @@ TEST_CASE("a first copy rejects poison, a chunk out of order and another length"
     refused = 1;
   }
   SECTION("out of order") {
+    unusable = false;
     REQUIRE(donor.say(wire::StateHead{kFloats, kChunks}));
     REQUIRE(donor.say(head_of(ChunkKind::state, 1, 0), chunk_of(kB, 1)));
   }
@@ -270,7 +272,7 @@ TEST_CASE("a first copy rejects poison, a chunk out of order and another length"
   REQUIRE(world.until([&] { return joiner.states_lost.size() == 1; }));
   REQUIRE(joiner.values() == kA);
   REQUIRE(joiner.counters().chunks_refused == refused);
-  REQUIRE(joiner.states_poisoned == static_cast<int>(refused));
+  REQUIRE(joiner.states_unusable == static_cast<int>(unusable));
   REQUIRE(joiner.advances.empty());
   REQUIRE(joiner.states_arrived == 0);
 }

@@ -44,6 +44,12 @@ TEST_CASE("the situation tells progress, whether the loss falls, and who is behi
       "This peer trains: 3.0 of 9 epochs, about 4 min left, the loss still falls. p2 and p3 have failed; p4 "
       "does not answer; p1 is paused; p7 is 5.5x slower than the median member (its device: "
       "cpu).");
+  auto own = mate("p7", "training", 50);
+  own.this_peer = true;
+  CHECK(situation_of(doing("training"), {mate("p0", "training", 1), own}, "3.0 epochs", {},
+                     std::chrono::milliseconds(20)) ==
+        "This peer trains: 3.0 epochs. This peer is 50x slower than the median member (it makes at most a "
+        "step in 20ms).");
   CHECK(situation_of(doing("training"), {mate("p0", "training", 1), mate("p1", "training", 1.2)},
                      "3.0 epochs", losses({0.9, 0.5, 0.5, 0.51, 0.499, 0.5}, 60)) ==
         "This peer trains: 3.0 epochs, the loss has not fallen below 0.5 for 4 min. All 2 members keep up.");

@@ -64,7 +64,7 @@ struct Reports {
   int offered = 0, accepted = 0, answers_ended = 0, answers_completed = 0, answers_poisoned = 0;
   int diverged = 0;
   std::vector<std::uint64_t> rounds_offered, advanced;
-  int states_arrived = 0, states_poisoned = 0;
+  int states_arrived = 0, states_unusable = 0;
   std::vector<std::string> states_lost;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> advances;
 };
@@ -168,7 +168,7 @@ class TestPeer : public Reports {
   void take(const gossip::StateArrived&) { ++states_arrived; }
   void take(const gossip::StateLost& event) {
     states_lost.push_back(event.why);
-    states_poisoned += event.poisoned;
+    states_unusable += event.unusable;
     if (on_state_lost) on_state_lost();
   }
   template <class Other>

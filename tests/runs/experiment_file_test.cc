@@ -184,6 +184,9 @@ TEST_CASE("a bad value of [training] is rejected with file, line, key and valid 
       {"[training]\ntarget_loss = 0", "training.target_loss: '0' is not a number from above 0 to 1000"},
       {"[training]\nschedule = \"linear\"",
        "'linear' is not available; this version has constant, cosine or step"},
+      {"[training]\nschedule = \"gpipe\"",
+       "'gpipe' is a schedule of pipelines, --pipeline gpipe; the learning rate has constant, cosine or "
+       "step"},
       {"[training]\nwarmup = -1",
        "training.warmup: '-1' is not the length of a warm-up; expected a number of epochs (0.5), of a peer's "
        "steps (100 steps) or of tokens (1e6 tokens)"},

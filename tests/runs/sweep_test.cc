@@ -103,9 +103,16 @@ TEST_CASE("flags and variables override the file and are overridden by the lists
   CHECK(sweep->points[0].experiment.seed == 7);
   CHECK(sweep->points[0].experiment.training.batch_size == 16);
   CHECK(sweep->points[0].experiment.peers == 9);
-  const auto clash = read(text, {{"seed", "3"}});
+  const auto shorter = read(text, {{"seed", "3"}, {"seed", "5"}, {"seed", "4"}});
+  REQUIRE(shorter.ok());
+  REQUIRE(shorter->points.size() == 3);
+  CHECK(shorter->points[1].experiment.seed == 5);
+  CHECK(shorter->points[1].values == std::vector<std::string>{"5"});
+  CHECK(read(text, {{"seed", "3"}, {"seed", "3"}}).error().message == "--set: seed: 3 occurs twice");
+  CHECK(read(text, {{"seed", "x"}}).error().message.starts_with("--set: seed: "));
+  const auto clash = read("[sweep]\ncase = [{ peers = 2 }, { peers = 3, seed = 1 }]\n", {{"seed", "3"}});
   REQUIRE_FALSE(clash.ok());
-  CHECK(clash.error().message.find("--set: seed is a list of the [sweep]") != std::string::npos);
+  CHECK(clash.error().message.find("--set: seed is set by a case of the [sweep]") != std::string::npos);
 }
 
 TEST_CASE("points whose file names would be equal get different names") {

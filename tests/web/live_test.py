@@ -39,6 +39,9 @@ PAINTED = ("const c = document.querySelector('#net canvas'), d = new Uint32Array
            " return [new Set(d).size, d.filter(x => x).length / d.length]")
 ROWS = ("return [...document.querySelectorAll('#table tbody tr')].map(r => ({name: r.dataset.name, state: r.dataset.state,"
         " cells: [...r.cells].map(c => c.textContent), link: (r.querySelector('a') || {}).href || ''}))")
+# The texts of cards that are wider than their place, and so cut or above others.
+CUT = ("return [...document.querySelectorAll('.facts dt, .facts dd, .facts small, .counts dt, .counts dd, #situation')]"
+       ".filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline').map(e => e.textContent)")
 PILL = "return document.getElementById('connection').dataset.is"
 NAMELESS = ("return [...document.querySelectorAll('button, input, select, [tabindex]')].filter(e => !(e.textContent.trim()"
             " || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.closest('label'))).map(e => e.outerHTML)")
@@ -133,6 +136,9 @@ class LivePages(suite.Suite):
         require(len(self.rows()) == len(recording.names), "a member has no row")
         across = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
         require(across[0] <= across[1], f"the page is wider than the screen: {across}")
+        require(not (cut := browser.run(CUT)), f"texts are cut: {cut}")
+        tall = browser.run("return document.querySelector('#net canvas').getBoundingClientRect().height")
+        require(tall <= 221 + 45 * len(recording.names), f"the graph of {len(recording.names)} members is {tall} pixels tall")
         shade = browser.run("return getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
         require((sum(shade) < 200) == dark, f"the page's color is {shade}")
         asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name).filter(n => !/\\/api\\/v1\\/(live|input)$/.test(n))")

@@ -22,6 +22,7 @@
 #include "training/learning/memory.h"
 #include "training/learning/recipe.h"
 #include "training/runs/experiment/experiment.h"
+#include "training/runs/experiment/settings/setting_kinds.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/checkpoint.h"
 #include "training/runs/records/json.h"
@@ -128,6 +129,8 @@ std::string model_text(const models::Plan& plan, const training::TrainingMemory&
   return text + peer_text(peer, data);
 }
 
+const std::vector<std::string> kRecompute = {"never", "always"};  // except-last needs stages
+
 Result<training::Experiment> read_training(const Arguments& arguments) {
   training::Experiment experiment;
   if (Status read = read_number(arguments, "--batch-size", 1U, kBatchSizeMax, experiment.training.batch_size);
@@ -140,7 +143,11 @@ Result<training::Experiment> read_training(const Arguments& arguments) {
     if (!value) continue;
     if (const Status set = training::set_value(experiment, key, *value, flag); !set) return set.error();
   }
-  if (arguments.has("--recompute")) experiment.training.recompute = training::Recomputation::always;
+  if (const auto when = arguments.get("--recompute")) {
+    if (const auto known = training::parse_choice(*when, kRecompute); !known)
+      return Error{"--recompute: " + known.error().message};
+    if (*when == "always") experiment.training.recompute = training::Recomputation::always;
+  }
   return experiment;
 }
 
@@ -222,7 +229,12 @@ std::vector<Command> model_commands() {
             {"--optimizer", "NAME", "sgd (default) or adamw"},
             {"--workers", "N", "Hogwild workers of a peer (default 1)"},
             {"--precision", "NAME", "f32 (default) or bf16"},
-            {"--recompute", "", "recompute activations instead of keeping them"},
+            {.name = "--recompute",
+             .placeholder = "WHEN",
+             .help = "recompute activations instead of keeping them: never (default) or always; alone it "
+                     "means always",
+             .alone = "always",
+             .values = kRecompute},
             kJsonFlag},
            show_model,
            "starling model show lenet --data mnist"}};

@@ -194,20 +194,21 @@ int run_sweep(const Arguments& arguments) {
 }  // namespace
 
 Command sweep_command() {
-  return {"sweep",
-          "run every combination of the lists in an experiment's [sweep], in virtual time",
-          {{"EXPERIMENT", "a TOML file with a [sweep]"}},
-          {{"--set", "SECTION.KEY=VALUE", "set a key of the file that has no list", true},
-           {"--out", "DIR",
-            "folder of the runs, results.csv, results.json and curves.csv (default runs/NAME-sweep)"},
-           {"--dry-run", "", "list the combinations and estimate their time, and exit"},
-           {"--keep-going", "", "continue after a run that fails; the exit code is 1 at the end"},
-           threads_flag("threads for all runs together"),
-           {"--force", "", "repeat complete runs"},
-           on_end_flag(),
-           {"--json", "", "print results.json"}},
-          run_sweep,
-          "starling sweep experiments/churn.toml --out runs/churn"};
+  return {
+      "sweep",
+      "run every combination of the lists in an experiment's [sweep], in virtual time",
+      {{"EXPERIMENT", "a TOML file with a [sweep]"}},
+      {{"--set", "SECTION.KEY=VALUE", "set a key; for one with a list: this value instead, or several", true},
+       {"--out", "DIR",
+        "folder of the runs, results.csv, results.json and curves.csv (default runs/NAME-sweep)"},
+       {"--dry-run", "", "list the combinations and estimate their time, and exit"},
+       {"--keep-going", "", "continue after a run that fails; the exit code is 1 at the end"},
+       threads_flag("threads for all runs together"),
+       {"--force", "", "repeat complete runs"},
+       on_end_flag(),
+       {"--json", "", "print results.json"}},
+      run_sweep,
+      "starling sweep experiments/churn.toml --out runs/churn"};
 }
 
 }  // namespace starling::cli

@@ -1,6 +1,7 @@
 #include "training/runs/experiment/sweep.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "base/text.h"
@@ -200,10 +201,29 @@ Result<std::vector<SweepAxis>> read_axes(const std::string& path, std::string& w
   return axes;
 }
 
+using Sets = SweepAxis::Sets;
+
+// Replaces the list of a key by the values that `sets` has for it.
+Status shorten(std::vector<SweepAxis>& axes, const Sets& sets) {
+  for (SweepAxis& axis : axes) {
+    Sets own;
+    std::ranges::copy_if(sets, std::back_inserter(own),
+                         [&](const auto& set) { return set.first == axis.key; });
+    if (own.empty() || !axis.cases.empty()) continue;
+    axis.values.clear();
+    for (const auto& [key, value] : own) {
+      if (std::ranges::find(axis.values, value) != axis.values.end())
+        return Error{"--set: " + key + ": " + value + " occurs twice"};
+      axis.values.push_back(value);
+    }
+    axis.places.assign(own.size(), "--set");
+  }
+  return Done{};
+}
+
 // Reads the environment and --set over the experiment that all points share.
 Status read_overrides(Experiment& base, const std::vector<SweepAxis>& axes, const std::string& path,
-                      const std::function<const char*(const char*)>& lookup,
-                      const std::vector<std::pair<std::string, std::string>>& sets) {
+                      const std::function<const char*(const char*)>& lookup, const Sets& sets) {
   const auto lookup_others = [&](const char* variable) -> const char* {
     for (const Setting& setting : settings())
       if (setting.environment == variable && is_axis(axes, setting.key)) return nullptr;
@@ -211,7 +231,8 @@ Status read_overrides(Experiment& base, const std::vector<SweepAxis>& axes, cons
   };
   if (Status read = read_environment(base, lookup_others); !read) return read;
   for (const auto& [key, value] : sets) {
-    if (is_axis(axes, key)) return Error{"--set: " + key + " is a list of the [sweep] in " + path};
+    if (std::ranges::find(axes, key, &SweepAxis::key) != axes.end()) continue;  // see shorten()
+    if (is_axis(axes, key)) return Error{"--set: " + key + " is set by a case of the [sweep] in " + path};
     if (Status set = set_value(base, key, value, "--set"); !set) return set;
   }
   return Done{};
@@ -255,8 +276,9 @@ Result<Sweep> read_sweep(const std::string& path, const std::function<const char
   Experiment base, probe;
   probe.optimizer.name.clear();
   if (Status read = read_file(probe, path, Sweeps::accepted); !read) return read.error();
-  const auto axes = read_axes(path, where);
+  auto axes = read_axes(path, where);
   if (!axes) return axes.error();
+  if (Status shorter = shorten(*axes, sets); !shorter) return shorter.error();
   if (Status read = read_overrides(probe, *axes, path, lookup, sets); !read) return read.error();
   if (!is_axis(*axes, "training.optimizer") && !is_axis(*axes, "model.name"))
     set_preset(preset_for(probe, false), base);

@@ -45,8 +45,9 @@ std::vector<std::string> axis_names(const std::vector<SweepAxis>& axes);
 inline constexpr std::size_t kMostPoints = 100'000;
 
 // Reads a file with a [sweep]. The environment (as in read_environment()) and then `sets`, pairs of a key and
-// a value, override the file, and the lists override both; setting a key that has a list is an Error. Each
-// experiment passes check(). Errors name file, line and key.
+// a value, override the file, and the lists override both; the sets of a key that has a list are its values
+// instead. Setting a key that a case sets is an Error. Each experiment passes check(). Errors name file, line
+// and key.
 Result<Sweep> read_sweep(const std::string& path, const std::function<const char*(const char*)>& lookup,
                          const std::vector<std::pair<std::string, std::string>>& sets);
 

@@ -146,12 +146,28 @@ Settings optimizer_settings() {
   };
 }
 
+Setting rate_schedule() {
+  const std::vector<std::string> names = {"constant", "cosine", "step"};
+  const auto parse = [names](std::string_view text) -> Result<std::string> {
+    auto name = parse_choice(text, names);
+    if (!name && find_named<PipelineSchedule>(kPipelineSchedules, text))
+      return Error{in_quotes(text) + " is a schedule of pipelines, --pipeline " + std::string(text) +
+                   "; the learning rate has " + one_of(names)};
+    return name;
+  };
+  Setting setting =
+      make({"training.schedule", "NAME",
+            "learning-rate schedule: constant, cosine (to --epochs or, without them, to --steps) "
+            "or step",
+            per_run_if_set},
+           in(&E::schedule, &ScheduleSettings::name), parse, same);
+  setting.choices = names;
+  return setting;
+}
+
 Settings schedule_and_image_settings() {
   return {
-      choice({"training.schedule", "NAME",
-              "learning-rate schedule: constant, cosine (to --epochs or, without them, to --steps) or step",
-              per_run_if_set},
-             in(&E::schedule, &ScheduleSettings::name), {"constant", "cosine", "step"}),
+      rate_schedule(),
       make({"training.warmup", "LENGTH",
             "linear warm-up from 0 over so many epochs (0.5) or tokens of the swarm (1e6 tokens) or steps of "
             "each peer (100 steps)",
