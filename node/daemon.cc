@@ -230,6 +230,18 @@ void Daemon::join_or_begin() {
 
 // The core needs the manifest, and the manifest needs the data and the model.
 void Daemon::begin_run() {
+  Remembered& remembered = listening_.remembered();
+  if (listening_.attachment() != nullptr && !remembered.resumed) {
+    const Made& made = listening_.attachment()->declaration().made;
+    remembered.earlier = {.steps = made.steps,
+                          .samples = made.samples,
+                          .swarm_samples = made.swarm_samples,
+                          .elapsed = std::chrono::seconds(made.seconds),
+                          .last = {}};
+    if (remembered.earlier.steps > 0)
+      spdlog::info("the run continues: its trainer has made {} steps, {} samples", remembered.earlier.steps,
+                   remembered.earlier.samples);
+  }
   preparation_.build(std::nullopt, [this](const Status& built) {
     if (started_.stage == PeerStage::ending) return;
     if (!built) return shutdown_.begin(gossip::Finish::How::failed, built.error().message);
@@ -255,7 +267,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   if (const auto& allow = started_.options.allow) peer.membership.observers = allow->observers();
   peer.membership.expected = started_.options.process.expected;
   peer.membership.awaits_expected = true;
-  if (const auto& resumed = listening_.remembered().resumed) peer.earlier = resumed->earlier;
+  peer.earlier = listening_.remembered().earlier;
   peer.contacts = started_.options.join;
   keeper_.add_contacts(peer);
   if (begun) {
@@ -496,6 +508,7 @@ void Daemon::act(const gossip::StartTraining& start) {
   }
   started_.advance(PeerStage::training);
   teller_.begin_training();
+  if (OutsideTrainer* const outside = lives_.outside()) outside->tell(teller_.swarm_progress());
   lives_.equipped->trainer->start();
 }
 

@@ -36,6 +36,7 @@ enum { STARLING_DIMS_MAX = 8 };
 enum { STARLING_COPY, STARLING_VIEW };                         // mode
 enum { STARLING_TRAINED, STARLING_RUNNING, STARLING_FROZEN };  // role
 
+// A frozen tensor is kept: the trainer's values stay, and only those that join take them.
 // `data` has the product of shape[0] to shape[dims - 1] floats; dims is 0 for a scalar. In view mode the
 // client points `data` at shared memory, whose values exchanges change during steps, and may change the
 // pointer in any step; detaching restores the pointer and writes the last values there.
@@ -161,6 +162,12 @@ typedef struct {
   uint64_t floats, arena, post, reply;  // the last three: offsets in bytes
 } starling__region;
 
+// With all its peers, and without one. `others`: the samples of the other members.
+typedef struct {
+  uint64_t steps, samples, others;
+  double began;
+} starling__made;
+
 struct starling_client {
   starling_spec spec;
   struct sockaddr_un address;
@@ -172,7 +179,8 @@ struct starling_client {
   float** own;                    // view mode: the trainer's pointers
   uint64_t steps, samples, posted_steps, post, era, rung, eras;
   double rate;  // learning rate, NAN if unknown
-  int has_rung, pending, frozen_posted;
+  int has_rung, pending;
+  starling__made made;
   int refused;  // since the last start
   double next_try;
   unsigned long said;  // a bit for each reason
@@ -334,7 +342,7 @@ static void starling__declare(starling_client* c) {
   const starling_spec* s = &c->spec;
   const char *words[] = {"model", "data", "device"}, *texts[] = {s->model, s->data, s->device};
   char line[STARLING__LINE_MAX];
-  starling__send(c, "starling-trainer 1.0\n");
+  starling__send(c, "starling-trainer 1.1\n");
   starling__send(c, s->mode == STARLING_VIEW ? "mode view\n" : "mode copy\n");
   for (int i = 0; i < 3; ++i) {
     if (texts[i] == NULL) continue;
@@ -346,6 +354,12 @@ static void starling__declare(starling_client* c) {
     const uint64_t value = i == 0 ? s->epoch : s->batch;
     snprintf(line, sizeof line, "%s %llu\n", numbers[i], (unsigned long long)value);
     if (value > 0) starling__send(c, line);
+  }
+  if (c->made.steps > 0) {
+    snprintf(line, sizeof line, "made %llu %llu %llu %.0f\n", (unsigned long long)c->made.steps,
+             (unsigned long long)c->made.samples, (unsigned long long)(c->made.others + c->made.samples),
+             floor(starling__now() - c->made.began));
+    starling__send(c, line);
   }
   for (size_t i = 0; i < s->count; ++i) starling__declare_tensor(c, &s->tensors[i]);
   starling__send(c, "end\n");
@@ -414,12 +428,29 @@ static int starling__read_table(starling_client* c) {
   return found == c->spec.count ? 0 : starling__fail(c, "the peer's table lacks tensors of this trainer");
 }
 
-static void starling__write(const starling_client* c, const starling__region* r, uint64_t begin, int all) {
-  for (size_t i = 0; i < c->spec.count; ++i) {
-    const starling_tensor* t = &c->spec.tensors[i];
-    if (!all && t->role == STARLING_FROZEN) continue;
-    memcpy(starling__piece(c, r, begin, i), t->data, 4 * starling__floats(t));
+// A frozen tensor's value beyond 2^60, which no peer accepts, travels as a mark: "keep your own".
+static const float starling__mark = 0x1p-120f;
+
+static int starling__is_mark(float value) {
+  return fabsf(value) <= starling__mark && fabsf(value) > starling__mark / 16;
+}
+
+// In view mode the trainer's tensors are the arena, but for frozen ones.
+static int starling__is_viewed(const starling_client* c, size_t i) {
+  return c->spec.mode == STARLING_VIEW && c->spec.tensors[i].role != STARLING_FROZEN;
+}
+
+static void starling__write_piece(const starling_tensor* t, float* piece) {
+  const uint64_t floats = starling__floats(t);
+  for (uint64_t k = 0; k < floats; ++k) {
+    const int marked = t->role == STARLING_FROZEN && fabsf(t->data[k]) > 0x1p60f;
+    piece[k] = marked ? starling__mark : t->data[k];
   }
+}
+
+static void starling__write(const starling_client* c, const starling__region* r, uint64_t begin) {
+  for (size_t i = 0; i < c->spec.count; ++i)
+    starling__write_piece(&c->spec.tensors[i], starling__piece(c, r, begin, i));
 }
 
 static int starling__open(starling_client* c, const char* bytes) {
@@ -429,7 +460,7 @@ static int starling__open(starling_client* c, const char* bytes) {
   static const int reals[] = {STARLING__LOSS, STARLING__ACCURACY, STARLING__RATE};
   const starling__region* r = &c->next;
   if (starling__map(c, strtoull(bytes, NULL, 10)) != 0 || starling__read_table(c) != 0) return -1;
-  starling__write(c, r, c->spec.mode == STARLING_VIEW ? r->arena : r->post, 1);
+  starling__write(c, r, c->spec.mode == STARLING_VIEW ? r->arena : r->post);
   for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i) starling__set(r, counts[i], 0);
   for (size_t i = 0; i < sizeof reals / sizeof *reals; ++i) starling__set_real(r, reals[i], (double)NAN);
   c->state = STARLING__READY;
@@ -440,21 +471,41 @@ static int starling__open(starling_client* c, const char* bytes) {
 // Copy mode, with x the trainer's parameters, s its last snapshot, r the reply
 
 // x = r
-static void starling__copy_reply(starling_client* c, int all) {
+static void starling__copy_reply(starling_client* c) {
   for (size_t i = 0; i < c->spec.count; ++i) {
     const starling_tensor* t = &c->spec.tensors[i];
-    if (!all && t->role == STARLING_FROZEN) continue;
+    if (t->role == STARLING_FROZEN) continue;
     memcpy(t->data, starling__piece(c, &c->region, c->region.reply, i), 4 * starling__floats(t));
   }
 }
 
-// x = r for all tensors; in view mode the arena becomes x.
-static void starling__adopt(starling_client* c) {
-  if (c->spec.mode == STARLING_COPY) starling__copy_reply(c, 1);
-  for (size_t i = 0; c->spec.mode == STARLING_VIEW && i < c->spec.count; ++i) {
-    c->spec.tensors[i].data = starling__piece(c, &c->region, c->region.arena, i);
+static int starling__has_nan(const starling_tensor* t) {
+  const uint64_t floats = starling__floats(t);
+  for (uint64_t k = 0; k < floats; ++k)
+    if (isnan(t->data[k])) return 1;
+  return 0;
+}
+
+// Frozen tensors take the first replica, and one that heals them of NaN. Otherwise they are kept.
+static void starling__adopt_frozen(starling_client* c, uint64_t begin) {
+  for (size_t i = 0; i < c->spec.count; ++i) {
+    const starling_tensor* t = &c->spec.tensors[i];
+    if (t->role != STARLING_FROZEN || (c->was_started && !starling__has_nan(t))) continue;
+    const float* piece = starling__piece(c, &c->region, begin, i);
+    const uint64_t floats = starling__floats(t);
+    for (uint64_t k = 0; k < floats; ++k)
+      if (!starling__is_mark(piece[k])) t->data[k] = piece[k];
   }
-  c->frozen_posted = 0;
+}
+
+// x = r; in view mode the arena becomes x.
+static void starling__adopt(starling_client* c) {
+  const int views = c->spec.mode == STARLING_VIEW;
+  starling__adopt_frozen(c, views ? c->region.arena : c->region.reply);
+  if (!views) starling__copy_reply(c);
+  for (size_t i = 0; i < c->spec.count; ++i)
+    if (starling__is_viewed(c, i))
+      c->spec.tensors[i].data = starling__piece(c, &c->region, c->region.arena, i);
 }
 
 // x += r - s
@@ -479,15 +530,14 @@ static void starling__take(starling_client* c) {
   } else if (c->steps > c->posted_steps) {
     starling__add(c);
   } else {
-    starling__copy_reply(c, 0);
+    starling__copy_reply(c);
   }
   c->pending = 0;
 }
 
 static void starling__post(starling_client* c) {
   const starling__region* r = &c->region;
-  starling__write(c, r, r->post, !c->frozen_posted);
-  c->frozen_posted = 1;
+  starling__write(c, r, r->post);
   c->posted_steps = c->steps;
   c->pending = 1;
   starling__set(r, STARLING__POST_STEPS, c->steps);
@@ -568,6 +618,13 @@ static void starling__look(starling_client* c) {
   }
 }
 
+// In view mode: what the trainer has written into frozen tensors.
+static void starling__write_frozen(starling_client* c) {
+  for (size_t i = 0; i < c->spec.count; ++i)
+    if (!starling__is_viewed(c, i))
+      starling__write_piece(&c->spec.tensors[i], starling__piece(c, &c->region, c->region.arena, i));
+}
+
 // Parts 2 to 4 of a step.
 static int starling__turn(starling_client* c) {
   const starling__region* r = &c->region;
@@ -575,7 +632,10 @@ static int starling__turn(starling_client* c) {
   const uint64_t due = starling__get(r, STARLING__RING_AT);
   if (due <= c->steps && (!c->has_rung || due != c->rung) && !c->pending) {
     c->rung = due, c->has_rung = 1;
-    if (c->spec.mode == STARLING_COPY) starling__post(c);
+    if (c->spec.mode == STARLING_COPY)
+      starling__post(c);
+    else
+      starling__write_frozen(c);
     starling__send(c, "ring\n");
   }
   return starling__read(c);
@@ -604,6 +664,8 @@ static int starling__wait(starling_client* c) {
 
 static void starling__lost(starling_client* c) {
   if (c->state == STARLING__STARTED) {
+    const uint64_t swarm = starling__get(&c->region, STARLING__SWARM_SAMPLES);
+    c->made.others = swarm > c->made.samples ? swarm - c->made.samples : 0;
     starling__warn(c, "the peer has ended; training continues without it until it returns", "");
   }
   starling__drop(c);
@@ -634,6 +696,8 @@ static void starling__return(starling_client* c) {
 int starling_step(starling_client* c, uint64_t samples, double loss) {
   if (c->state == STARLING__OVER) return 0;
   if (getpid() != c->owner) return 1;
+  ++c->made.steps;
+  c->made.samples += samples;
   if (c->state != STARLING__STARTED) {
     starling__return(c);
   } else {
@@ -651,6 +715,15 @@ int starling_step(starling_client* c, uint64_t samples, double loss) {
 }
 
 // Beginning and end
+
+static int starling__can_begin(const starling_tensor* t) {
+  const uint64_t floats = starling__floats(t);
+  for (uint64_t k = 0; k < floats; ++k) {
+    const float value = t->data[k];
+    if (isnan(value) || (t->role != STARLING_FROZEN && fabsf(value) > 0x1p60f)) return 0;
+  }
+  return 1;
+}
 
 static int starling__check(starling_client* c, const char* path, const starling_spec* spec) {
   if (spec == NULL || spec->size != sizeof(starling_spec)) {
@@ -675,6 +748,10 @@ static int starling__check(starling_client* c, const char* path, const starling_
           "%d extents above 0",
           i, STARLING__NAME_MAX, STARLING_DIMS_MAX);
     }
+    if (!starling__can_begin(t)) {
+      return starling__fail(c, "tensor %s has NaN or values beyond 2^60; a swarm averages numbers up to 2^60",
+                            t->name);
+    }
   }
   c->offsets = (uint64_t*)calloc(spec->count + 1, sizeof *c->offsets);
   c->own = (float**)calloc(spec->count + 1, sizeof *c->own);
@@ -688,6 +765,7 @@ int starling_attach(const char* path, const starling_spec* spec, starling_client
   if (c == NULL) return -1;
   c->socket = c->descriptor = -1;
   c->owner = getpid();
+  c->made.began = starling__now();
   c->rate = (double)NAN;
   if (starling__check(c, path, spec) != 0 || starling__connect(c) != 0) return -1;
   starling__declare(c);
@@ -723,6 +801,7 @@ static void starling__leave(starling_client* c) {
     starling__post(c);
     starling__send(c, "ring\n");
   }
+  if (!copy) starling__write_frozen(c);
   starling__send(c, "bye\n");
   if (starling__await(c, 1, 10) == 0 && c->state != STARLING__OVER) {
     starling__warn(c, "the peer did not answer `bye` within 10 s", "");
@@ -733,8 +812,9 @@ void starling_detach(starling_client* c) {
   if (c == NULL) return;
   const int mine = getpid() == c->owner;
   if (mine && c->state == STARLING__STARTED && c->socket >= 0 && c->was_started) starling__leave(c);
-  for (size_t i = 0; mine && c->was_started && c->spec.mode == STARLING_VIEW && i < c->spec.count; ++i) {
+  for (size_t i = 0; mine && c->was_started && i < c->spec.count; ++i) {
     starling_tensor* t = &c->spec.tensors[i];
+    if (!starling__is_viewed(c, i)) continue;
     memcpy(c->own[i], t->data, 4 * starling__floats(t));
     t->data = c->own[i];
   }

@@ -105,7 +105,6 @@ void Keeper::write_last_checkpoint() {
 
 CheckpointFacts Keeper::checkpoint_facts() const {
   const auto view = lives_.running->core.view();
-  const auto& resumed = listening_.remembered().resumed;
   CheckpointFacts facts;
   facts.run = swarm();
   facts.model = {lives_.built->experiment.model.name, lives_.built->experiment.model.layers};
@@ -115,7 +114,7 @@ CheckpointFacts Keeper::checkpoint_facts() const {
   facts.id = listening_.self().id;
   facts.incarnation = view.membership.self().incarnation;
   facts.order = listening_.remembered().order_of(listening_.self().name);
-  facts.earlier_samples = resumed ? resumed->earlier.samples : 0;
+  facts.earlier_samples = listening_.remembered().earlier.samples;
   facts.counted_before = view.samples_before;
   facts.others_samples = lives_.running->others_samples();
   facts.elapsed = started_.now() - view.run_start;

@@ -251,6 +251,11 @@ Result<gossip::RunRules> Preparation::make_parts(std::function<void()> stepped) 
   if (const auto& resumed = listening_.remembered().resumed) {
     for (const std::string& lost : trainer->restore(resumed->state))
       started_.events.say(spdlog::level::warn, "checkpoint", resumed->path + ": " + lost);
+  } else if (const auto& earlier = listening_.remembered().earlier; earlier.steps > 0) {
+    training::PeerState made;
+    made.steps = earlier.steps;
+    made.samples = earlier.samples;
+    trainer->restore(made);
   }
   lives_.equipped.emplace(
       Equipped{training::make_mixer(replica.arena, *mix), std::move(trainer), outside, *schedule});

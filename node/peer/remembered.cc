@@ -39,6 +39,7 @@ Status find_checkpoint(const PeerOptions& options, EventLog& events, Remembered&
     return Done{};
   }
   const Resumption& resumed = *found.resumed;
+  found.earlier = resumed.earlier;
   for (const std::string& warning : resumed.warnings) events.say(spdlog::level::warn, "checkpoint", warning);
   events.say(spdlog::level::info, "checkpoint",
              fmt::format("resumes from {}: {} steps, {} samples", resumed.path, resumed.earlier.steps,

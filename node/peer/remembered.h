@@ -23,12 +23,13 @@ struct Remembered {
   wire::Manifest manifest{};           // of the swarm in the cache or the checkpoint
   std::vector<CachedPeer> members{};   // of that swarm, without this peer itself; empty: there is none
   std::optional<Resumption> resumed{};
+  gossip::EarlierLives earlier{};  // what the checkpoint says, or a trainer whose peer was lost
   training::Experiment
       experiment;  // that this peer begins: the options', or the checkpoint's with their changes
 
   // Samples of this life: the trainer also counts those of earlier ones.
   std::uint64_t of_this_life(std::uint64_t samples) const {
-    return samples - std::min(samples, resumed ? resumed->earlier.samples : 0);
+    return samples - std::min(samples, earlier.samples);
   }
   // The order of the data of the peer `name` without a slot: with the run's seed, it determines the batches.
   std::uint64_t order_of(const std::string& name) const { return resumed ? resumed->order : hash64(name); }

@@ -16,6 +16,7 @@ namespace {
 using Role = DeclaredTensor::Role;
 
 constexpr std::string_view kGreeting = "starling-trainer ";
+constexpr std::uint64_t kSecondsMax = std::uint64_t{1} << 32;  // of a run
 constexpr std::array<std::string_view, 3> kRoles = {"trained", "running", "frozen"};
 constexpr std::array<std::string_view, 4> kTypes = {"f32", "f64", "f16", "bf16"};
 constexpr std::size_t kTextBytesMax = 200;
@@ -50,6 +51,21 @@ Status read_count(std::string_view text, Number most, Number& out) {
   if (!number || *number == 0 || *number > most)
     return Error{fmt::format("'{}' is not a number from 1 to {}", text.substr(0, 80), most)};
   out = *number;
+  return Done{};
+}
+
+// STEPS SAMPLES SWARM_SAMPLES SECONDS, each at most 2^53.
+Status read_made(std::string_view text, Made& out) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 53;
+  const auto words = split(text, ' ');
+  std::vector<std::uint64_t> numbers;
+  for (const std::string_view word : words) {
+    const auto number = parse_number<std::uint64_t>(word);
+    if (number && *number <= most) numbers.push_back(*number);
+  }
+  if (words.size() != 4 || numbers.size() != 4 || numbers[1] > numbers[2] || numbers[3] > kSecondsMax)
+    return Error{fmt::format("'{}' is not STEPS SAMPLES SWARM_SAMPLES SECONDS", text.substr(0, 80))};
+  out = {numbers[0], numbers[1], numbers[2], numbers[3]};
   return Done{};
 }
 
@@ -124,6 +140,7 @@ Status DeclarationReader::take_word(std::string_view word, std::string_view rest
   if (word == "data") return read_name(rest, declaration_.data);
   if (word == "epoch") return read_count<std::uint64_t>(rest, kEpochSamplesMax, declaration_.epoch);
   if (word == "batch") return read_count<std::uint32_t>(rest, kBatchMax, declaration_.batch);
+  if (word == "made") return read_made(rest, declaration_.made);
   if (word == "mode") {
     if (rest != "copy" && rest != "view")
       return Error{fmt::format("'{}' is neither copy nor view", rest.substr(0, 20))};
@@ -189,9 +206,10 @@ Result<bool> DeclarationReader::complete() const {
   const bool trained = std::ranges::any_of(declaration_.tensors,
                                            [](const DeclaredTensor& it) { return it.role == Role::trained; });
   if (!trained) return Error{"the declaration has no trained tensor"};
-  const bool views =
-      std::ranges::all_of(declaration_.tensors, [](const DeclaredTensor& it) { return it.type == "f32"; });
-  if (declaration_.view && !views) return Error{"mode view needs tensors of type f32"};
+  const bool views = std::ranges::all_of(declaration_.tensors, [](const DeclaredTensor& it) {
+    return it.type == "f32" || it.role == Role::frozen;
+  });
+  if (declaration_.view && !views) return Error{"mode view needs tensors of type f32, but for frozen ones"};
   return true;
 }
 

@@ -16,7 +16,7 @@
 
 namespace starling::node {
 
-inline constexpr std::uint16_t kContractMajor = 1, kContractMinor = 0;
+inline constexpr std::uint16_t kContractMajor = 1, kContractMinor = 1;
 inline constexpr std::size_t kTrainerLineBytesMax = 4096;
 inline constexpr std::uint64_t kEpochSamplesMax = std::uint64_t{1} << 40;
 
@@ -28,11 +28,19 @@ struct DeclaredTensor {
   std::vector<std::int64_t> shape{};
 };
 
+// What a trainer has made in its run with a peer that was lost.
+struct Made {
+  std::uint64_t steps = 0, samples = 0;
+  std::uint64_t swarm_samples = 0;  // of all members
+  std::uint64_t seconds = 0;        // since the run began
+};
+
 struct Declaration {
   bool view = false;
   std::string model = "trainer", data = "own", device = "trainer";
   std::uint64_t epoch = 0;  // samples; 0: unknown
   std::uint32_t batch = 1;  // samples
+  Made made{};
   std::vector<DeclaredTensor> tensors{};
   std::vector<std::pair<std::string, std::string>> tied{};  // another name, and a tensor's name
 

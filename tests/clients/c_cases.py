@@ -66,7 +66,7 @@ def c_declares_and_keeps_its_parameters(stage):
     for mode in "copy", "view":
         trainer = Trainer(stage)
         require(trainer.ask(f"attach {stage.socket} {mode}") == "ok", "attach")
-        require(peer.declaration == {"starling-trainer": "1.0", "mode": mode, "model": "tiny", "data": "none",
+        require(peer.declaration == {"starling-trainer": "1.1", "mode": mode, "model": "tiny", "data": "none",
                                      "device": "C11 cpu", "epoch": "1000", "batch": "4"}, f"{peer.declaration}")
         require([(t.name, t.role, t.text) for t in peer.tensors] == [("w", "trained", "3"), ("b", "running", "-"),
                                                                      ("f", "frozen", "1,1")], "tensors")
@@ -98,7 +98,7 @@ def c_views_are_the_arena(stage):
     trainer = Trainer(stage, "-x", "c++", "-std=c++17", compiler="g++")
     trainer.ask(f"attach {stage.socket} view")
     peer.mix(lambda value, i: value + 10)
-    require(trainer.ask("values") == "11 12 13 14 15", "an exchange shows at once")
+    require(trainer.ask("values") == "11 12 13 14 5", "an exchange shows at once, but for a frozen tensor")
     trainer.ask("step 5")
     require(peer.value("w") == [16, 12, 13], "steps, too")
     peer.until(lambda: peer.rings, "a ring")
@@ -106,9 +106,10 @@ def c_views_are_the_arena(stage):
     trainer.ask("step 3")
     peer = stage.daemon(initial=[7] * 48)
     trainer.ask("until")
-    require(trainer.ask("values") == "7 7 7 7 7", "the arena of the peer that returned")
+    require(trainer.ask("values") == "7 7 7 7 5", "the arena of the peer that returned")
     trainer.ask("step 2")
-    require(peer.value("w") == [9, 7, 7] and trainer.ask("detach") == "9 7 7 7 7", "steps in it")
+    require(peer.value("w") == [9, 7, 7] and trainer.ask("detach") == "9 7 7 7 5", "steps in it")
+    require(peer.value("f") == [5], "what is frozen is kept, and the arena follows")
 
 
 def c_waits_and_reads_the_words(stage):
@@ -154,7 +155,7 @@ def c_takes_a_new_era(stage):
         trainer.ask("step 5")
         peer.replace([7] * 48, era=1)
         trainer.ask("step 1")
-        require(trainer.ask("values").endswith("7 7 7 7") and trainer.ask("state").split()[5] == "1", f"{mode}: eras")
+        require(trainer.ask("values").endswith("7 7 7 5") and trainer.ask("state").split()[5] == "1", f"{mode}: eras")
         trainer.close()
 
 
@@ -170,6 +171,8 @@ def c_survives_the_death_of_its_peer(stage):
     made = int(trainer.ask("until"))
     require(trainer.ask("step 1") == "1" and "attached to the peer again" in trainer.warnings(), trainer.warnings())
     require(float(trainer.ask("values").split()[0]) <= 14 + made, "its own steps are kept")
+    told = [int(word) for word in peer.declaration["made"].split(" ")]
+    require(told[0] >= 12 and told[1] == told[2] and len(told) == 4, f"made {told}")
     trainer.ask("detach")
     require("bye" in peer.lines, "it leaves")
 

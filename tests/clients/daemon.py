@@ -289,7 +289,9 @@ class Daemon:
             self.answer()
 
     def _farewell(self):
-        if not self.view:
+        if self.view:
+            self.arena = self.current()
+        else:
             self.answer() if self.get(POST) > self.get(REPLY) else self._write_reply()
         self.say("over the trainer has left")
 

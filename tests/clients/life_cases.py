@@ -104,6 +104,8 @@ def training_survives_the_death_of_the_peer(stage):
         steps_until(trainer, lambda: peer.starts, "it is attached again", work)
         steps_until(trainer, lambda: stage.messages.count("attached to the peer again"), "the start is noticed")
         require(trainer.params["w"][0] >= made, "what was made meanwhile is kept")
+        told = [int(word) for word in peer.declaration["made"].split(" ")]
+        require(made < told[0] + 1 and told[0] == told[1] == told[2] and len(told) == 4, f"{made} steps: made {told}")
         steps_until(trainer, lambda: peer.get(daemon.STEPS) >= 5, "steps are counted from the start")
         trainer.params["w"][1] = 6
         trainer.close()

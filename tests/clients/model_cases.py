@@ -252,6 +252,75 @@ def unfrozen_parameters_are_exchanged(stage):
         peer.die()
 
 
+def frozen_tensors_are_kept(stage):
+    """What the program writes into a frozen tensor stays; the arena follows it, for those that join."""
+    needs_torch()
+    for mode in "copy", "view":
+        peer = stage.daemon(every=1, ahead=1)
+        model = network()
+        model[0].requires_grad_(False)
+        model.register_buffer("scale", torch.ones(2))
+        trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
+        trainer.step()
+        with torch.no_grad():
+            model[0].bias.fill_(3)
+            model.scale.data = torch.full((2,), 4.0)
+            model[1].num_batches_tracked += 6
+        peer.on_post = lambda p: p.mix(lambda value, i: value + 1)
+        for _ in range(3):
+            trainer.step()
+        peer.until(lambda: peer.rings >= 3, "rings")
+        peer.replace([0.5] * peer.count, era=1)
+        peer.on_post = None
+        trainer.step()
+        trainer.close()
+        require(model[0].bias.tolist() == [3.0] * 8 and model.scale.tolist() == [4.0] * 2, f"{mode}: {model[0].bias}")
+        require(model[1].num_batches_tracked.item() == 6, f"{mode}: {model[1].num_batches_tracked}")
+        require(peer.value("0.bias") == [3.0] * 8 and peer.value("scale") == [4.0] * 2, f"{mode}: {peer.value('0.bias')}")
+        require(peer.value("1.num_batches_tracked") == [6.0], f"{mode}: the counter")
+        peer.die()
+
+
+def values_of_buffers_do_not_matter(stage):
+    """Whether a model fits depends on names, shapes and types: what cannot travel is each trainer's own."""
+    needs_torch()
+    lowest, inf = torch.finfo(torch.float32).min, float("inf")
+    for mode in "copy", "view":
+        peer = stage.daemon(every=1)
+        first, second, third = network(), network(), network()
+        for model, values in (first, [lowest, -inf, inf, 1.0]), (second, [lowest, 2.0, -inf, inf]), (third, [1e300] * 4):
+            model.register_buffer("mask", torch.tensor(values, dtype=torch.float64))
+            model.register_buffer("many", torch.tensor([2**24 + 1, 7]))
+        starling.gossip(first, socket=stage.socket, mode=mode).close()
+        fit = [(t.name, t.text) for t in peer.tensors]
+        with starling.gossip(second, socket=stage.socket, mode=mode) as trainer:
+            trainer.step()
+        require(fit == [(t.name, t.text) for t in peer.tensors], f"{mode}: {fit}")
+        require(first.mask.tolist() == [lowest, -inf, inf, 1.0], f"{mode}: {first.mask}")
+        require(second.mask.tolist() == [lowest, 2.0, -inf, 1.0], f"{mode}: {second.mask}")
+        starling.gossip(third, socket=stage.socket, mode=mode).close()
+        require(third.mask.tolist() == [1e300, 2.0, 1e300, 1.0], f"{mode}: {third.mask}")
+        require(all(abs(value) < 2**60 for value in peer.current()), f"{mode}: no peer accepts this")
+        require(first.many.tolist() == [2**24 + 1, 7], f"{mode}: {first.many}")
+        peer.die()
+
+
+def values_that_cannot_travel_are_named(stage):
+    needs_torch()
+    peer = stage.daemon()
+    for name, value, says in (
+            ("0.weight", 1e19, "0.weight has values up to 1e+19; a swarm averages values up to 2^60, which is 1.15e+18"),
+            ("0.weight", float("inf"), "0.weight has values up to inf"), ("0.bias", float("nan"), "0.bias has NaN"),
+            ("1.running_var", float("inf"), "1.running_var has values up to inf"), ("mask", float("nan"), "mask has NaN")):
+        model = network()
+        model.register_buffer("mask", torch.zeros(2))
+        with torch.no_grad():
+            model.state_dict()[name][0] = value
+        raises(starling.Error, says, lambda: starling.gossip(model, socket=stage.socket))
+    raises(starling.Error, "w has values up to 1e+19", lambda: starling.attach({"w": [1.0, 1e19]}, stage.socket))
+    require(peer.starts == 0, "the peer has seen none of them")
+
+
 def interrupted(*_):
     raise KeyboardInterrupt("while it waits")
 
@@ -331,7 +400,7 @@ def a_gossip_that_fails_late_leaves_nothing(stage):
     silent = stage.stand_in()
     with open(silent, "w", encoding="utf-8") as file:
         file.write(f'#!/bin/sh\nexec {sys.executable} -c "import signal; signal.pause()" "$@"\n')
-    clock, starling.peer.time = starling.peer.time, types.SimpleNamespace(sleep=interrupted)
+    clock, starling.peer.time = starling.peer.time, types.SimpleNamespace(sleep=interrupted, monotonic=lambda: 0.0)
     try:
         nothing_remains("while it waits", stage, model, sgd(model), silent)
     finally:
@@ -386,6 +455,7 @@ CASES = [
     parameters_of_new_modules_are_followed, emptied_parameters_are_followed, overwritten_parameters_are_followed,
     new_data_of_parameters_are_followed, tensors_of_another_kind_end_the_membership_once,
     a_change_before_the_end_is_said_too, added_and_untied_parameters_are_named_once, unfrozen_parameters_are_exchanged,
+    frozen_tensors_are_kept, values_of_buffers_do_not_matter, values_that_cannot_travel_are_named,
     tensors_that_no_swarm_averages_are_refused_by_name, what_is_no_optimizer_is_refused,
     a_gossip_that_fails_late_leaves_nothing, a_model_has_one_peer, a_replaced_optimizer_is_said_once,
     a_loaded_state_of_the_optimizer_is_cleared_by_a_new_era,

@@ -374,9 +374,9 @@ class Swarms(suite.Suite):
         os.environ["STARLING_PROGRAM"] = self.program
         log = os.path.join(scene.folder, "log")
         params = {"w": array.array("f", [0.0]) * 100}
-        with starling.gossip(params, listen="127.0.0.1:0", log=log) as client:
+        with starling.gossip(params, listen="127.0.0.1:0", log=log, epoch=1000) as client:
             for _ in range(3):
-                process = client._daemon.process
+                process, made = client._daemon.process, client._samples
                 for _ in range(20):
                     client.exchange(samples=1)
                 def is_back():
@@ -387,6 +387,7 @@ class Swarms(suite.Suite):
                     process.wait()
                     took = beats.until(is_back, "the trainer is not attached again", RETURN_LIMIT)
                 print(f"   attached again after {took:.2f} s")
+                require(client.progress.samples >= made and client.progress.epochs >= made / 1000, f"it forgot: {client.progress}")
 
     def logs_and_errors_name_what_a_trainer_can_do(self, scene):
         import array

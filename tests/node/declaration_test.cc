@@ -100,9 +100,22 @@ TEST_CASE("an error in a declaration names the line and what would be right") {
   CHECK(read_with("tensor v f32 trained 1048576,1048577").find("more than 2^40 floats") != std::string::npos);
   CHECK(read_with("tied v u").find("no tensor u is declared before") != std::string::npos);
   CHECK(read_with("tied w w").find("w is declared twice") != std::string::npos);
+  for (const char* wrong :
+       {"1 2 3", "1 2 3 4 5", "1 -2 3 4", "1 4 3 4", "1 2 3 9e9", "1 2 9007199254740993 4"})
+    CHECK(read_with("made " + std::string(wrong)) == "line 3 of the declaration, made: '" +
+                                                         std::string(wrong) +
+                                                         "' is not STEPS SAMPLES SWARM_SAMPLES SECONDS");
+  Declaration again;
+  REQUIRE(read({"starling-trainer 1.1", "tensor w f32 trained 2", "made 5 40 100 7", "end"}, &again).empty());
+  CHECK(again.made.steps == 5);
+  CHECK(again.made.samples == 40);
+  CHECK(again.made.swarm_samples == 100);
+  CHECK(again.made.seconds == 7);
   CHECK(read({"starling-trainer 1.0", "end"}) == "the declaration has no trained tensor");
   CHECK(read({"starling-trainer 1.0", "mode view", "tensor w bf16 trained 2", "end"}) ==
-        "mode view needs tensors of type f32");
+        "mode view needs tensors of type f32, but for frozen ones");
+  CHECK(read({"starling-trainer 1.0", "mode view", "tensor w f32 trained 2", "tensor n f64 frozen -",
+              "end"}) == "");
 }
 
 TEST_CASE("a damaged declaration is an error or another declaration, never more") {

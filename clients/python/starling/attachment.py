@@ -33,7 +33,6 @@ class Attachment:
         self._post = self._era = 0
         self._pending = False  # a post is not answered
         self._rung = None  # the ring_at for which it has rung
-        self._frozen_posted = False
         self.taken = 0  # replies
         self._late_loss = None
         self._said = {}
@@ -154,18 +153,25 @@ class Attachment:
             self.words.real[LOSS], self._late_loss = float(self._late_loss()), None
         if self._view:
             self._tensors.refresh()
+            self._write_kept()
         else:
             self._post_snapshot()
         self._rung = due
         self.connection.send("ring\n")
 
+    def _write_kept(self):
+        """In view mode: the frozen tensors into the arena. One that is no longer frozen becomes a view."""
+        for slot, piece in self._arenas:
+            if not slot.viewed:
+                slot.write(piece)
+                if not slot.frozen:
+                    slot.view(piece)
+
     def _post_snapshot(self):
         whole = self.words.whole
         self._tensors.refresh()
         for slot, _, post in self._all:
-            if not (slot.frozen and self._frozen_posted):
-                slot.write(post)
-        self._frozen_posted = True
+            slot.write(post)
         self._posted_steps = self.steps
         whole[POST_STEPS], whole[POST_SAMPLES], whole[POST_ERA] = self.steps, self.samples, self._era
         self._post += 1
@@ -197,16 +203,15 @@ class Attachment:
         self.taken += 1
 
     def _adopt(self):
-        """x = r for all tensors; in view mode the arena becomes x."""
+        """x = r for all tensors, but frozen ones are kept after the first time; in view mode the arena becomes x."""
         self._tensors.refresh()
-        if self._view:
-            for slot, piece in self._arenas:
+        for slot, piece in self._arenas if self._view else [(slot, reply) for slot, reply, _ in self._all]:
+            if self._view and not slot.frozen:
                 slot.view(piece)
-        else:
-            for slot, reply, _ in self._all:
-                slot.take(reply)
+                slot.adopted = True
+            else:
+                slot.begin(piece)
         self._tensors.store()
-        self._frozen_posted = False
         self.taken += 1
 
     # The end
@@ -214,6 +219,8 @@ class Attachment:
     def finish(self, reply_seconds, over_seconds):
         """Posts the last steps, says `bye` and waits for `over`. Raises Lost, Changed. True if the peer answered."""
         self._tensors.refresh()
+        if self._view and self.state == STARTED:
+            self._write_kept()
         if not self._view and self._pending:
             self._wait_until(lambda: not self._pending or self.state != STARTED, reply_seconds)
         if self.state == STARTED and not self._view and not self._pending and self.steps > self._posted_steps:

@@ -24,6 +24,8 @@ def check(tensors, mode):
             slot.check_view()
     if not any(slot.role == "trained" for slot in tensors.slots):
         raise Error("there is nothing to train: none of the tensors has floating-point values that are trained")
+    for slot in tensors.slots:
+        slot.check()
 
 
 class Peer:
@@ -41,6 +43,8 @@ class Peer:
         self._epoch, self.batch, self._daemon = epoch, batch, daemon  # batch: samples of a step; None: not given
         self._attachment, self._live = None, False  # live: the attachment is started
         self._words = self._rate = None
+        self._steps = self._samples = self._others = 0  # of all its peers, and without one
+        self._began = time.monotonic()
         self._taken = 0
         self.own_loss = False  # the loss is reported by the trainer's own code
         self.on_leave = lambda: None  # after a context that ended without an exception
@@ -64,9 +68,12 @@ class Peer:
         """After a step with this many samples. `loss`: a number, a function that returns it, or None."""
         if os.getpid() != self._pid or self._done or self._closed:
             return
+        samples = (self.batch or 1) if samples is None else samples
+        self._steps += 1
+        self._samples += samples
         try:
             if self._live:
-                self._attachment.step((self.batch or 1) if samples is None else samples, loss)
+                self._attachment.step(samples, loss)
                 if self._attachment.state == OVER:
                     self._finished()
             else:
@@ -152,11 +159,18 @@ class Peer:
 
     def _connect(self):
         try:
-            self._attachment = Attachment(self._path, self._head, self.tensors, self._view, self._new_era)
+            head = [*self._head, *self._made()]
+            self._attachment = Attachment(self._path, head, self.tensors, self._view, self._new_era)
         except OSError as error:
             self._why = error.strerror or str(error)
             return False
         return True
+
+    def _made(self):
+        """What a peer that was lost knew of the run, for one that would otherwise begin it anew."""
+        if self._steps == 0:
+            return []
+        return [f"made {self._steps} {self._samples} {self._others + self._samples} {int(time.monotonic() - self._began)}"]
 
     def _new_era(self):
         self.on_era()
@@ -220,6 +234,7 @@ class Peer:
             self._attachment.close()
             if self._live:
                 self._words = self._words.copy()
+                self._others = max(0, self._words.whole[SWARM_SAMPLES] - self._samples)
         self._attachment, self._live = None, False
 
     # The end

@@ -7,7 +7,7 @@ from collections import namedtuple
 
 from .errors import Error
 
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
 HEAD = 4096  # bytes with all words
 
 # Words of 8 bytes, as indices. The peer writes these:

@@ -3,14 +3,27 @@
 A slot copies one tensor x to and from pieces: arrays of x's shape over shared memory. For a tensor of another type
 than float32, a float32 master m and the values x' that x had when m was taken are kept: m + (x - x') is what is
 copied, so that rounding x to its type changes nothing in the arena.
+
+A frozen tensor is kept: what the trainer writes into it stays, and the arena follows it, for those that join. They
+take its values once. A value that cannot travel, such as the -inf of a mask, travels as MARK: "keep your own".
 """
 import array
+import math
 import operator
 import sys
 
 from .errors import Error
 
 KINDS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
+
+
+LARGEST = 2.0**60  # of the values that a swarm exchanges
+MARK = 2.0**-120  # for a value beyond LARGEST; a mixture of two marks is still one
+
+
+def is_mark(value):
+    """Of a number or, element by element, of an array."""
+    return (abs(value) <= MARK) & (abs(value) > MARK / 16)
 
 
 def product(shape):
@@ -22,12 +35,13 @@ def product(shape):
 
 class Slot:
     """A tensor with a name. `values` is the library's object and may be replaced by another one of the same shape.
-    Derived: piece, _current, _put, _sum, _own."""
+    Derived: piece, write, largest, adopt, _current, _put."""
 
     def __init__(self, name, values, kind, shape, role):
         self.name, self.values, self.kind, self.role = name, values, kind, role
         self.shape, self.floats = tuple(shape), product(shape)
         self.frozen = role == "frozen"  # until the trainer unfreezes it
+        self.viewed = self.adopted = False
         self.master = self.base = None
         if len(name.encode()) > 200 or not name or any(c.isspace() or not c.isprintable() for c in name):
             raise Error(f"the name of tensor {name!r} must have 1 to 200 bytes without spaces")
@@ -41,8 +55,34 @@ class Slot:
         raise NotImplementedError
 
     def write(self, piece):
-        """piece = x"""
+        """piece = x; if frozen, with marks"""
         raise NotImplementedError
+
+    def largest(self):
+        """The largest magnitude in x; NaN if x has one."""
+        raise NotImplementedError
+
+    def adopt(self, piece):
+        """x = piece, of a frozen tensor: but for marks, and values that are equal as float32"""
+        raise NotImplementedError
+
+    def begin(self, piece):
+        """x = piece, where the replica is another one than before. A frozen tensor takes only the first, and one that
+        heals it of NaN."""
+        if not self.frozen:
+            self.take(piece)
+        elif not self.adopted or math.isnan(self.largest()):
+            self.adopt(piece)
+        self.adopted = True
+
+    def check(self):
+        """Raises Error for values with which no swarm can begin."""
+        largest = self.largest()
+        if math.isnan(largest):
+            raise Error(f"{self.name} has NaN (not a number); a swarm averages numbers")
+        if largest > LARGEST and not self.frozen:
+            raise Error(f"{self.name} has values up to {largest:.3g}; a swarm averages values up to 2^60, which is "
+                        f"{LARGEST:.3g}")
 
     def take(self, piece):
         """x = piece"""
@@ -54,6 +94,10 @@ class Slot:
 
     def view(self, piece):
         """x becomes the piece itself."""
+        self.viewed = True
+        self._view(piece)
+
+    def _view(self, piece):
         self.values = piece
 
     def keep_own(self):
@@ -61,8 +105,8 @@ class Slot:
         self.values = self.values.copy()
 
     def check_view(self):
-        if self.kind != "f32":
-            raise Error(f"{self.name} is {self.kind}: in view mode every tensor must be float32 in the memory of the "
+        if self.kind != "f32" and not self.frozen:
+            raise Error(f"{self.name} is {self.kind}: in view mode every tensor that is not frozen must be float32 in the memory of the "
                         'host; use mode="copy"')
 
 
@@ -78,7 +122,21 @@ class NumpySlot(Slot):
         return self.numpy.frombuffer(memory, self.numpy.float32, self.floats, at).reshape(self.shape)
 
     def write(self, piece):
-        piece[...] = self._current()
+        if not self.frozen:
+            piece[...] = self._current()
+            return
+        with self.numpy.errstate(over="ignore"):
+            x = self._get().astype("float32")
+        piece[...] = self.numpy.where(abs(x) > LARGEST, self.numpy.float32(MARK), x)
+
+    def largest(self):
+        return float(abs(self._get().astype("float64")).max())
+
+    def adopt(self, piece):
+        x = self._get()
+        with self.numpy.errstate(over="ignore"):
+            own = is_mark(piece) | (piece == x.astype("float32"))
+        self._set(self.numpy.where(own, x, piece.astype(x.dtype)))
 
     def _current(self):
         values = self._get()
@@ -118,7 +176,8 @@ class JaxSlot(NumpySlot):
         self.values = jax.device_put(own, self.values.sharding)
 
     def check_view(self):
-        raise Error(f'{self.name} is a jax.Array, which cannot change, so it cannot be a view; use mode="copy"')
+        if not self.frozen:
+            raise Error(f'{self.name} is a jax.Array, which cannot change, so it cannot be a view; use mode="copy"')
 
 
 class PlainSlot(Slot):
@@ -140,7 +199,18 @@ class PlainSlot(Slot):
         return memoryview(memory)[at:at + 4 * self.floats].cast("f")
 
     def write(self, piece):
-        piece[:] = self._current()
+        kept = self._flat() if self.frozen else None
+        piece[:] = self._current() if kept is None else array.array("f", (MARK if abs(x) > LARGEST else x for x in kept))
+
+    def largest(self):
+        flat = self._flat()
+        return math.nan if any(x != x for x in flat) else float(max(map(abs, flat)))
+
+    def adopt(self, piece):
+        flat = self._flat()
+        for i, (old, new) in enumerate(zip(array.array("f", (max(-LARGEST, min(LARGEST, x)) for x in flat)), piece)):
+            if not is_mark(new) and old != new:
+                flat[i] = new
 
     def _current(self):
         """An array of float32."""
@@ -166,7 +236,7 @@ class PlainSlot(Slot):
         self.master, self.base = array.array("f", new), array.array("d", new)
         self._flat()[:] = list(new) if isinstance(self.values, list) else self.base
 
-    def view(self, piece):
+    def _view(self, piece):
         self.values = self._shaped(piece)
 
     def keep_own(self):

@@ -6,10 +6,12 @@ import types
 import torch
 
 from .errors import Changed, Error, log
-from .slots import KINDS, Slot
+from .slots import KINDS, LARGEST, MARK, Slot, is_mark
 from .tree import Tensors
 
 BLOCK = 30000  # floats: less than PyTorch divides among threads, which would disturb those of the trainer
+AVERAGED = ("running_mean", "running_var")  # buffers, of all normalizations
+COUNTED = "f64"  # the declared type of integers and truth values
 BACKWARDS = 1000  # without a step of the optimizer: more than are accumulated for one
 
 
@@ -51,7 +53,7 @@ class TorchSlot(Slot):
     """x is a tensor on any device, changed in place."""
 
     def __init__(self, name, values, role):
-        super().__init__(name, values, kind_of(name, values), values.shape, role)
+        super().__init__(name, values, kind_of(name, values) or COUNTED, values.shape, role)
         self.dtype = values.dtype
         self.arena = None  # in view mode: the memory of x
 
@@ -62,7 +64,8 @@ class TorchSlot(Slot):
             raise Changed(f"{self.name} is no longer in the model; it was removed, or renamed by a parametrization or "
                           "pruning")
         try:
-            kind = self.kind if found is self.values and found.dtype == self.dtype else kind_of(self.name, found)
+            kind = self.kind if found is self.values and found.dtype == self.dtype else (
+                kind_of(self.name, found) or COUNTED)
         except Error as error:
             raise Changed(str(error)) from None
         if kind != self.kind or found.shape != self.shape:
@@ -75,14 +78,29 @@ class TorchSlot(Slot):
                 self.arena.copy_(found.data)
                 found.data = self.arena
         self.values = found
-        self.frozen = self.frozen and not found.requires_grad
+        self.frozen = self.frozen and not found.requires_grad and found.grad is None
 
     def piece(self, memory, at):
         return torch.frombuffer(memory, dtype=torch.float32, count=self.floats, offset=at).view(self.shape)
 
     def write(self, piece):
         with torch.no_grad():
-            piece.copy_(self._current())
+            piece.copy_(self._current() if not self.frozen else self._marked())
+
+    def _marked(self):
+        x = self.values.data.to(torch.float32)
+        inexact = x.abs() > LARGEST if self.values.is_floating_point() else x.to(self.dtype) != self.values
+        return torch.where(inexact, torch.full_like(x, MARK), x)
+
+    def largest(self):
+        x = self.values.detach()
+        return float((x if x.is_floating_point() else x.to(torch.float64)).abs().max())
+
+    def adopt(self, piece):
+        with torch.no_grad():
+            x, new = self.values.data, piece.to(self.values.device)
+            own = is_mark(new) | (new == x.to(torch.float32))
+            x.copy_(torch.where(own, x, new.to(x.dtype)))
 
     def take(self, piece):
         with torch.no_grad():
@@ -118,7 +136,7 @@ class TorchSlot(Slot):
             x.copy_(self.master)
             self.base.copy_(x)
 
-    def view(self, piece):
+    def _view(self, piece):
         self.values.data = self.arena = piece
 
     def keep_own(self):
@@ -126,9 +144,9 @@ class TorchSlot(Slot):
         self.arena = None
 
     def check_view(self):
-        if self.kind != "f32" or self.values.device.type != "cpu":
-            raise Error(f"{self.name} is {self.kind} on {self.values.device}: in view mode every tensor must be "
-                        'float32 in the memory of the host; use mode="copy"')
+        if not self.frozen and (self.kind != "f32" or self.values.device.type != "cpu"):
+            raise Error(f"{self.name} is {self.kind} on {self.values.device}: in view mode every tensor that is not "
+                        'frozen must be float32 in the memory of the host; use mode="copy"')
 
 
 def start(tensor):
@@ -148,9 +166,9 @@ def unwrap(model):
 
 
 class ModelTensors(Tensors):
-    """Parameters (trained, or frozen without requires_grad) and the persistent buffers of floating-point numbers
-    (running). Local stay integers, buffers that are not saved, and buffers with infinite values, such as masks.
-    Slots follow the names: what the model has now under a name is exchanged."""
+    """Parameters (trained, or frozen without requires_grad) and persistent buffers: running statistics of
+    normalizations are averaged (running), all others are kept (frozen). What is declared depends on names, shapes and
+    types, never on values. Slots follow the names: what the model has now under a name is exchanged."""
 
     def __init__(self, model):
         self.model = model = unwrap(model)
@@ -162,7 +180,7 @@ class ModelTensors(Tensors):
         for name, tensor, role in (*self._parameters(), *self._buffers()):
             if id(tensor) in seen:
                 tied.append((name, seen[id(tensor)]))
-            elif kind_of(name, tensor) and tensor.numel() > 0:
+            elif (kind_of(name, tensor) or role != "trained") and tensor.numel() > 0:
                 seen[id(tensor)] = name
                 slots.append(TorchSlot(name, tensor, role))
         super().__init__(slots, tied)
@@ -208,9 +226,9 @@ class ModelTensors(Tensors):
     def _buffers(self):
         for module, key, name, tensor in self._members("_buffers"):
             complex_ones = not torch.nn.parameter.is_lazy(tensor) and tensor.is_complex()  # local, unlike parameters
-            if key not in module._non_persistent_buffers_set and not complex_ones and kind_of(name, tensor):
-                if bool(torch.isfinite(tensor).all()):
-                    yield name, tensor, "running"
+            if key not in module._non_persistent_buffers_set and not complex_ones:
+                kind_of(name, tensor)
+                yield name, tensor, "running" if key in AVERAGED else "frozen"
 
     def device(self):
         return self.slots[0].values.device if self.slots else torch.device("cpu")

@@ -24,7 +24,9 @@ class Tensors:
     def keep_own(self):
         """Views become arrays in memory of their own."""
         for slot in self.slots:
-            slot.keep_own()
+            if slot.viewed:
+                slot.keep_own()
+                slot.viewed = False
 
 
 class Tree(Tensors):
