@@ -85,6 +85,7 @@ struct Origin {
   std::vector<std::string> columns = {};      // names of a table's features; empty: it has no header
   std::vector<std::string> class_names = {};  // by the number of the class; empty: labels are numbers
   std::vector<std::string> decisions = {};    // one clause each
+  std::vector<std::string> files = {};        // of a folder: of both parts, also of one that is not needed
 };
 
 // A training and a test set that belong together. Both carry the training set's normalization.
@@ -142,10 +143,10 @@ Status check_context(const DataPair& pair, std::uint32_t context);
 // Loads a catalogue name ("glyphs", "mnist", "cifar10"), a folder with files of the usual names, or a file,
 // all plain or gzipped: the four IDX files (idx.h), CIFAR's binary files (cifar.h), four NumPy arrays
 // (npy.h), CSV (csv.h), where ":label=NAME" or ":label=NUMBER" after the path selects the column of labels,
-// text (text_files.h) or tokens (token_files.h), where ":tokens=WHICH" selects the tokenizer. A name without
-// a slash is also searched for in $STARLING_DATA (`data_root`; may be empty), also with .csv or .csv.gz
-// appended; data that are at the path itself are preferred. With `given.of_model` the result is as
-// adopt() (description.h) leaves it.
+// text (text_files.h) or tokens (token_files.h); options after the path (path_options.h) say more. A path
+// that exists is what it says. Other names without a slash are searched for in $STARLING_DATA (`data_root`;
+// may be empty), also with .csv or .csv.gz appended. A decision names other data of the same name. With
+// `given.of_model` the result is as adopt() (description.h) leaves it.
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root, const Given& given = {});
 
 // The same for the name that another peer gives: only what the catalogue or $STARLING_DATA has under this
@@ -153,7 +154,7 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
 Result<DataPair> load_shared(const std::string& name, const std::string& data_root, const Given& given = {});
 
 // The name of the data set that load() would return, without reading it; peers compare these names. It is the
-// path's last part with the option, without the ending of a CSV file unless a catalogue entry has that name,
+// path's last part with the options, without the ending of a CSV file unless a catalogue entry has that name,
 // and without the .gz of other files. Of ":tokens=PATH" it has the path's last part.
 std::string data_name(const std::string& name_or_path);
 

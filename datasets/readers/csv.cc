@@ -531,8 +531,7 @@ Result<DataPair> read_csv_file(const std::string& path, const std::string& label
   Origin origin = table->origin();
   origin.decisions.emplace_back("one record in ten is for testing");
   rows.tell_merged(origin);
-  return join(data_name(label.empty() ? path : path + ":label=" + label), path, std::move(train),
-              std::move(test), std::move(origin));
+  return join(data_name(path), path, std::move(train), std::move(test), std::move(origin));
 }
 
 namespace {
@@ -571,9 +570,10 @@ Result<DataPair> read_csv_folder(const std::string& folder, const std::string& l
   for (Dataset& part : parts) classes.put_in_order(part);
   parts[1].lines = {};
   Origin origin = tables.front().origin();
+  for (const char* name : kFiles)
+    if (auto path = find_file(folder, name)) origin.files.push_back(std::move(*path));
   rows.tell_merged(origin);
-  return join(data_name(label.empty() ? folder : folder + ":label=" + label), folder, std::move(parts[1]),
-              std::move(parts[0]), std::move(origin));
+  return join(data_name(folder), folder, std::move(parts[1]), std::move(parts[0]), std::move(origin));
 }
 
 bool is_csv_folder(const std::string& folder) { return has_one_of(folder, kFiles); }

@@ -35,6 +35,7 @@ struct Document {
 // The two parts of a text.
 struct Documents {
   std::vector<Document> train, test;
+  std::vector<std::string> files = {};  // of both, also of one that is not needed
 };
 
 // Reads a file or a folder as above; with `only_test` of a folder with the files of two parts only the

@@ -26,6 +26,14 @@ Result<std::string> read_bounded(const std::string& path) {
 
 }  // namespace
 
+std::vector<std::string> tokenizer_files(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return {path};
+  if (auto own = find_file(path, kOwnFile)) return {std::move(*own)};
+  auto files = find_files(path, kGpt2Files);
+  return files ? std::move(*files) : std::vector<std::string>();
+}
+
 Result<text::AnyTokenizer> load_tokenizer(const std::string& path) {
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(path, ignored);

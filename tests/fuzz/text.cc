@@ -46,8 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else if (data[0] % 3 == 1) {
     check_tokenizer(datasets::text::parse_gpt2(first, second), text);
   } else {
-    const auto count = datasets::text::read_token_header(std::span(data + 1, size - 1));
-    STARLING_CHECK(count.ok() || !count.error().message.empty());
+    const auto header = datasets::text::read_token_header(std::span(data + 1, size - 1));
+    STARLING_CHECK(header.ok() || !header.error().message.empty());
   }
   return 0;
 }
