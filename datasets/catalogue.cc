@@ -79,7 +79,7 @@ constexpr std::array<DataFormat, 9> kFormats = {{
     {"a folder with four NumPy arrays",
      "train_images.npy, train_labels.npy, test_images.npy and test_labels.npy, or x_train.npy, y_train.npy, "
      "x_test.npy and y_test.npy",
-     "", folder_with<is_npy_folder>, without_option<read_npy_folder>},
+     "channels", folder_with<is_npy_folder>, read_npy_folder},
     {"a folder with the tables train.csv and test.csv",
      "columns of numbers and one of labels; FOLDER:label=NAME or FOLDER:label=3 selects the column of labels",
      "label", folder_with<is_csv_folder>, with_option<&PathOptions::label, read_csv_folder>},

@@ -16,7 +16,7 @@ struct OptionKind {
   const char* values;  // that are accepted, separated by spaces; empty: any text
   const char* meaning;
 };
-constexpr std::array<OptionKind, 3> kOptions = {{
+constexpr std::array<OptionKind, 4> kOptions = {{
     {"label", &PathOptions::label, "",
      "the column of labels of a table, by its name or number, as in 'iris.csv:label=species' or "
      "'iris.csv:label=5'"},
@@ -25,6 +25,8 @@ constexpr std::array<OptionKind, 3> kOptions = {{
      "'book.txt:tokens=tokenizer.txt'"},
     {"width", &PathOptions::width, "16 32",
      "the bits of the numbers in a file of tokens, 16 or 32, as in 'train.bin:width=32'"},
+    {"channels", &PathOptions::channels, "first last",
+     "where the shape of NumPy's images has the channels, first or last, as in 'photos:channels=last'"},
 }};
 
 std::string before_value(const OptionKind& kind) { return std::string(":") + kind.key + "="; }

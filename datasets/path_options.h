@@ -11,9 +11,10 @@ namespace starling::datasets {
 
 // Empty: not said.
 struct PathOptions {
-  std::string label;   // of a table: the column of labels, by its name or number
-  std::string tokens;  // of a text: "characters", "bytes" or the path of a tokenizer
-  std::string width;   // of a file of tokens: "16" or "32", the bits of its numbers
+  std::string label;     // of a table: the column of labels, by its name or number
+  std::string tokens;    // of a text: "characters", "bytes" or the path of a tokenizer
+  std::string width;     // of a file of tokens: "16" or "32", the bits of its numbers
+  std::string channels;  // of NumPy's images: "first" or "last"
 };
 
 struct PathWithOptions {
