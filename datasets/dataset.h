@@ -52,28 +52,33 @@ struct Dataset {
   std::vector<std::uint16_t> tokens;
   std::vector<std::uint32_t> documents;  // where each document begins in `tokens`; empty: one document
   std::uint32_t context = 0;             // tokens of a sample of the text; 0: not set yet
+  bool to_the_end = false;               // the last sample of the text may have fewer labels
 
   bool is_text() const { return !tokens.empty(); }
   // The samples of the text become windows of `context` tokens side by side: sample i reads the tokens from
-  // i * context on, and its labels are the tokens one later. REQUIRES: is_text(), context > 0.
-  void set_context(std::uint32_t tokens_per_sample);
+  // i * context on, and its labels are the tokens one later. With `to_its_end`, for judging, the last window
+  // may have fewer labels, so that each token but the first is one. REQUIRES: is_text(), context > 0.
+  void set_context(std::uint32_t tokens_per_sample, bool to_its_end = false);
 
   // Of a text: the number of windows, 0 while the context is not set.
   std::size_t size() const {
     if (!is_text()) return labels.size();
-    return context == 0 ? 0 : (tokens.size() - 1) / context;
+    return context == 0 ? 0 : (tokens.size() - 1 + (to_the_end ? context - 1 : 0)) / context;
   }
   std::size_t labels_per_sample() const { return is_text() ? context : 1; }
+  // The labels of these samples, which follow one another. REQUIRES: they exist.
+  std::size_t labels_of(std::size_t first, std::size_t count) const;
   bool has_floats() const { return !features.empty(); }
   std::size_t memory_bytes() const;  // of the samples and their labels
   double offset_of(std::size_t channel) const { return offsets.empty() ? 0 : offsets[channel]; }
 
   // Writes the samples as normalized floats [indices.size(), channels, height, width], and their labels. Of a
-  // text: token numbers as floats, which are exact, and labels, both [indices.size(), context].
+  // text: token numbers as floats, which are exact, and labels, both [indices.size(), context]; behind the
+  // end of the text both are 0.
   // REQUIRES: every index < size(); `images_out` and `labels_out` are long enough.
   void gather(std::span<const std::uint32_t> indices, float* images_out, std::int32_t* labels_out) const;
   // The same for windows of a text that begin shifts[i] tokens later, or less where the text ends before.
-  // REQUIRES: is_text(), shifts.size() == indices.size().
+  // REQUIRES: is_text(), not to_the_end, shifts.size() == indices.size().
   void gather_shifted(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
                       float* images_out, std::int32_t* labels_out) const;
 };

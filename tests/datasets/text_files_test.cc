@@ -256,6 +256,18 @@ TEST_CASE("windows of a text lie side by side, and labels are the tokens one lat
   set.gather_shifted(indices, shifts, inputs.data(), labels.data());
   CHECK(inputs == std::array<float, 8>{65006, 65007, 65008, 65009, 65003, 65004, 65005, 65006});
   CHECK(labels == std::array<std::int32_t, 8>{65007, 65008, 65009, 65010, 65004, 65005, 65006, 65007});
+  set.set_context(4, true);  // 11 tokens: 10 labels
+  CHECK(set.size() == 3);
+  CHECK(set.labels_of(0, 3) == 10);
+  CHECK(set.labels_of(1, 1) == 4);
+  CHECK(set.labels_of(1, 2) == 6);
+  const std::array<std::uint32_t, 2> ends = {1, 2};
+  set.gather(ends, inputs.data(), labels.data());
+  CHECK(inputs == std::array<float, 8>{65004, 65005, 65006, 65007, 65008, 65009, 0, 0});
+  CHECK(labels == std::array<std::int32_t, 8>{65005, 65006, 65007, 65008, 65009, 65010, 0, 0});
+  set.set_context(5, true);
+  CHECK(set.size() == 2);
+  CHECK(set.labels_of(0, 2) == 10);
   set.set_context(10);
   CHECK(set.size() == 1);
   set.set_context(11);
