@@ -419,6 +419,10 @@ Status take_floats(NpyFile& npy, std::uint64_t count, RowWriter& rows, Dataset& 
       return Error{npy.file + ": the element at " + index_text(npy.header, at) + " is " + text +
                    "; only finite numbers that fit into 32-bit floats are accepted"};
     }
+    if constexpr (std::is_integral_v<T> && sizeof(T) == 8) {
+      // Read back with 80 bits, which hold every number of 64 bits and the double.
+      if (static_cast<long double>(element) != static_cast<long double>(value)) rows.tell_inexact(row.size());
+    }
     if (!are_rows) {
       set.features.push_back(narrow);
     } else if (row.push_back(value); row.size() == size) {
