@@ -89,9 +89,9 @@ constexpr std::array<DataFormat, 9> kFormats = {{
      "train.txt and test.txt, or wiki.train.tokens and wiki.test.tokens, or documents *.txt; "
      "FOLDER:tokens=bytes, or :tokens=FILE of `starling tokenizer train`, selects the tokens, else "
      "characters",
-     "tokens", folder_with<is_text_folder>, with_option<&PathOptions::tokens, read_texts>},
-    {"a text FILE.txt", "as above, with FILE.txt:tokens=bytes; the last tenth is for testing", "tokens",
-     file_named<is_text_path>, with_option<&PathOptions::tokens, read_texts>},
+     "tokens special", folder_with<is_text_folder>, read_texts},
+    {"a text FILE.txt", "as above, with FILE.txt:tokens=bytes; the last tenth is for testing",
+     "tokens special", file_named<is_text_path>, read_texts},
     {"tokens FILE.bin", "numbers as above; the last tenth is for testing", "tokens width",
      file_named<is_token_path>, read_token_file},
 }};

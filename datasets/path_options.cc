@@ -16,13 +16,15 @@ struct OptionKind {
   const char* values;  // that are accepted, separated by spaces; empty: any text
   const char* meaning;
 };
-constexpr std::array<OptionKind, 4> kOptions = {{
+constexpr std::array<OptionKind, 5> kOptions = {{
     {"label", &PathOptions::label, "",
      "the column of labels of a table, by its name or number, as in 'iris.csv:label=species' or "
      "'iris.csv:label=5'"},
     {"tokens", &PathOptions::tokens, "",
      "the tokens of a text: characters, bytes or the path of a tokenizer, as in 'book.txt:tokens=bytes' or "
      "'book.txt:tokens=tokenizer.txt'"},
+    {"special", &PathOptions::special, "text tokens",
+     "what special tokens in a text are, tokens or text, as in 'book.txt:special=text'"},
     {"width", &PathOptions::width, "16 32",
      "the bits of the numbers in a file of tokens, 16 or 32, as in 'train.bin:width=32'"},
     {"channels", &PathOptions::channels, "first last",

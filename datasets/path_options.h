@@ -13,6 +13,7 @@ namespace starling::datasets {
 struct PathOptions {
   std::string label;     // of a table: the column of labels, by its name or number
   std::string tokens;    // of a text: "characters", "bytes" or the path of a tokenizer
+  std::string special;   // of a text: "text" or "tokens", what special tokens in it are
   std::string width;     // of a file of tokens: "16" or "32", the bits of its numbers
   std::string channels;  // of NumPy's images: "first" or "last"
 };

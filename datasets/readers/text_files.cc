@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -223,12 +224,12 @@ std::vector<std::string> override_of(const std::string& tokens, const text::AnyT
 }
 
 // Encodes the documents one by one, and frees their text.
-Result<Dataset> encode(std::vector<Document>& documents, const text::Tokenizer& tokenizer) {
+Result<Dataset> encode(std::vector<Document>& documents, const text::Tokenizer& tokenizer, bool plain) {
   Dataset set;
   set.classes = static_cast<int>(tokenizer.size());
   set.shape = {0, 1, 1};
   for (Document& document : documents) {
-    auto tokens = tokenizer.encode(document.text);
+    auto tokens = plain ? tokenizer.encode_plain(document.text) : tokenizer.encode(document.text);
     if (!tokens) {
       const std::string from =
           document.offset > 0 ? ", counted from byte " + std::to_string(document.offset) : "";
@@ -244,6 +245,26 @@ Result<Dataset> encode(std::vector<Document>& documents, const text::Tokenizer& 
   }
   set.tokens.shrink_to_fit();
   return set;
+}
+
+// A decision if there are special tokens among the tokens.
+std::vector<std::string> specials_in(std::initializer_list<const Dataset*> parts,
+                                     const text::Tokenizer& tokenizer) {
+  std::vector<bool> special(tokenizer.size());
+  for (std::size_t i = 0; i < special.size(); ++i)
+    special[i] = tokenizer.is_special(static_cast<std::uint16_t>(i));
+  std::size_t count = 0;
+  std::optional<std::uint16_t> first;
+  for (const Dataset* part : parts) {
+    for (const std::uint16_t token : part->tokens) {
+      if (!special[token]) continue;
+      ++count;
+      if (!first) first = token;
+    }
+  }
+  if (!first) return {};
+  return {"the text has " + std::to_string(count) + " special tokens, the first is '" +
+          std::string(tokenizer.decode_one(*first)) + "'; ':special=text' reads them as text"};
 }
 
 }  // namespace
@@ -267,15 +288,17 @@ Result<Documents> read_documents(const std::string& path, bool only_test) {
   return parts;
 }
 
-Result<DataPair> read_texts(const std::string& path, const std::string& tokens, const Given& given) {
+Result<DataPair> read_texts(const std::string& path, const PathOptions& options, const Given& given) {
+  const std::string& tokens = options.tokens;
+  const bool plain = options.special == "text";
   auto documents = read_documents(path, given.only_test);
   if (!documents) return documents.error();
   auto tokenizer = choose_tokenizer(*documents, path, tokens, given.tokenizer);
   if (!tokenizer) return tokenizer.error();
   auto train =
-      given.only_test && documents->train.empty() ? Dataset() : encode(documents->train, **tokenizer);
+      given.only_test && documents->train.empty() ? Dataset() : encode(documents->train, **tokenizer, plain);
   if (!train) return train.error();
-  auto test = encode(documents->test, **tokenizer);
+  auto test = encode(documents->test, **tokenizer, plain);
   if (!test) return test.error();
   std::vector<std::string> files = std::move(documents->files);
   if (!is_built_in(tokens)) std::ranges::move(tokenizer_files(tokens), std::back_inserter(files));
@@ -283,9 +306,11 @@ Result<DataPair> read_texts(const std::string& path, const std::string& tokens, 
   if (train->tokens.size() > 1 && std::ranges::all_of(train->tokens, is_first) &&
       std::ranges::all_of(test->tokens, is_first))
     return Error{"'" + path + "' has only one token, again and again: there is nothing to learn"};
-  return join_text(
-      data_name(path), path, std::move(*train), std::move(*test), std::move(*tokenizer),
-      {.source = "text", .decisions = override_of(tokens, given.tokenizer), .files = std::move(files)});
+  std::vector<std::string> decisions = override_of(tokens, given.tokenizer);
+  if (options.special.empty())
+    std::ranges::move(specials_in({&*train, &*test}, **tokenizer), std::back_inserter(decisions));
+  return join_text(data_name(path), path, std::move(*train), std::move(*test), std::move(*tokenizer),
+                   {.source = "text", .decisions = std::move(decisions), .files = std::move(files)});
 }
 
 bool is_text_path(std::string_view path) {

@@ -1,5 +1,5 @@
 // Tokenizers in files: tokenizer.txt as `starling tokenizer train` writes it, or GPT-2's vocab.json and
-// merges.txt in a folder; plain or gzipped.
+// merges.txt in a folder, there also added_tokens.json and tokenizer.json; plain or gzipped.
 #pragma once
 
 #include <string>

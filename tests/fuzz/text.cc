@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (data[0] % 3 == 0) {
     check_tokenizer(datasets::text::parse_tokenizer(first), second);
   } else if (data[0] % 3 == 1) {
-    check_tokenizer(datasets::text::parse_gpt2(first, second), text);
+    check_tokenizer(datasets::text::parse_gpt2({first, second}), text);
   } else {
     const auto header = datasets::text::read_token_header(std::span(data + 1, size - 1));
     STARLING_CHECK(header.ok() || !header.error().message.empty());
