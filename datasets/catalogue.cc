@@ -150,6 +150,12 @@ Result<std::uint64_t> glyphs_seed(std::string_view name) {
   return *seed;
 }
 
+Result<DataPair> draw_glyphs(std::string_view name) {
+  const auto seed = glyphs_seed(name);
+  if (!seed) return seed.error();
+  return make_glyphs(*seed);
+}
+
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
@@ -218,7 +224,7 @@ Result<DataPair> read_path(const PathWithOptions& parts, const std::string& data
   auto pair = format.read(parts.path, options, given);
   if (!pair || !is_folder(parts.path)) return pair;
   if (std::string unread = unread_in(parts.path, pair->origin.files); !unread.empty())
-    pair->origin.decisions.push_back(std::move(unread));
+    pair->origin.notes.push_back(std::move(unread));
   return pair;
 }
 
@@ -234,11 +240,7 @@ Error no_data(const std::vector<std::string>& places, std::span<const DataFormat
 Result<DataPair> read_named(const std::string& name, const std::string& data_root,
                             std::span<const DataFormat> known, const Given& given) {
   std::error_code unreadable;
-  if (is_glyphs(name) && !exists(name)) {
-    const auto seed = glyphs_seed(name);
-    if (!seed) return seed.error();
-    return make_glyphs(*seed);
-  }
+  if (is_glyphs(name) && !exists(name)) return draw_glyphs(name);
   const auto parts = split_path(name);
   if (!parts) return parts.error();
   std::vector<std::string> places = places_in(data_root, parts->path);
@@ -258,8 +260,8 @@ Result<DataPair> read_named(const std::string& name, const std::string& data_roo
   if (!pair) return pair;
   pair->name = data_name(name);
   for (std::size_t i = 1; i < places.size(); ++i)
-    pair->origin.decisions.push_back("read from '" + path + "', not from '" + places[i] +
-                                     "', which has the same name");
+    pair->origin.notes.push_back("read from '" + path + "', not from '" + places[i] +
+                                 "', which has the same name");
   return pair;
 }
 
@@ -282,11 +284,7 @@ Result<DataPair> load_shared(const std::string& name, const std::string& data_ro
   const std::string remedy = "; give the path of your own copy with --data";
   if (name.find('/') != std::string::npos || name.find("..") != std::string::npos)
     return Error{place + "is a path, and a peer reads no path that another peer names" + remedy};
-  if (is_glyphs(name)) {
-    const auto seed = glyphs_seed(name);
-    if (!seed) return seed.error();
-    return make_glyphs(*seed);
-  }
+  if (is_glyphs(name)) return draw_glyphs(name);
   auto parts = split_path(name);
   if (!parts) return parts.error();
   if (const auto places = places_in(data_root, parts->path); !places.empty()) {

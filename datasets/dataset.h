@@ -90,6 +90,7 @@ struct Origin {
   std::vector<std::string> columns = {};      // names of a table's features; empty: it has no header
   std::vector<std::string> class_names = {};  // by the number of the class; empty: labels are numbers
   std::vector<std::string> decisions = {};    // one clause each
+  std::vector<std::string> notes = {};        // the same about this machine's files; in no file of a model
   std::vector<std::string> files = {};        // of a folder: of both parts, also of one that is not needed
 };
 

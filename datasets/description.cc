@@ -136,7 +136,8 @@ std::string sample_kind(const Description& data) {
 
 std::string decisions_text(const DataPair& pair) {
   std::string text;
-  for (const std::string& decision : pair.origin.decisions) text += (text.empty() ? "" : "; ") + decision;
+  for (const auto* clauses : {&pair.origin.decisions, &pair.origin.notes})
+    for (const std::string& clause : *clauses) text += (text.empty() ? "" : "; ") + clause;
   return text.empty() ? text : pair.name + ": " + text;
 }
 

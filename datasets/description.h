@@ -39,7 +39,8 @@ Description description_of(const DataPair& pair);
 // 3 classes"; "a text, 65 tokens".
 std::string sample_kind(const Description& data);
 
-// "t.csv: the labels are column 2, ...; ...": what was decided for the user, for a log. Empty: nothing.
+// "t.csv: the labels are column 2, ...; ...": what was decided for the user and what else is noted, for a
+// log. Empty: nothing.
 std::string decisions_text(const DataPair& pair);
 
 // Makes the pair data of this model: with its normalization, its classes in its order and their number. What

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/bytes.h"
 #include "datasets/description.h"
 #include "datasets/readers/byte_source.h"
 #include "datasets/readers/token_width.h"
@@ -40,10 +41,10 @@ Status read_tokens(ByteSource& source, std::span<const std::uint8_t> begun, Toke
     got = *read;
     bytes.resize(kept + got);
     const std::size_t whole = bytes.size() / file.token_bytes;
+    const auto all = std::as_bytes(std::span(bytes));
     for (std::size_t i = 0; i < whole; ++i) {
-      std::uint32_t number = 0;
-      for (std::size_t b = 0; b < file.token_bytes; ++b)
-        number |= std::uint32_t{bytes[i * file.token_bytes + b]} << 8 * b;
+      const std::uint32_t number = file.token_bytes == 2 ? starling::load<std::uint16_t>(&all[2 * i])
+                                                         : starling::load<std::uint32_t>(&all[4 * i]);
       if (number > UINT16_MAX)
         return Error{"'" + file.path + "', byte " +
                      std::to_string(file.header_bytes + file.token_bytes * file.tokens.size()) +

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <numeric>
 #include <string>
+#include <vector>
 
 namespace starling::datasets {
 namespace {
@@ -66,13 +67,16 @@ std::string doubt_of_width(std::span<const std::uint16_t> numbers) {
     return "it has fewer than " + std::to_string(kLeast) + " numbers of 16 bits, too few to show it";
   if (is_every_second_zero(numbers))
     return "every second one of its 16-bit numbers is 0, as in numbers of 32 or 64 bits";
-  std::array<Counts<17>, 2> sizes{};  // in bits, of the numbers at even and at odd places
+  constexpr std::size_t kNumbers = 1 << 16;
+  std::vector<std::uint64_t> counts(2 * kNumbers);  // of each number at even and at odd places
+  for (std::size_t i = 0; i < numbers.size(); ++i) ++counts[i % 2 * kNumbers + numbers[i]];
+  std::array<Counts<17>, 2> sizes{};  // in bits
   Counts<kByteKinds> lower{}, upper{};
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const unsigned number = numbers[i];
-    ++sizes[i % 2][static_cast<std::size_t>(std::bit_width(number))];
-    ++lower[kind_of(number & 0xffU)];
-    ++upper[kind_of(number >> 8)];
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const auto number = static_cast<unsigned>(i % kNumbers);
+    sizes[i / kNumbers][static_cast<std::size_t>(std::bit_width(number))] += counts[i];
+    lower[kind_of(number & 0xffU)] += counts[i];
+    upper[kind_of(number >> 8)] += counts[i];
   }
   const auto count = static_cast<double>(numbers.size());
   if (distance(sizes[0], sizes[1]) > kUnlike + expected_distance<17>(count / 2))

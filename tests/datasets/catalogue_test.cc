@@ -102,7 +102,7 @@ TEST_CASE(
   std::filesystem::current_path(before);
   REQUIRE(own.ok());
   CHECK(own->train.size() == 18);
-  CHECK(contains(own->origin.decisions.back(),
+  CHECK(contains(own->origin.notes.back(),
                  "read from 't.csv', not from '" + root.path("t.csv") + "', which has the same name"));
   CHECK(path == "t.csv");
   REQUIRE(others.ok());
@@ -232,7 +232,7 @@ TEST_CASE("a path that exists is what it says, and names that lead elsewhere, to
   std::filesystem::current_path(before);
   REQUIRE(glyphs.ok());
   CHECK(glyphs->train.size() == 30);
-  CHECK(glyphs->origin.decisions.back() ==
+  CHECK(glyphs->origin.notes.back() ==
         "read from 'glyphs', not from 'glyphs:seed=1', which has the same name");
   CHECK(built_in->train.size() == 60'000);
   CHECK(shared->train.size() == 60'000);
@@ -247,11 +247,11 @@ TEST_CASE("a path that exists is what it says, and names that lead elsewhere, to
 
 TEST_CASE("what a folder has beside the files that are read is told") {
   TemporaryFolder folder;
-  const auto last_decision = [&](const std::string& name) {
+  const auto noted = [&](const std::string& name) {
     const auto pair = load(folder.path(name), "");
     INFO((pair.ok() ? "" : pair.error().message));
     REQUIRE(pair.ok());
-    return pair->origin.decisions.empty() ? "" : pair->origin.decisions.back();
+    return pair->origin.notes.empty() ? "" : pair->origin.notes.back();
   };
   for (const char* name : {"images", "images/more", "tables", "texts", "parts"})
     std::filesystem::create_directories(folder.path(name));
@@ -260,22 +260,22 @@ TEST_CASE("what a folder has beside the files that are read is told") {
   folder.write("images/t10k-images-idx3-ubyte", images(1));
   folder.write("images/t10k-labels-idx1-ubyte", labels({1}));
   folder.write("images/.hidden", {1});
-  CHECK(last_decision("images") == "not read in '" + folder.path("images") + "': more/");
+  CHECK(noted("images") == "not read in '" + folder.path("images") + "': more/");
   for (const char* name : {"train.csv", "test.csv", "README", "a", "b", "c\n"})
     folder.write(std::string("images/") + name, {'1', ',', '1', '\n'});
-  CHECK(last_decision("images") == "not read in '" + folder.path("images") +
-                                       "': README, a, a name that cannot be printed, b and 3 more");
+  CHECK(noted("images") == "not read in '" + folder.path("images") +
+                               "': README, a, a name that cannot be printed, b and 3 more");
   for (const char* name : {"TRAIN.CSV", "Test.csv"})
     folder.write(std::string("tables/") + name, {'1', ',', '1'});
-  CHECK(last_decision("tables") == "the labels are column 2, the last one");
+  CHECK(noted("tables").empty());
   const FileBytes text = {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j',
                           'k', 'l', 'm', 'n', 'o', 'p', 'q', 'r', 's', 't'};
   for (const char* name : {"one.txt", "two.txt", "tokenizer.txt", "merges.txt"})
     folder.write(std::string("texts/") + name, text);
-  CHECK(last_decision("texts") == "not read in '" + folder.path("texts") + "': merges.txt, tokenizer.txt");
+  CHECK(noted("texts") == "not read in '" + folder.path("texts") + "': merges.txt, tokenizer.txt");
   for (const char* name : {"Train.txt", "Test.txt", "VAL.TXT", "notes.txt"})
     folder.write(std::string("parts/") + name, text);
-  CHECK(last_decision("parts") == "not read in '" + folder.path("parts") + "': VAL.TXT, notes.txt");
+  CHECK(noted("parts") == "not read in '" + folder.path("parts") + "': VAL.TXT, notes.txt");
   CHECK(load(folder.path("parts"), "")->train.tokens.size() == text.size());
 }
 
