@@ -78,7 +78,8 @@ constexpr std::array<DataFormat, 9> kFormats = {{
      folder_with<is_cifar_folder>, without_option<read_cifar_folder>},
     {"a folder with four NumPy arrays",
      "train_images.npy, train_labels.npy, test_images.npy and test_labels.npy, or x_train.npy, y_train.npy, "
-     "x_test.npy and y_test.npy",
+     "x_test.npy and y_test.npy; FOLDER:channels=last or FOLDER:channels=first if the shape of images does "
+     "not show it",
      "channels", folder_with<is_npy_folder>, read_npy_folder},
     {"a folder with the tables train.csv and test.csv",
      "columns of numbers and one of labels; FOLDER:label=NAME or FOLDER:label=3 selects the column of labels",
@@ -88,7 +89,7 @@ constexpr std::array<DataFormat, 9> kFormats = {{
     {"a folder with texts",
      "train.txt and test.txt, or wiki.train.tokens and wiki.test.tokens, or documents *.txt; "
      "FOLDER:tokens=bytes, or :tokens=FILE of `starling tokenizer train`, selects the tokens, else "
-     "characters",
+     "characters; FOLDER:special=text reads special tokens in it as text",
      "tokens special", folder_with<is_text_folder>, read_texts},
     {"a text FILE.txt", "as above, with FILE.txt:tokens=bytes; the last tenth is for testing",
      "tokens special", file_named<is_text_path>, read_texts},

@@ -273,7 +273,7 @@ TEST_CASE("what a folder has beside the files that are read is told") {
   for (const char* name : {"one.txt", "two.txt", "tokenizer.txt", "merges.txt"})
     folder.write(std::string("texts/") + name, text);
   CHECK(noted("texts") == "not read in '" + folder.path("texts") + "': merges.txt, tokenizer.txt");
-  for (const char* name : {"Train.txt", "Test.txt", "VAL.TXT", "notes.txt"})
+  for (const char* name : {"Train.txt", "TEST.txt", "VAL.TXT", "notes.txt"})
     folder.write(std::string("parts/") + name, text);
   CHECK(noted("parts") == "not read in '" + folder.path("parts") + "': VAL.TXT, notes.txt");
   CHECK(load(folder.path("parts"), "")->train.tokens.size() == text.size());
