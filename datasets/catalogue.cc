@@ -18,6 +18,7 @@
 #include "datasets/readers/npy.h"
 #include "datasets/readers/text_files.h"
 #include "datasets/readers/token_files.h"
+#include "datasets/readers/unread.h"
 
 namespace starling::datasets {
 namespace {
@@ -45,10 +46,15 @@ constexpr std::array<CatalogueEntry, 8> kCatalogue = {{
      "wiki.test.tokens, or the same with .raw, plain or .gz; not downloaded by Starling"},
 }};
 
-// Functions of folders with the signatures of the table.
+// Functions with the signatures of the table.
 template <Result<DataPair> (*Read)(const std::string&, const Given&)>
-Result<DataPair> without_option(const std::string& path, const std::string&, const Given& given) {
+Result<DataPair> without_option(const std::string& path, const PathOptions&, const Given& given) {
   return Read(path, given);
+}
+template <std::string PathOptions::*Value,
+          Result<DataPair> (*Read)(const std::string&, const std::string&, const Given&)>
+Result<DataPair> with_option(const std::string& path, const PathOptions& options, const Given& given) {
+  return Read(path, options.*Value, given);
 }
 template <bool (*Is)(const std::string&)>
 bool folder_with(const std::string& path, bool folder) {
@@ -64,30 +70,30 @@ constexpr std::array<DataFormat, 9> kFormats = {{
      "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte", "",
      folder_with<is_idx_folder>, without_option<read_idx_folder>},
     {"a folder with the tokens of a text",
-     "train.bin and val.bin, 16-bit numbers as nanoGPT and llm.c write them; if the vocabulary is not "
-     "GPT-2's, "
-     "with tokenizer.txt or vocab.json and merges.txt",
-     "tokens", folder_with<is_token_folder>, read_token_folder},
+     "train.bin and val.bin, 16-bit numbers as nanoGPT and llm.c write them, or with FOLDER:width=32 32-bit "
+     "ones; if the vocabulary is not GPT-2's, with tokenizer.txt or vocab.json and merges.txt",
+     "tokens width", folder_with<is_token_folder>, read_token_folder},
     {"a folder with CIFAR's binary files",
      "data_batch_1.bin to data_batch_5.bin and test_batch.bin, or train.bin and test.bin", "",
      folder_with<is_cifar_folder>, without_option<read_cifar_folder>},
     {"a folder with four NumPy arrays",
      "train_images.npy, train_labels.npy, test_images.npy and test_labels.npy, or x_train.npy, y_train.npy, "
-     "x_test.npy and y_test.npy",
-     "", folder_with<is_npy_folder>, without_option<read_npy_folder>},
+     "x_test.npy and y_test.npy; FOLDER:channels=last or FOLDER:channels=first if the shape of images does "
+     "not show it",
+     "channels", folder_with<is_npy_folder>, read_npy_folder},
     {"a folder with the tables train.csv and test.csv",
      "columns of numbers and one of labels; FOLDER:label=NAME or FOLDER:label=3 selects the column of labels",
-     "label", folder_with<is_csv_folder>, read_csv_folder},
+     "label", folder_with<is_csv_folder>, with_option<&PathOptions::label, read_csv_folder>},
     {"a table FILE.csv", "as above, with FILE.csv:label=NAME; one record in ten is for testing", "label",
-     file_named<is_csv_path>, read_csv_file},
+     file_named<is_csv_path>, with_option<&PathOptions::label, read_csv_file>},
     {"a folder with texts",
      "train.txt and test.txt, or wiki.train.tokens and wiki.test.tokens, or documents *.txt; "
      "FOLDER:tokens=bytes, or :tokens=FILE of `starling tokenizer train`, selects the tokens, else "
-     "characters",
-     "tokens", folder_with<is_text_folder>, read_texts},
-    {"a text FILE.txt", "as above, with FILE.txt:tokens=bytes; the last tenth is for testing", "tokens",
-     file_named<is_text_path>, read_texts},
-    {"tokens FILE.bin", "16-bit numbers as above; the last tenth is for testing", "tokens",
+     "characters; FOLDER:special=text reads special tokens in it as text",
+     "tokens special", folder_with<is_text_folder>, read_texts},
+    {"a text FILE.txt", "as above, with FILE.txt:tokens=bytes; the last tenth is for testing",
+     "tokens special", file_named<is_text_path>, read_texts},
+    {"tokens FILE.bin", "numbers as above; the last tenth is for testing", "tokens width",
      file_named<is_token_path>, read_token_file},
 }};
 
@@ -127,53 +133,9 @@ Error not_found(const std::string& name, const std::string& data_root, std::span
                accepted(known)};
 }
 
-// A path and its option, as in "iris.csv:label=species" or "book.txt:tokens=bytes".
-struct PathWithOption {
-  std::string path;
-  std::string key = {}, value = {};  // empty without an option
-
-  // As it follows the path.
-  std::string option() const { return key.empty() ? "" : ":" + key + "=" + value; }
-};
-
-Error bad_option(const std::string& name, bool table) {
-  return Error{
-      "data '" + name + "': " +
-      (table ? "the only option of a table is the name or number of its column of labels, as in "
-               "'iris.csv:label=species' or 'iris.csv:label=5'"
-             : "the only option of a text is its tokens: characters, bytes or the path of a tokenizer, "
-               "as in 'book.txt:tokens=bytes' or 'book.txt:tokens=tokenizer.txt'")};
-}
-
-// Colons may be part of a path: only ":label=", ":tokens=" and text after the ending of a file are an option.
-Result<PathWithOption> split_path(const std::string& name) {
-  for (const std::string key : {"label", "tokens"}) {
-    const std::string option = ":" + key + "=";
-    const std::size_t at = name.find(option);
-    if (at == std::string::npos) continue;
-    if (at + option.size() == name.size()) return bad_option(name, key == "label");
-    return PathWithOption{name.substr(0, at), key, name.substr(at + option.size())};
-  }
-  const auto before = std::string_view(name).substr(0, name.rfind(':'));
-  if (before.size() < name.size()) {
-    if (is_csv_path(before)) return bad_option(name, true);
-    if (is_text_path(before) || is_token_path(before)) return bad_option(name, false);
-  }
-  return PathWithOption{name};
-}
-
-// An Error if data of this format does not take the option.
-Status check_option(const PathWithOption& parts, const DataFormat& format, const std::string& path) {
-  if (parts.key.empty() || parts.key == format.option) return Done{};
-  if (parts.key == "tokens")
-    return Error{"the data in '" + path +
-                 "' is no text; only texts take tokens, as in 'book.txt:tokens=bytes'"};
-  if (std::string_view(format.option) == "tokens")
-    return Error{"the data in '" + path +
-                 "' is a text and has no labels; texts take tokens, as in "
-                 "'book.txt:tokens=bytes'"};
-  return Error{"the data in '" + path +
-               "' has its labels in files; only tables take a column, as in 'iris.csv:label=5'"};
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
 }
 
 bool is_glyphs(std::string_view name) { return split_option(name).base == "glyphs"; }
@@ -187,6 +149,12 @@ Result<std::uint64_t> glyphs_seed(std::string_view name) {
     return Error{"data '" + std::string(name) +
                  "': the only option of glyphs is a seed, a whole number from 0, as in 'glyphs:seed=7'"};
   return *seed;
+}
+
+Result<DataPair> draw_glyphs(std::string_view name) {
+  const auto seed = glyphs_seed(name);
+  if (!seed) return seed.error();
+  return make_glyphs(*seed);
 }
 
 bool is_folder(const fs::path& path) {
@@ -205,18 +173,16 @@ bool is_plain_name(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
 }
 
-// The path of this data set in $STARLING_DATA, if it exists.
-std::optional<std::string> find_in_root(const std::string& data_root, const std::string& name) {
-  if (data_root.empty() || !is_plain_name(name)) return std::nullopt;
-  const fs::path path = fs::path(data_root) / name;
-  if (is_folder(path)) return path.string();
-  if (is_csv_path(name) || is_text_path(name) || is_token_path(name)) {
-    if (const auto file = find_file(data_root, name)) return file;
-  }
-  if (const fs::path other = fs::path(data_root) / "tinyshakespeare";
-      name == "shakespeare" && is_folder(other))
-    return other.string();
-  return find_file(data_root, name + ".csv");
+// Where $STARLING_DATA has data of this name, the preferred place first.
+std::vector<std::string> places_in(const std::string& data_root, const std::string& name) {
+  if (data_root.empty() || !is_plain_name(name)) return {};
+  std::vector<std::string> names = {name};
+  if (is_csv_path(name) || is_text_path(name) || is_token_path(name)) names.push_back(name + ".gz");
+  if (name == "shakespeare") names.emplace_back("tinyshakespeare");
+  names.insert(names.end(), {name + ".csv", name + ".csv.gz"});
+  for (std::string& one : names) one = (fs::path(data_root) / one).string();
+  std::erase_if(names, [](const std::string& path) { return !exists(path); });
+  return names;
 }
 
 bool is_built_in_tokenizer(std::string_view value) { return value == "characters" || value == "bytes"; }
@@ -224,9 +190,8 @@ bool is_built_in_tokenizer(std::string_view value) { return value == "characters
 // The path of this tokenizer in $STARLING_DATA, if it exists.
 std::optional<std::string> find_tokenizer(const std::string& data_root, const std::string& name) {
   if (data_root.empty() || !is_plain_name(name)) return std::nullopt;
-  const fs::path path = fs::path(data_root) / name;
-  std::error_code ignored;
-  return fs::exists(path, ignored) ? std::optional(path.string()) : std::nullopt;
+  const std::string path = (fs::path(data_root) / name).string();
+  return exists(path) ? std::optional(path) : std::nullopt;
 }
 
 }  // namespace
@@ -243,30 +208,61 @@ const DataFormat* format_of(const std::string& path, std::span<const DataFormat>
 }
 
 std::string data_path(const std::string& name, const std::string& data_root) {
-  std::error_code ignored;
-  if (fs::exists(name, ignored)) return name;
-  if (const auto set = find_in_root(data_root, name)) return *set;
+  if (exists(name)) return name;
+  if (const auto places = places_in(data_root, name); !places.empty()) return places.front();
   return find_tokenizer(data_root, name).value_or(name);
-}
-
-Result<DataPair> load(const std::string& name_or_path, const std::string& data_root, const Given& given) {
-  return load(name_or_path, data_root, kFormats, given);
 }
 
 namespace {
 
-// Data that are at the path itself are preferred to others of this name in $STARLING_DATA.
-Result<DataPair> read_found(const std::string& name, const PathWithOption& parts, const std::string& path,
-                            const std::string& data_root, const DataFormat& format, const Given& given) {
-  if (const Status sound = check_option(parts, format, path); !sound) return sound.error();
-  const bool file = parts.key == "tokens" && !is_built_in_tokenizer(parts.value);
-  auto pair = format.read(path, file ? data_path(parts.value, data_root) : parts.value, given);
+// Data that are at this path, whatever else has their name.
+Result<DataPair> read_path(const PathWithOptions& parts, const std::string& data_root,
+                           const DataFormat& format, const Given& given) {
+  if (const Status sound = check_options(parts, format.options); !sound) return sound.error();
+  PathOptions options = parts.options;
+  if (!options.tokens.empty() && !is_built_in_tokenizer(options.tokens))
+    options.tokens = data_path(options.tokens, data_root);
+  auto pair = format.read(parts.path, options, given);
+  if (!pair || !is_folder(parts.path)) return pair;
+  if (std::string unread = unread_in(parts.path, pair->origin.files); !unread.empty())
+    pair->origin.notes.push_back(std::move(unread));
+  return pair;
+}
+
+Error no_data(const std::vector<std::string>& places, std::span<const DataFormat> known) {
+  const std::string& path = places.front();
+  std::string message = is_folder(path) ? "the folder '" + path + "' contains no data set"
+                                        : "the file '" + path + "' is not a data set";
+  if (places.size() > 1) message += "; '" + places[1] + "' has the same name, so name it by its path";
+  return Error{message + "; " + accepted(known)};
+}
+
+// A path that exists is what it says; the catalogue and $STARLING_DATA are for names that are no paths.
+Result<DataPair> read_named(const std::string& name, const std::string& data_root,
+                            std::span<const DataFormat> known, const Given& given) {
+  std::error_code unreadable;
+  if (is_glyphs(name) && !exists(name)) return draw_glyphs(name);
+  const auto parts = split_path(name);
+  if (!parts) return parts.error();
+  std::vector<std::string> places = places_in(data_root, parts->path);
+  const bool here = fs::exists(parts->path, unreadable);
+  if (unreadable) return Error{"'" + parts->path + "' cannot be read: " + unreadable.message()};
+  if (here) {
+    std::error_code ignored;
+    std::erase_if(places,
+                  [&](const std::string& place) { return fs::equivalent(place, parts->path, ignored); });
+    places.insert(places.begin(), parts->path);
+    if (is_glyphs(name)) places.emplace_back("glyphs:seed=1");
+  }
+  const std::string path = places.empty() ? parts->path : places.front();
+  const DataFormat* format = format_of(path, known);
+  if (format == nullptr) return places.empty() ? not_found(name, data_root, known) : no_data(places, known);
+  auto pair = read_path({path, parts->options}, data_root, *format, given);
   if (!pair) return pair;
   pair->name = data_name(name);
-  const auto other = find_in_root(data_root, parts.path);
-  std::error_code ignored;
-  if (other && path == parts.path && !fs::equivalent(path, *other, ignored))
-    pair->origin.decisions.push_back("read from '" + path + "' here; '" + *other + "' is another one");
+  for (std::size_t i = 1; i < places.size(); ++i)
+    pair->origin.notes.push_back("read from '" + path + "', not from '" + places[i] +
+                                 "', which has the same name");
   return pair;
 }
 
@@ -274,31 +270,14 @@ Result<DataPair> read_found(const std::string& name, const PathWithOption& parts
 
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
                       std::span<const DataFormat> known, const Given& given) {
-  const auto adopted = [&given](Result<DataPair> pair) -> Result<DataPair> {
-    if (!pair || given.of_model == nullptr) return pair;
-    if (const Status fits = adopt(*given.of_model, *pair); !fits) return fits.error();
-    return pair;
-  };
-  if (is_glyphs(name_or_path)) {
-    const auto seed = glyphs_seed(name_or_path);
-    if (!seed) return seed.error();
-    return adopted(make_glyphs(*seed));
-  }
-  const auto parts = split_path(name_or_path);
-  if (!parts) return parts.error();
-  std::error_code ignored;
-  std::error_code unreadable;
-  const bool here = fs::exists(parts->path, unreadable);
-  if (unreadable) return Error{"'" + parts->path + "' cannot be read: " + unreadable.message()};
-  if (const DataFormat* format = here ? format_of(parts->path, known) : nullptr)
-    return adopted(read_found(name_or_path, *parts, parts->path, data_root, *format, given));
-  const std::string path = find_in_root(data_root, parts->path).value_or(parts->path);
-  if (const DataFormat* format = format_of(path, known))
-    return adopted(read_found(name_or_path, *parts, path, data_root, *format, given));
-  if (is_folder(path)) return Error{"the folder '" + path + "' contains no data set; " + accepted(known)};
-  if (fs::exists(path, ignored))
-    return Error{"the file '" + path + "' is not a data set; " + accepted(known)};
-  return not_found(name_or_path, data_root, known);
+  auto pair = read_named(name_or_path, data_root, known, given);
+  if (!pair || given.of_model == nullptr) return pair;
+  if (const Status fits = adopt(*given.of_model, *pair); !fits) return fits.error();
+  return pair;
+}
+
+Result<DataPair> load(const std::string& name_or_path, const std::string& data_root, const Given& given) {
+  return load(name_or_path, data_root, kFormats, given);
 }
 
 Result<DataPair> load_shared(const std::string& name, const std::string& data_root, const Given& given) {
@@ -306,21 +285,19 @@ Result<DataPair> load_shared(const std::string& name, const std::string& data_ro
   const std::string remedy = "; give the path of your own copy with --data";
   if (name.find('/') != std::string::npos || name.find("..") != std::string::npos)
     return Error{place + "is a path, and a peer reads no path that another peer names" + remedy};
-  const auto parts = split_path(name);
+  if (is_glyphs(name)) return draw_glyphs(name);
+  auto parts = split_path(name);
   if (!parts) return parts.error();
-  if (is_glyphs(name)) return load(name, data_root);
-  if (const auto path = find_in_root(data_root, parts->path)) {
-    if (given.tokenizer == nullptr && parts->key == "tokens" && !is_built_in_tokenizer(parts->value) &&
-        !find_tokenizer(data_root, parts->value))
-      return Error{place + "is divided by the tokenizer '" + parts->value +
-                   "', and the folder $STARLING_DATA, '" + data_root + "', has no such file" + remedy};
-    std::string option = parts->option();
-    if (const auto tokenizer = find_tokenizer(data_root, parts->value)) {
-      option = ":tokens=" + *tokenizer;
-    } else if (parts->key == "tokens" && !is_built_in_tokenizer(parts->value)) {
-      option.clear();  // the given one divides the text
+  if (const auto places = places_in(data_root, parts->path); !places.empty()) {
+    std::string& tokens = parts->options.tokens;
+    if (!tokens.empty() && !is_built_in_tokenizer(tokens)) {
+      const auto tokenizer = find_tokenizer(data_root, tokens);
+      if (!tokenizer && given.tokenizer == nullptr)
+        return Error{place + "is divided by the tokenizer '" + tokens +
+                     "', and the folder $STARLING_DATA, '" + data_root + "', has no such file" + remedy};
+      tokens = tokenizer.value_or("");  // without it the given one divides the text
     }
-    auto pair = load(*path + option, "", given);
+    auto pair = load(places.front() + options_text(parts->options), "", given);
     if (pair) pair->name = data_name(name);
     return pair;
   }
@@ -335,13 +312,13 @@ std::string data_name(const std::string& name_or_path) {
     if (seed && *seed == 1) return "glyphs";
     return name_or_path;
   }
-  const auto parts = split_path(name_or_path);
+  auto parts = split_path(name_or_path);
   if (!parts) return name_or_path;  // load() will reject it
-  std::string option = parts->option();
-  if (parts->key == "tokens") {
-    const std::string tokenizer = last_part(parts->value);
-    option = tokenizer == "characters" ? "" : ":tokens=" + tokenizer;
+  if (std::string& tokens = parts->options.tokens; !tokens.empty()) {
+    tokens = last_part(tokens);
+    if (tokens == "characters") tokens.clear();
   }
+  const std::string option = options_text(parts->options);
   const std::string last = last_part(parts->path);
   if (last.empty() || last == "." || last == "..") {
     std::error_code error;

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "datasets/dataset.h"
+#include "datasets/path_options.h"
 
 namespace starling::datasets {
 
@@ -22,13 +23,11 @@ std::span<const CatalogueEntry> catalogue();
 struct DataFormat {
   const char* what;   // "a folder with the four IDX files"
   const char* files;  // their names, or their content
-  // The option that ":OPTION=VALUE" after the path may set: "label", the column of the labels, or "tokens",
-  // the tokenizer; empty: none.
-  const char* option;
+  // The keys of the options that a path of this format takes (path_options.h), separated by spaces.
+  const char* options;
   // Whether a path has this format, judged by the names of its files. `folder`: the path is a folder.
   bool (*matches)(const std::string& path, bool folder);
-  // `value`: of the option; empty for the default.
-  Result<DataPair> (*read)(const std::string& path, const std::string& value, const Given& given);
+  Result<DataPair> (*read)(const std::string& path, const PathOptions& options, const Given& given);
 };
 
 // In the order in which a path is matched.

@@ -71,10 +71,13 @@ std::vector<Normalization> measure_floats(const Dataset& set) {
 STARLING_FOR_PROCESSORS void copy_window(const Dataset& set, std::size_t begin, float* to,
                                          std::int32_t* labels) {
   const std::uint16_t* tokens = set.tokens.data() + begin;
-  for (std::uint32_t k = 0; k < set.context; ++k) {
+  const std::size_t count = std::min<std::size_t>(set.context, set.tokens.size() - 1 - begin);
+  for (std::size_t k = 0; k < count; ++k) {
     to[k] = static_cast<float>(tokens[k]);
     labels[k] = tokens[k + 1];
   }
+  std::fill(to + count, to + set.context, 0.0F);
+  std::fill(labels + count, labels + set.context, 0);
 }
 
 }  // namespace
@@ -84,10 +87,17 @@ std::size_t Dataset::memory_bytes() const {
          documents.size() * sizeof documents[0];
 }
 
-void Dataset::set_context(std::uint32_t tokens_per_sample) {
+void Dataset::set_context(std::uint32_t tokens_per_sample, bool to_its_end) {
   STARLING_CHECK(is_text() && tokens_per_sample > 0);
   context = tokens_per_sample;
+  to_the_end = to_its_end;
   shape = {static_cast<int>(context), 1, 1};
+}
+
+std::size_t Dataset::labels_of(std::size_t first, std::size_t count) const {
+  STARLING_CHECK(first + count <= size());
+  const std::size_t most = count * labels_per_sample();
+  return to_the_end ? std::min(most, tokens.size() - 1 - first * context) : most;
 }
 
 void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
@@ -126,7 +136,7 @@ void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
 
 void Dataset::gather_shifted(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
                              float* images_out, std::int32_t* labels_out) const {
-  STARLING_CHECK(is_text() && shifts.size() == indices.size());
+  STARLING_CHECK(is_text() && !to_the_end && shifts.size() == indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
     STARLING_CHECK(indices[i] < size());
     const std::size_t last = tokens.size() - 1 - context;

@@ -52,28 +52,33 @@ struct Dataset {
   std::vector<std::uint16_t> tokens;
   std::vector<std::uint32_t> documents;  // where each document begins in `tokens`; empty: one document
   std::uint32_t context = 0;             // tokens of a sample of the text; 0: not set yet
+  bool to_the_end = false;               // the last sample of the text may have fewer labels
 
   bool is_text() const { return !tokens.empty(); }
   // The samples of the text become windows of `context` tokens side by side: sample i reads the tokens from
-  // i * context on, and its labels are the tokens one later. REQUIRES: is_text(), context > 0.
-  void set_context(std::uint32_t tokens_per_sample);
+  // i * context on, and its labels are the tokens one later. With `to_its_end`, for judging, the last window
+  // may have fewer labels, so that each token but the first is one. REQUIRES: is_text(), context > 0.
+  void set_context(std::uint32_t tokens_per_sample, bool to_its_end = false);
 
   // Of a text: the number of windows, 0 while the context is not set.
   std::size_t size() const {
     if (!is_text()) return labels.size();
-    return context == 0 ? 0 : (tokens.size() - 1) / context;
+    return context == 0 ? 0 : (tokens.size() - 1 + (to_the_end ? context - 1 : 0)) / context;
   }
   std::size_t labels_per_sample() const { return is_text() ? context : 1; }
+  // The labels of these samples, which follow one another. REQUIRES: they exist.
+  std::size_t labels_of(std::size_t first, std::size_t count) const;
   bool has_floats() const { return !features.empty(); }
   std::size_t memory_bytes() const;  // of the samples and their labels
   double offset_of(std::size_t channel) const { return offsets.empty() ? 0 : offsets[channel]; }
 
   // Writes the samples as normalized floats [indices.size(), channels, height, width], and their labels. Of a
-  // text: token numbers as floats, which are exact, and labels, both [indices.size(), context].
+  // text: token numbers as floats, which are exact, and labels, both [indices.size(), context]; behind the
+  // end of the text both are 0.
   // REQUIRES: every index < size(); `images_out` and `labels_out` are long enough.
   void gather(std::span<const std::uint32_t> indices, float* images_out, std::int32_t* labels_out) const;
   // The same for windows of a text that begin shifts[i] tokens later, or less where the text ends before.
-  // REQUIRES: is_text(), shifts.size() == indices.size().
+  // REQUIRES: is_text(), not to_the_end, shifts.size() == indices.size().
   void gather_shifted(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
                       float* images_out, std::int32_t* labels_out) const;
 };
@@ -85,6 +90,8 @@ struct Origin {
   std::vector<std::string> columns = {};      // names of a table's features; empty: it has no header
   std::vector<std::string> class_names = {};  // by the number of the class; empty: labels are numbers
   std::vector<std::string> decisions = {};    // one clause each
+  std::vector<std::string> notes = {};        // the same about this machine's files; in no file of a model
+  std::vector<std::string> files = {};        // of a folder: of both parts, also of one that is not needed
 };
 
 // A training and a test set that belong together. Both carry the training set's normalization.
@@ -142,10 +149,10 @@ Status check_context(const DataPair& pair, std::uint32_t context);
 // Loads a catalogue name ("glyphs", "mnist", "cifar10"), a folder with files of the usual names, or a file,
 // all plain or gzipped: the four IDX files (idx.h), CIFAR's binary files (cifar.h), four NumPy arrays
 // (npy.h), CSV (csv.h), where ":label=NAME" or ":label=NUMBER" after the path selects the column of labels,
-// text (text_files.h) or tokens (token_files.h), where ":tokens=WHICH" selects the tokenizer. A name without
-// a slash is also searched for in $STARLING_DATA (`data_root`; may be empty), also with .csv or .csv.gz
-// appended; data that are at the path itself are preferred. With `given.of_model` the result is as
-// adopt() (description.h) leaves it.
+// text (text_files.h) or tokens (token_files.h); options after the path (path_options.h) say more. A path
+// that exists is what it says. Other names without a slash are searched for in $STARLING_DATA (`data_root`;
+// may be empty), also with .csv or .csv.gz appended. A decision names other data of the same name. With
+// `given.of_model` the result is as adopt() (description.h) leaves it.
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root, const Given& given = {});
 
 // The same for the name that another peer gives: only what the catalogue or $STARLING_DATA has under this
@@ -153,7 +160,7 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
 Result<DataPair> load_shared(const std::string& name, const std::string& data_root, const Given& given = {});
 
 // The name of the data set that load() would return, without reading it; peers compare these names. It is the
-// path's last part with the option, without the ending of a CSV file unless a catalogue entry has that name,
+// path's last part with the options, without the ending of a CSV file unless a catalogue entry has that name,
 // and without the .gz of other files. Of ":tokens=PATH" it has the path's last part.
 std::string data_name(const std::string& name_or_path);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "datasets/text/tokenizer.h"
 
 namespace starling::datasets {
@@ -53,6 +54,10 @@ Status check_kind(const Description& model, const Description& data) {
     return wrong("rows whose feature " + std::to_string(i + 1) + " is '" + model.columns[i] + "'",
                  "'" + data.columns[i] + "' there");
   }
+  const std::size_t its = label_column(model.label).number, theirs = label_column(data.label).number;
+  if ((model.columns.empty() || data.columns.empty()) && its != theirs && its > 0 && theirs > 0)
+    return wrong("rows with the labels in " + model.label,
+                 "them in " + data.label + "; select the column with :label=" + std::to_string(its));
   return Done{};
 }
 
@@ -100,6 +105,18 @@ void shift_to(const std::vector<double>& offsets, Dataset& set) {
 
 }  // namespace
 
+LabelColumn label_column(const std::string& label) {
+  constexpr std::string_view kBefore = "column ", kName = " (\"", kEnd = "\")";
+  if (!label.starts_with(kBefore)) return {};
+  const std::string_view rest = std::string_view(label).substr(kBefore.size());
+  const std::size_t digits = std::min(rest.size(), rest.find(' '));
+  LabelColumn column{parse_number<std::size_t>(rest.substr(0, digits)).value_or(0), ""};
+  const std::string_view name = rest.substr(digits);
+  if (name.starts_with(kName) && name.ends_with(kEnd))
+    column.name = name.substr(kName.size(), name.size() - kName.size() - kEnd.size());
+  return column;
+}
+
 Description description_of(const DataPair& pair) {
   Description data = unhashed(pair);
   data.fingerprint = hash_set(pair.test, hash_set(pair.train, 0));
@@ -119,7 +136,8 @@ std::string sample_kind(const Description& data) {
 
 std::string decisions_text(const DataPair& pair) {
   std::string text;
-  for (const std::string& decision : pair.origin.decisions) text += (text.empty() ? "" : "; ") + decision;
+  for (const auto* clauses : {&pair.origin.decisions, &pair.origin.notes})
+    for (const std::string& clause : *clauses) text += (text.empty() ? "" : "; ") + clause;
   return text.empty() ? text : pair.name + ": " + text;
 }
 

@@ -26,13 +26,21 @@ struct Description : Origin {
   bool is_rows() const { return !is_text && shape.plane() == 1; }
 };
 
+// The column of the labels in Origin::label, "column 5" or "column 5 (\"species\")".
+struct LabelColumn {
+  std::size_t number = 0;  // from 1; 0: unknown
+  std::string name;        // empty: unknown
+};
+LabelColumn label_column(const std::string& label);
+
 Description description_of(const DataPair& pair);
 
 // "images of 1 x 28 x 28 (channels, height, width), 10 classes"; "float images of ..."; "rows of 4 numbers,
 // 3 classes"; "a text, 65 tokens".
 std::string sample_kind(const Description& data);
 
-// "t.csv: the labels are column 2, ...; ...": what was decided for the user, for a log. Empty: nothing.
+// "t.csv: the labels are column 2, ...; ...": what was decided for the user and what else is noted, for a
+// log. Empty: nothing.
 std::string decisions_text(const DataPair& pair);
 
 // Makes the pair data of this model: with its normalization, its classes in its order and their number. What

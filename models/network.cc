@@ -118,13 +118,12 @@ double Network::train(const float* parameters, const float* inputs, const std::i
 }
 
 Network::Evaluation Network::evaluate(const float* parameters, const float* inputs,
-                                      const std::int32_t* labels, int count) {
-  STARLING_CHECK(!impl_->train && count >= 0 && count <= impl_->batch);
+                                      const std::int32_t* labels, int judged) {
+  STARLING_CHECK(!impl_->train && judged >= 0 && judged <= predictions());
   const float* logits = impl_->forward(parameters, inputs);
-  const int predictions = count * impl_->labels;
-  impl_->loss->evaluate(logits, labels, predictions, impl_->loss_value.get());
+  impl_->loss->evaluate(logits, labels, judged, impl_->loss_value.get());
   impl_->queue->wait();
-  return {impl_->loss_value->sum, impl_->loss_value->correct, predictions};
+  return {impl_->loss_value->sum, impl_->loss_value->correct, judged};
 }
 
 void Network::score(const float* parameters, const float* inputs, int count, std::span<float> logits) {

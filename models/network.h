@@ -52,9 +52,9 @@ class Network {
     std::int64_t correct = 0;
     std::int64_t predictions = 0;
   };
-  // Forward over the first `count` samples of a batch (count <= batch; all batch samples must be readable).
-  // REQUIRES: built for Purpose::evaluate.
-  Evaluation evaluate(const float* parameters, const float* inputs, const std::int32_t* labels, int count);
+  // Forward over a batch, whose first `judged` predictions count (judged <= predictions(); all batch samples
+  // must be readable). REQUIRES: built for Purpose::evaluate.
+  Evaluation evaluate(const float* parameters, const float* inputs, const std::int32_t* labels, int judged);
 
   // Forward as in evaluate(). Writes the logits [count, classes], or for a text [count, context, classes].
   // REQUIRES: built for Purpose::evaluate on a back end of the host; `logits` has that size.

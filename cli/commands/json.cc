@@ -151,6 +151,7 @@ std::string data_json(const datasets::Info& info) {
     if (!info.columns.empty()) object["columns"] = info.columns;
     if (!info.class_names.empty()) object["class_names"] = info.class_names;
     object["decisions"] = info.decisions;
+    object["notes"] = info.notes;
     object["fingerprint"] = to_string(PeerId{info.fingerprint});
     return to_line(object);
   };

@@ -26,7 +26,15 @@ std::optional<std::string> find_file(const std::string& folder, const std::strin
   std::error_code ignored;
   std::vector<std::string> names{name};
   if (const std::size_t at = name.find("-idx"); at != std::string::npos)
-    names.push_back(std::string(name).replace(at, 1, "."));  // as many copies of MNIST are called
+    names.push_back(std::string(name).replace(at, 1, "."));        // as many copies of MNIST are called
+  for (std::size_t i = 0, count = names.size(); i < count; ++i) {  // Train.txt, TRAIN.txt, TRAIN.TXT
+    for (const std::size_t letters : {std::size_t{1}, name.rfind('.'), name.size()}) {
+      std::string other = names[i];
+      for (char& c : std::span(other).first(std::min(letters, other.size())))
+        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+      names.push_back(std::move(other));
+    }
+  }
   for (const std::string& one : names) {
     for (const char* ending : {"", ".gz"}) {
       const std::string path = (std::filesystem::path(folder) / (one + ending)).string();

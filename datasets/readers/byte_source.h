@@ -16,7 +16,8 @@
 
 namespace starling::datasets {
 
-// The path of NAME or, if that does not exist, NAME.gz in `folder`; nullopt if neither exists.
+// The path of NAME or, if that does not exist, NAME.gz in `folder`, else of the same with a capital as first
+// letter or in capitals, with or without the ending; nullopt if none exists.
 std::optional<std::string> find_file(const std::string& folder, const std::string& name);
 
 // The paths of all of these files. The Error names the first missing one and the whole list.

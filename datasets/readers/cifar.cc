@@ -11,30 +11,35 @@ namespace {
 
 constexpr ImageShape kShape{3, 32, 32};
 constexpr std::size_t kCifarRecordsMax = std::size_t{1} << 24;  // of a set
-constexpr int kBatches = 5;
+constexpr std::size_t kBatches = 5;
 constexpr const char* kTest10 = "test_batch.bin";
 constexpr const char* kTrain100 = "train.bin";
 constexpr const char* kTest100 = "test.bin";
 
-std::string batch(int number) { return "data_batch_" + std::to_string(number) + ".bin"; }
+std::string batch(std::size_t number) { return "data_batch_" + std::to_string(number) + ".bin"; }
 
 // The training batches of CIFAR-10 that exist, in order.
 std::vector<std::string> batches_in(const std::string& folder) {
   std::vector<std::string> paths;
-  for (int number = 1; number <= kBatches; ++number) {
+  for (std::size_t number = 1; number <= kBatches; ++number) {
     if (auto path = find_file(folder, batch(number))) paths.push_back(std::move(*path));
   }
   return paths;
 }
 
 Result<DataPair> read_pair(const std::string& folder, const CifarFormat& format,
-                           const std::vector<std::string>& train, const std::string& test) {
+                           const std::vector<std::string>& train, const std::string& test,
+                           const Given& given) {
   Dataset train_set, test_set;
   if (auto read = read_cifar(test, format, test_set); !read) return read.error();
-  for (const std::string& path : train)
+  for (const std::string& path : given.only_test ? std::vector<std::string>() : train)
     if (auto read = read_cifar(path, format, train_set); !read) return read.error();
-  return join(data_name(folder), folder, std::move(train_set), std::move(test_set),
-              {.source = "CIFAR-" + std::to_string(format.classes)});
+  Origin origin{.source = "CIFAR-" + std::to_string(format.classes), .files = train};
+  origin.files.push_back(test);
+  if (format.classes == kCifar10.classes && !train.empty() && train.size() < kBatches)
+    origin.decisions.push_back("only " + std::to_string(train.size()) + " of the " +
+                               std::to_string(kBatches) + " training files of CIFAR-10 exist");
+  return join(data_name(folder), folder, std::move(train_set), std::move(test_set), std::move(origin));
 }
 
 }  // namespace
@@ -86,10 +91,11 @@ Result<DataPair> read_cifar_folder(const std::string& folder, const Given& given
   const auto train10 = batches_in(folder);
   const auto test10 = find_file(folder, kTest10), train100 = find_file(folder, kTrain100),
              test100 = find_file(folder, kTest100);
-  if (given.only_test && (test10 || test100))
-    return read_pair(folder, test10 ? kCifar10 : kCifar100, {}, test10 ? *test10 : *test100);
-  if (!train10.empty() && test10) return read_pair(folder, kCifar10, train10, *test10);
-  if (train100 && test100) return read_pair(folder, kCifar100, {*train100}, *test100);
+  std::vector<std::string> fine;
+  if (train100) fine.push_back(*train100);
+  if (test10 && (given.only_test || !train10.empty()))
+    return read_pair(folder, kCifar10, train10, *test10, given);
+  if (test100 && (given.only_test || train100)) return read_pair(folder, kCifar100, fine, *test100, given);
   const bool ten = !train10.empty() || test10;
   const std::string missing = ten ? train10.empty() ? batch(1) : kTest10 : train100 ? kTest100 : kTrain100;
   return Error{

@@ -6,10 +6,13 @@
 // lines are accepted.
 //
 // The first line is a header if one of its cells is not a number, unless this is only the name of a class in
-// the column of labels. A line 0,1,2 or 1,2,3 and so on, of at least three cells, is a header, too.
-// The column of labels is the one that the caller names, by the header (exactly, else ignoring case) or by
-// its number from 1; else the one named label, class, target or y (ignoring case, in this order); else the
-// last.
+// the column of labels. A line 0,1,2 or 1,2,3 and so on, of at least three cells, is a header, too, also
+// behind an empty cell.
+//
+// The column of labels is the one that the caller names, by its number from 1 or by the header (exactly, else
+// ignoring case); else the one of the data of the model that is given, by its name or, where one of both has
+// no header, by its number; else the one named label, class, target or y (ignoring case, in this order); else
+// the last.
 //
 // Text is read in pieces. The Error of a malformed file names the file, the line (from 1), the column, what
 // is wrong and what would be right.

@@ -27,6 +27,10 @@ class CsvLines {
     if (start.starts_with("\xef\xbb\xbf")) lines.at_ += 3;
     if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff"))
       return Error{lines.file_ + " is text in UTF-16; save it as UTF-8 or plain ASCII"};
+    if (start.find('\n') == std::string_view::npos && !start.empty() && start.find('\r') < start.size() - 1)
+      return Error{lines.file_ +
+                   " ends its lines with carriage returns only; write line feeds, for example with "
+                   "tr '\\r' '\\n'"};
     return lines;
   }
 

@@ -6,14 +6,17 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
+#include "datasets/description.h"
 #include "datasets/readers/byte_source.h"
 #include "datasets/readers/parts.h"
+#include "datasets/readers/row_writer.h"
 
 namespace starling::datasets {
 namespace {
@@ -326,7 +329,8 @@ struct Layout {
   bool channels_last = false;  // as stored in the file
 };
 
-Result<Layout> layout_of(const NpyFile& npy) {
+// An Error unless samples may have this shape.
+Status check_shape(const NpyFile& npy) {
   const Header& header = npy.header;
   const auto& shape = header.shape;
   if (shape.size() < 2 || shape.size() > 4)
@@ -347,13 +351,39 @@ Result<Layout> layout_of(const NpyFile& npy) {
       return Error{npy.file + " has the shape " + header.shape_text() + ", but a sample may have at most " +
                    std::to_string(kSampleMax) + " elements"};
   }
+  return Done{};
+}
+
+// How samples of this shape lie in their files. Appends what was decided. `model`: the samples of the model.
+// REQUIRES: check_shape().
+Result<Layout> choose_layout(const NpyFile& npy, const std::string& channels, const Description* model,
+                             std::vector<std::string>& decisions) {
+  const auto& shape = npy.header.shape;
   const auto length = [&](std::size_t d) { return static_cast<int>(shape[d]); };
-  const auto may_be_channels = [](std::uint64_t n) { return n == 1 || n == 3 || n == 4; };
-  if (shape.size() == 2) return Layout{{length(1), 1, 1}};
+  if (shape.size() < 4 && !channels.empty())
+    return Error{npy.file + " has the shape " + npy.header.shape_text() +
+                 ", which has no channels; omit the option :channels="};
+  if (shape.size() == 2) {
+    if (npy.header.type[1] != 'f')
+      decisions.push_back("the samples are rows of " + std::to_string(shape[1]) +
+                          " numbers, normalized column by column, neither images nor tokens");
+    return Layout{{length(1), 1, 1}};
+  }
   if (shape.size() == 3) return Layout{{1, length(1), length(2)}};
-  if (may_be_channels(shape[3]) && !may_be_channels(shape[1]))
-    return Layout{{length(3), length(1), length(2)}, true};
-  return Layout{{length(1), length(2), length(3)}};
+  const Layout first{{length(1), length(2), length(3)}}, last{{length(3), length(1), length(2)}, true};
+  if (!channels.empty()) return channels == "last" ? last : first;
+  if (model != nullptr && (model->shape == first.shape) != (model->shape == last.shape))
+    return model->shape == last.shape ? last : first;
+  const auto may_be_channels = [](std::uint64_t n) { return n == 1 || n == 3 || n == 4; };
+  const bool may_be_last = may_be_channels(shape[3]);
+  if (may_be_channels(shape[1]) == may_be_last)
+    return Error{npy.file + " has the shape " + npy.header.shape_text() +
+                 ", which does not show whether the channels are its second or its last length; say it "
+                 "with ':channels=first' or ':channels=last' after the path"};
+  decisions.push_back(std::string("the images are [n, ") +
+                      (may_be_last ? "height, width, channels]" : "channels, height, width]") +
+                      ", by the lengths of their shape");
+  return may_be_last ? last : first;
 }
 
 // Transposes each sample from [height, width, channels] to [channels, height, width].
@@ -388,6 +418,10 @@ Status take_floats(NpyFile& npy, std::uint64_t count, RowWriter& rows, Dataset& 
                                                     : "-inf";
       return Error{npy.file + ": the element at " + index_text(npy.header, at) + " is " + text +
                    "; only finite numbers that fit into 32-bit floats are accepted"};
+    }
+    if constexpr (std::is_integral_v<T> && sizeof(T) == 8) {
+      // Read back with 80 bits, which hold every number of 64 bits and the double.
+      if (static_cast<long double>(element) != static_cast<long double>(value)) rows.tell_inexact(row.size());
     }
     if (!are_rows) {
       set.features.push_back(narrow);
@@ -425,63 +459,103 @@ std::vector<std::string> accepted_types(std::size_t dimensions) {
   return names;
 }
 
+// Reads the parts of a folder, whose samples lie alike.
+class NpyParts {
+ public:
+  NpyParts(const PathOptions& options, const Given& given)
+      : channels_(options.channels), model_(given.of_model), rows_(given) {}
+
+  Result<Dataset> read(const std::string& features_path, const std::string& labels_path) {
+    auto labels = read_labels(labels_path);  // the small file first: errors appear sooner
+    if (!labels) return labels.error();
+    auto npy = open_npy(features_path);
+    if (!npy) return npy.error();
+    if (const auto fits = check_layout(*npy, accepted_types(npy->header.shape.size()),
+                                       "np.ascontiguousarray(x, dtype=\"<f4\")");
+        !fits)
+      return fits.error();
+    if (const Status found = find_layout(*npy); !found) return found.error();
+    if (npy->header.shape[0] != labels->size())
+      return Error{npy->file + " has " + std::to_string(npy->header.shape[0]) + " samples, but '" +
+                   labels_path + "' has " + std::to_string(labels->size()) +
+                   " labels; each sample needs one label"};
+    Dataset set;
+    set.shape = layout_->shape;
+    if (const Status taken = take_samples(*npy, set); !taken) return taken.error();
+    if (layout_->channels_last) {
+      put_channels_first(set.shape, set.images);
+      put_channels_first(set.shape, set.features);
+    }
+    set.classes = *std::max_element(labels->begin(), labels->end()) + 1;
+    set.labels = std::move(*labels);
+    return set;
+  }
+
+  // What was decided.
+  void tell(Origin& origin) const {
+    origin.decisions.insert(origin.decisions.end(), decisions_.begin(), decisions_.end());
+    rows_.tell_merged(origin);
+  }
+
+ private:
+  // Sets layout_ by the first file; an Error if another one has another shape.
+  Status find_layout(const NpyFile& npy) {
+    if (const Status possible = check_shape(npy); !possible) return possible.error();
+    const Header& header = npy.header;
+    if (!layout_) {
+      auto layout = choose_layout(npy, channels_, model_.get(), decisions_);
+      if (!layout) return layout.error();
+      layout_ = *layout;
+      first_ = header;
+      first_file_ = npy.file;
+    }
+    if (std::ranges::equal(header.shape.begin() + 1, header.shape.end(), first_.shape.begin() + 1,
+                           first_.shape.end()))
+      return Done{};
+    return Error{npy.file + " has the shape " + header.shape_text() + ", and " + first_file_ + " " +
+                 first_.shape_text() + "; all lengths but the first must be equal"};
+  }
+
+  Status take_samples(NpyFile& npy, Dataset& set) {
+    const auto size = static_cast<std::uint64_t>(set.shape.size());
+    const std::uint64_t count = npy.header.shape[0] * size;  // at most 2^27 * 2^28: fits, in bytes, too
+    const FloatType& type = *std::ranges::find(kFloatTypes, npy.header.type, &FloatType::name);
+    if (const auto fits = check_length(npy, size * type.bytes); !fits) return fits.error();
+    if (type.bytes == 1 && npy.header.shape.size() != 2) {
+      auto bytes = read_up_to(npy.source, count);
+      if (!bytes) return bytes.error();
+      if (bytes->size() < count) return truncated(npy, count, bytes->size());
+      set.images = std::move(*bytes);
+    } else {
+      if (const auto taken = type.take(npy, count, rows_, set); !taken) return taken.error();
+      if (set.shape.plane() == 1) rows_.finish(set);
+      set.features.shrink_to_fit();
+    }
+    return check_end(npy);
+  }
+
+  std::string channels_;  // the value of the option
+  std::shared_ptr<const Description> model_;
+  RowWriter rows_;
+  std::optional<Layout> layout_;
+  Header first_;
+  std::string first_file_;
+  std::vector<std::string> decisions_;
+};
+
 }  // namespace
 
-Result<Dataset> read_npy_dataset(const std::string& features_path, const std::string& labels_path) {
-  RowWriter rows({});
-  return read_npy_dataset(features_path, labels_path, rows);
-}
-
 Result<Dataset> read_npy_dataset(const std::string& features_path, const std::string& labels_path,
-                                 RowWriter& rows) {
-  auto labels = read_labels(labels_path);  // the small file first: errors appear sooner
-  if (!labels) return labels.error();
-  auto npy = open_npy(features_path);
-  if (!npy) return npy.error();
-  if (const auto fits = check_layout(*npy, accepted_types(npy->header.shape.size()),
-                                     "np.ascontiguousarray(x, dtype=\"<f4\")");
-      !fits)
-    return fits.error();
-  const auto layout = layout_of(*npy);
-  if (!layout) return layout.error();
-  if (npy->header.shape[0] != labels->size())
-    return Error{npy->file + " has " + std::to_string(npy->header.shape[0]) + " samples, but '" +
-                 labels_path + "' has " + std::to_string(labels->size()) +
-                 " labels; each sample needs one label"};
-  const auto size = static_cast<std::uint64_t>(layout->shape.size());
-  const std::uint64_t count = npy->header.shape[0] * size;  // at most 2^27 * 2^28: fits, in bytes, too
-  const FloatType& type = *std::ranges::find(kFloatTypes, npy->header.type, &FloatType::name);
-  if (const auto fits = check_length(*npy, size * type.bytes); !fits) return fits.error();
-
-  Dataset set;
-  set.shape = layout->shape;
-  if (type.bytes == 1 && npy->header.shape.size() != 2) {
-    auto bytes = read_up_to(npy->source, count);
-    if (!bytes) return bytes.error();
-    if (bytes->size() < count) return truncated(*npy, count, bytes->size());
-    set.images = std::move(*bytes);
-  } else {
-    if (const auto taken = type.take(*npy, count, rows, set); !taken) return taken.error();
-    if (set.shape.plane() == 1) rows.finish(set);
-    set.features.shrink_to_fit();
-  }
-  if (const auto end = check_end(*npy); !end) return end.error();
-  if (layout->channels_last) {
-    put_channels_first(set.shape, set.images);
-    put_channels_first(set.shape, set.features);
-  }
-  set.classes = *std::max_element(labels->begin(), labels->end()) + 1;
-  set.labels = std::move(*labels);
-  return set;
+                                 const PathOptions& options) {
+  return NpyParts(options, {}).read(features_path, labels_path);
 }
 
-Result<DataPair> read_npy_folder(const std::string& folder, const Given& given) {
+Result<DataPair> read_npy_folder(const std::string& folder, const PathOptions& options, const Given& given) {
   const auto& names = has_one_of(folder, kImageFiles) ? kImageFiles : kKerasFiles;
-  RowWriter rows(given);
-  auto pair = read_parts(folder, names, given, {.source = "NumPy"}, [&](std::span<const std::string> paths) {
-    return read_npy_dataset(paths[0], paths[1], rows);
-  });
-  if (pair) rows.tell_merged(pair->origin);
+  NpyParts parts(options, given);
+  auto pair = read_parts(folder, names, given, {.source = "NumPy"},
+                         [&](std::span<const std::string> paths) { return parts.read(paths[0], paths[1]); });
+  if (pair) parts.tell(pair->origin);
   return pair;
 }
 

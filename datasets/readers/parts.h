@@ -20,6 +20,8 @@ Result<DataPair> read_parts(const std::string& folder, std::span<const char* con
   const std::size_t half = names.size() / 2;
   const auto paths = find_files(folder, given.only_test ? names.subspan(half) : names);
   if (!paths) return paths.error();
+  for (const char* name : names)
+    if (auto path = find_file(folder, name)) origin.files.push_back(std::move(*path));
   Result<Dataset> test = read(std::span(*paths).last(half));
   if (!test) return test.error();
   Dataset train;

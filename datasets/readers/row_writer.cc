@@ -1,5 +1,6 @@
 #include "datasets/readers/row_writer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -80,22 +81,33 @@ void RowWriter::compare(std::span<const double> row) {
   }
 }
 
+namespace {
+
+// "'id', 'time' and 3 more have"; empty without columns.
+std::string columns_that_have(const std::vector<std::size_t>& columns, const Origin& origin) {
+  constexpr std::size_t kMost = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, columns.size()); ++i)
+    text += (i > 0 ? ", " : "") + (columns[i] < origin.columns.size()
+                                       ? "'" + origin.columns[columns[i]] + "'"
+                                       : "feature " + std::to_string(columns[i] + 1));
+  if (columns.size() > kMost) text += " and " + std::to_string(columns.size() - kMost) + " more";
+  return text.empty() ? text : text + (columns.size() == 1 ? " has" : " have");
+}
+
+}  // namespace
+
 void RowWriter::tell_merged(Origin& origin) const {
-  constexpr std::size_t kMostNamed = 4;
-  std::vector<std::string> named;
-  std::size_t merged = 0;
-  for (std::size_t c = 0; c < columns_.size(); ++c) {
-    if (columns_[c].lost == 0 || columns_[c].lost * 100 < columns_[c].changes) continue;
-    if (++merged > kMostNamed) continue;
-    named.push_back(c < origin.columns.size() ? "'" + origin.columns[c] + "'"
-                                              : "feature " + std::to_string(c + 1));
-  }
-  if (merged == 0) return;
-  std::string text = named.front();
-  for (std::size_t i = 1; i < named.size(); ++i) text += ", " + named[i];
-  if (merged > named.size()) text += " and " + std::to_string(merged - named.size()) + " more";
-  origin.decisions.push_back(text + (merged == 1 ? " has" : " have") +
-                             " steps that are finer than 32-bit floats, so different numbers become equal");
+  std::vector<std::size_t> merged;
+  for (std::size_t c = 0; c < columns_.size(); ++c)
+    if (columns_[c].lost > 0 && columns_[c].lost * 100 >= columns_[c].changes) merged.push_back(c);
+  const std::string fine = columns_that_have(merged, origin),
+                    whole = columns_that_have({inexact_.begin(), inexact_.end()}, origin);
+  if (!fine.empty())
+    origin.decisions.push_back(fine +
+                               " steps that are finer than 32-bit floats, so different numbers become equal");
+  if (!whole.empty())
+    origin.decisions.push_back(whole + " whole numbers beyond 2^53, whose last digits are lost");
 }
 
 void RowWriter::append_first(std::size_t columns) {

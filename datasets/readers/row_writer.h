@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -23,8 +24,11 @@ class RowWriter {
   void add(std::span<const double> row, Dataset& set);
   // After the last row of this set: gives it its offsets.
   void finish(Dataset& set);
-  // After the last finish(): a decision if there are columns whose steps are finer than 32-bit floats, so
-  // that one in a hundred or more of their changes from row to row is lost. It goes by the first rows.
+  // The reader found a whole number in this column that a double cannot hold.
+  void tell_inexact(std::size_t column) { inexact_.insert(column); }
+  // After the last finish(): decisions if there are such columns, or columns whose steps are finer than
+  // 32-bit floats, so that one in a hundred or more of their changes from row to row is lost. The latter goes
+  // by the first rows.
   void tell_merged(Origin& origin) const;
 
  private:
@@ -42,6 +46,7 @@ class RowWriter {
   std::vector<double> first_;     // the rows before the choice
   std::vector<Dataset*> owners_;  // of each of them
   std::vector<Column> columns_;
+  std::set<std::size_t> inexact_;  // columns
   std::size_t compared_ = 0;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -140,14 +142,14 @@ struct SplitFiles {
   bool wiki = false;
 };
 
-// With `only_test` the training file may be absent, and is not named.
+// With `only_test` the training file may be absent; its name is then empty.
 std::optional<SplitFiles> find_split(const std::string& folder, bool only_test, const std::string& before,
                                      const std::string& ending) {
   const auto train = find_file(folder, before + "train" + ending);
   if (!train && !only_test) return std::nullopt;
   for (const char* name : kTestNames) {
     if (const auto test = find_file(folder, before + name + ending))
-      return SplitFiles{only_test ? "" : *train, *test, !before.empty()};
+      return SplitFiles{train.value_or(""), *test, !before.empty()};
   }
   return std::nullopt;
 }
@@ -178,25 +180,28 @@ std::vector<std::string> text_files_in(const std::string& folder) {
   return paths;
 }
 
-// `train` is empty to read only the test part.
-Result<Documents> read_split(const SplitFiles& files) {
+Result<Documents> read_split(const SplitFiles& files, bool only_test) {
   std::uint64_t budget = kTextBytesMax;
-  auto train = read_all(files.train.empty() ? std::vector<std::string>() : std::vector{files.train}, budget),
+  auto train = read_all(only_test ? std::vector<std::string>() : std::vector{files.train}, budget),
        test = read_all({files.test}, budget);
   if (!train) return train.error();
   if (!test) return test.error();
-  if (files.wiki) {
-    return Documents{train->empty() ? std::vector<Document>() : articles(train->front()),
-                     articles(test->front())};
-  }
-  return Documents{std::move(*train), std::move(*test)};
+  Documents parts{std::move(*train), std::move(*test), {files.train, files.test}};
+  if (!files.wiki) return parts;
+  if (!only_test) parts.train = articles(parts.train.front());
+  parts.test = articles(parts.test.front());
+  return parts;
+}
+
+bool is_built_in(std::string_view tokens) {
+  return tokens.empty() || tokens == "characters" || tokens == "bytes";
 }
 
 Result<text::AnyTokenizer> choose_tokenizer(const Documents& documents, const std::string& path,
                                             const std::string& tokens, const text::AnyTokenizer& given) {
   if (given != nullptr) return given;
   if (tokens == "bytes") return text::make_bytes();
-  if (!tokens.empty() && tokens != "characters") return load_tokenizer(tokens);
+  if (!is_built_in(tokens)) return load_tokenizer(tokens);
   std::vector<std::string_view> views;
   for (const auto* part : {&documents.train, &documents.test})
     for (const Document& document : *part) views.emplace_back(document.text);
@@ -208,7 +213,7 @@ Result<text::AnyTokenizer> choose_tokenizer(const Documents& documents, const st
 // A decision if the model's tokenizer divides the text although the option `tokens` names another one.
 std::vector<std::string> override_of(const std::string& tokens, const text::AnyTokenizer& given) {
   if (given == nullptr || tokens.empty()) return {};
-  if (tokens == "characters" || tokens == "bytes") {
+  if (is_built_in(tokens)) {
     if (given->kind() == tokens) return {};
   } else if (const auto named = load_tokenizer(tokens);
              named && (*named)->fingerprint() == given->fingerprint()) {
@@ -219,12 +224,12 @@ std::vector<std::string> override_of(const std::string& tokens, const text::AnyT
 }
 
 // Encodes the documents one by one, and frees their text.
-Result<Dataset> encode(std::vector<Document>& documents, const text::Tokenizer& tokenizer) {
+Result<Dataset> encode(std::vector<Document>& documents, const text::Tokenizer& tokenizer, bool plain) {
   Dataset set;
   set.classes = static_cast<int>(tokenizer.size());
   set.shape = {0, 1, 1};
   for (Document& document : documents) {
-    auto tokens = tokenizer.encode(document.text);
+    auto tokens = plain ? tokenizer.encode_plain(document.text) : tokenizer.encode(document.text);
     if (!tokens) {
       const std::string from =
           document.offset > 0 ? ", counted from byte " + std::to_string(document.offset) : "";
@@ -242,6 +247,26 @@ Result<Dataset> encode(std::vector<Document>& documents, const text::Tokenizer& 
   return set;
 }
 
+// A decision if there are special tokens among the tokens.
+std::vector<std::string> specials_in(std::initializer_list<const Dataset*> parts,
+                                     const text::Tokenizer& tokenizer) {
+  std::vector<bool> special(tokenizer.size());
+  for (std::size_t i = 0; i < special.size(); ++i)
+    special[i] = tokenizer.is_special(static_cast<std::uint16_t>(i));
+  std::size_t count = 0;
+  std::optional<std::uint16_t> first;
+  for (const Dataset* part : parts) {
+    for (const std::uint16_t token : part->tokens) {
+      if (!special[token]) continue;
+      ++count;
+      if (!first) first = token;
+    }
+  }
+  if (!first) return {};
+  return {"the text has " + std::to_string(count) + " special tokens, the first is '" +
+          std::string(tokenizer.decode_one(*first)) + "'; ':special=text' reads them as text"};
+}
+
 }  // namespace
 
 Result<Documents> read_documents(const std::string& path, bool only_test) {
@@ -249,7 +274,7 @@ Result<Documents> read_documents(const std::string& path, bool only_test) {
   std::uint64_t budget = kTextBytesMax;
   std::vector<std::string> paths = {path};
   if (std::filesystem::is_directory(path, ignored)) {
-    if (const auto files = find_split(path, only_test)) return read_split(*files);
+    if (const auto files = find_split(path, only_test)) return read_split(*files, only_test);
     paths = text_files_in(path);
     if (paths.empty()) return Error{"the folder '" + path + "' has no file that ends in .txt or .text"};
     if (paths.size() > kDocumentsMax)
@@ -258,26 +283,34 @@ Result<Documents> read_documents(const std::string& path, bool only_test) {
   }
   auto all = read_all(paths, budget);
   if (!all) return all.error();
-  return divide(std::move(*all));
+  Documents parts = divide(std::move(*all));
+  parts.files = std::move(paths);
+  return parts;
 }
 
-Result<DataPair> read_texts(const std::string& path, const std::string& tokens, const Given& given) {
+Result<DataPair> read_texts(const std::string& path, const PathOptions& options, const Given& given) {
+  const std::string& tokens = options.tokens;
+  const bool plain = options.special == "text";
   auto documents = read_documents(path, given.only_test);
   if (!documents) return documents.error();
   auto tokenizer = choose_tokenizer(*documents, path, tokens, given.tokenizer);
   if (!tokenizer) return tokenizer.error();
   auto train =
-      given.only_test && documents->train.empty() ? Dataset() : encode(documents->train, **tokenizer);
+      given.only_test && documents->train.empty() ? Dataset() : encode(documents->train, **tokenizer, plain);
   if (!train) return train.error();
-  auto test = encode(documents->test, **tokenizer);
+  auto test = encode(documents->test, **tokenizer, plain);
   if (!test) return test.error();
+  std::vector<std::string> files = std::move(documents->files);
+  if (!is_built_in(tokens)) std::ranges::move(tokenizer_files(tokens), std::back_inserter(files));
   const auto is_first = [&train](std::uint16_t token) { return token == train->tokens.front(); };
   if (train->tokens.size() > 1 && std::ranges::all_of(train->tokens, is_first) &&
       std::ranges::all_of(test->tokens, is_first))
     return Error{"'" + path + "' has only one token, again and again: there is nothing to learn"};
-  return join_text(data_name(tokens.empty() ? path : path + ":tokens=" + tokens), path, std::move(*train),
-                   std::move(*test), std::move(*tokenizer),
-                   {.source = "text", .decisions = override_of(tokens, given.tokenizer)});
+  std::vector<std::string> decisions = override_of(tokens, given.tokenizer);
+  if (options.special.empty())
+    std::ranges::move(specials_in({&*train, &*test}, **tokenizer), std::back_inserter(decisions));
+  return join_text(data_name(path), path, std::move(*train), std::move(*test), std::move(*tokenizer),
+                   {.source = "text", .decisions = std::move(decisions), .files = std::move(files)});
 }
 
 bool is_text_path(std::string_view path) {

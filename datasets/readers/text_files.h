@@ -1,6 +1,7 @@
 // Reads texts for language models, plain or gzipped: files of UTF-8 with the ending .txt or .text. The option
 // ":tokens=" after the path selects the tokenizer: "characters" (the default; the vocabulary has the
-// characters of both parts), "bytes", or the path of a tokenizer (tokenizer_files.h).
+// characters of both parts), "bytes", or the path of a tokenizer (tokenizer_files.h). Special tokens in a
+// text, as <|endoftext|>, become these tokens, which is a decision, or with ":special=text" ordinary text.
 //
 //   FILE.txt                                     the first nine tenths of its characters are for training
 //   train.txt and test.txt, valid.txt or val.txt the two parts, from the first of the latter that exists
@@ -21,6 +22,7 @@
 
 #include "base/result.h"
 #include "datasets/dataset.h"
+#include "datasets/path_options.h"
 
 namespace starling::datasets {
 
@@ -35,15 +37,16 @@ struct Document {
 // The two parts of a text.
 struct Documents {
   std::vector<Document> train, test;
+  std::vector<std::string> files = {};  // of both, also of one that is not needed
 };
 
 // Reads a file or a folder as above; with `only_test` of a folder with the files of two parts only the
 // latter.
 Result<Documents> read_documents(const std::string& path, bool only_test = false);
 
-// The same as tokens. `tokens`: the value of the option, empty for the default. `given.tokenizer`: the one to
-// use instead; null: the one that `tokens` names.
-Result<DataPair> read_texts(const std::string& path, const std::string& tokens = "", const Given& given = {});
+// The same as tokens. `given.tokenizer`: the one to use instead of the one that the option names.
+Result<DataPair> read_texts(const std::string& path, const PathOptions& options = {},
+                            const Given& given = {});
 
 // Whether the path ends in .txt or .text, in letters of either case, with or without a further .gz, and does
 // not name a tokenizer.

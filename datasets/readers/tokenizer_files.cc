@@ -12,19 +12,32 @@ namespace {
 
 constexpr const char* kOwnFile = "tokenizer.txt";
 constexpr std::array kGpt2Files = {"vocab.json", "merges.txt"};
+constexpr std::array kAddedFiles = {"added_tokens.json", "tokenizer.json"};
+constexpr std::uint64_t kAddedBytesMax = std::uint64_t{1} << 24;
 
-Result<std::string> read_bounded(const std::string& path) {
+Result<std::string> read_bounded(const std::string& path, std::uint64_t most = text::kTokenizerBytesMax) {
   auto source = ByteSource::open(path);
   if (!source) return source.error();
-  const auto bytes = read_up_to(*source, text::kTokenizerBytesMax + 1);
+  const auto bytes = read_up_to(*source, most + 1);
   if (!bytes) return bytes.error();
-  if (bytes->size() > text::kTokenizerBytesMax)
-    return Error{"'" + path + "' has more than the " + std::to_string(text::kTokenizerBytesMax) +
+  if (bytes->size() > most)
+    return Error{"'" + path + "' has more than the " + std::to_string(most) +
                  " bytes that are accepted of a tokenizer"};
   return std::string(bytes->begin(), bytes->end());
 }
 
 }  // namespace
+
+std::vector<std::string> tokenizer_files(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return {path};
+  if (auto own = find_file(path, kOwnFile)) return {std::move(*own)};
+  auto files = find_files(path, kGpt2Files);
+  if (!files) return {};
+  for (const char* name : kAddedFiles)
+    if (auto added = find_file(path, name)) files->push_back(std::move(*added));
+  return std::move(*files);
+}
 
 Result<text::AnyTokenizer> load_tokenizer(const std::string& path) {
   std::error_code ignored;
@@ -46,7 +59,15 @@ Result<text::AnyTokenizer> load_tokenizer(const std::string& path) {
   if (!vocabulary) return vocabulary.error();
   const auto merges = read_bounded((*files)[1]);
   if (!merges) return merges.error();
-  auto tokenizer = text::parse_gpt2(*vocabulary, *merges);
+  std::array<std::string, kAddedFiles.size()> added;
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    const auto file = find_file(path, kAddedFiles[i]);
+    if (!file) continue;
+    auto content = read_bounded(*file, kAddedBytesMax);
+    if (!content) return content.error();
+    added[i] = std::move(*content);
+  }
+  auto tokenizer = text::parse_gpt2({*vocabulary, *merges, added[0], added[1]});
   if (!tokenizer) return Error{"in '" + path + "' " + tokenizer.error().message};
   return tokenizer;
 }

@@ -10,8 +10,11 @@
 namespace starling::datasets::text {
 namespace {
 
-constexpr std::string_view kSpecialBegin = "<|";
 constexpr std::size_t kFirstResult = 256;  // of a merge that does not name its result
+
+bool is_between_bars(std::string_view bytes) {
+  return bytes.size() > 4 && bytes.starts_with("<|") && bytes.ends_with("|>");
+}
 
 std::uint32_t pair_of(std::uint16_t left, std::uint16_t right) {
   return static_cast<std::uint32_t>(left) << 16 | right;
@@ -124,7 +127,13 @@ class Joiner {
 class BpeTokenizer final : public Tokenizer {
  public:
   BpeTokenizer(BpeRules rules, TokenBytes bytes, Joiner::Rules by_pair)
-      : rules_(std::move(rules)), bytes_(std::move(bytes)), by_pair_(std::move(by_pair)) {}
+      : rules_(std::move(rules)), bytes_(std::move(bytes)), by_pair_(std::move(by_pair)) {
+    for (const OtherToken& other : rules_.others) {
+      if (!other.is_special) continue;
+      specials_.push_back(&other);
+      special_begins_ += other.bytes.front();
+    }
+  }
 
   std::string_view kind() const override { return "bpe"; }
   std::size_t size() const override { return rules_.size; }
@@ -132,56 +141,67 @@ class BpeTokenizer final : public Tokenizer {
     STARLING_CHECK(token < size());
     return bytes_.of(token);
   }
-  Result<std::vector<std::uint16_t>> encode(std::string_view text) const override;
+  Result<std::vector<std::uint16_t>> encode(std::string_view text) const override {
+    return encode(text, true);
+  }
+  Result<std::vector<std::uint16_t>> encode_plain(std::string_view text) const override {
+    return encode(text, false);
+  }
+  bool is_special(std::uint16_t token) const override {
+    return std::ranges::find(specials_, token, &OtherToken::token) != specials_.end();
+  }
   std::string text() const override;
   const BpeRules& rules() const { return rules_; }
 
  private:
-  using Special = std::pair<std::uint16_t, std::string>;
   struct Place {
     std::size_t begin = 0, count = 0;
   };
   using Known = std::unordered_map<std::string_view, Place>;  // where in the tokens a word occurred first
 
-  std::pair<std::size_t, const Special*> next_special(std::string_view text) const;
+  Result<std::vector<std::uint16_t>> encode(std::string_view text, bool with_specials) const;
+  std::pair<std::size_t, const OtherToken*> next_special(std::string_view text) const;
   void encode_words(std::string_view text, Joiner& joiner, Known& known,
                     std::vector<std::uint16_t>& tokens) const;
 
   BpeRules rules_;
   TokenBytes bytes_;
   Joiner::Rules by_pair_;
+  std::vector<const OtherToken*> specials_;  // of rules_.others
+  std::string special_begins_;               // their first bytes
 };
 
 // Where the next special token begins, the longest of several, and which it is; the text's end and null
 // without one.
-std::pair<std::size_t, const BpeTokenizer::Special*> BpeTokenizer::next_special(std::string_view text) const {
-  const Special* found = nullptr;
-  for (std::size_t at = 0; (at = text.find(kSpecialBegin, at)) != std::string_view::npos; ++at) {
-    for (const Special& other : rules_.others) {
-      if (!is_special(other.second) || !text.substr(at).starts_with(other.second)) continue;
-      if (found == nullptr || other.second.size() > found->second.size()) found = &other;
+std::pair<std::size_t, const OtherToken*> BpeTokenizer::next_special(std::string_view text) const {
+  const OtherToken* found = nullptr;
+  for (std::size_t at = 0; (at = text.find_first_of(special_begins_, at)) != std::string_view::npos; ++at) {
+    for (const OtherToken* other : specials_) {
+      if (!text.substr(at).starts_with(other->bytes)) continue;
+      if (found == nullptr || other->bytes.size() > found->bytes.size()) found = other;
     }
     if (found != nullptr) return {at, found};
   }
   return {text.size(), nullptr};
 }
 
-Result<std::vector<std::uint16_t>> BpeTokenizer::encode(std::string_view text) const {
+Result<std::vector<std::uint16_t>> BpeTokenizer::encode(std::string_view text, bool with_specials) const {
   if (text.size() > UINT32_MAX)
     return Error{"the text has more than the " + std::to_string(UINT32_MAX) + " bytes that are accepted"};
   std::vector<std::uint16_t> tokens;
   Joiner joiner(rules_, by_pair_);
   Known known;
   for (;;) {
-    const auto [at, special] = next_special(text);
+    const auto [at, special] =
+        with_specials ? next_special(text) : std::pair<std::size_t, const OtherToken*>(text.size(), nullptr);
     if (rules_.in_words) {
       encode_words(text.substr(0, at), joiner, known, tokens);
     } else if (at > 0) {
       joiner.join(text.substr(0, at), tokens);
     }
     if (special == nullptr) return tokens;
-    tokens.push_back(special->first);
-    text.remove_prefix(at + special->second.size());
+    tokens.push_back(special->token);
+    text.remove_prefix(at + special->bytes.size());
   }
 }
 
@@ -216,9 +236,10 @@ std::string BpeTokenizer::text() const {
     text += '\n';
   }
   constexpr std::string_view kDigits = "0123456789abcdef";
-  for (const auto& [token, bytes] : rules_.others) {
-    text += "other " + std::to_string(token) + " ";
-    for (const char c : bytes) {
+  for (const OtherToken& other : rules_.others) {
+    text += other.is_special && !is_between_bars(other.bytes) ? "special " : "other ";
+    text += std::to_string(other.token) + " ";
+    for (const char c : other.bytes) {
       text += kDigits[static_cast<unsigned char>(c) >> 4];
       text += kDigits[static_cast<unsigned char>(c) & 15];
     }
@@ -256,7 +277,7 @@ Status add_merge(const Merge& merge, std::size_t number, std::size_t size, Token
 }
 
 Status add_others(const BpeRules& rules, TokenBytes& bytes) {
-  for (const auto& [token, its_bytes] : rules.others) {
+  for (const auto& [token, its_bytes, is_special] : rules.others) {
     const std::string where = "the line of the other token " + std::to_string(token);
     if (token >= rules.size) return no_such_token(where, token, rules.size);
     if (bytes.has(token))
@@ -280,10 +301,6 @@ Status add_others(const BpeRules& rules, TokenBytes& bytes) {
 const BpeRules* rules_of(const Tokenizer& tokenizer) {
   const auto* bpe = dynamic_cast<const BpeTokenizer*>(&tokenizer);
   return bpe == nullptr ? nullptr : &bpe->rules();
-}
-
-bool is_special(std::string_view bytes) {
-  return bytes.size() > 4 && bytes.starts_with(kSpecialBegin) && bytes.ends_with("|>");
 }
 
 Result<AnyTokenizer> make_bpe(BpeRules rules) {
@@ -317,6 +334,7 @@ Result<AnyTokenizer> make_bpe(BpeRules rules) {
                    " and " + std::to_string(merge.right) + ", as an earlier one does"};
   }
   if (const Status added = add_others(rules, bytes); !added) return added.error();
+  for (OtherToken& other : rules.others) other.is_special = other.is_special || is_between_bars(other.bytes);
   return AnyTokenizer(
       std::make_shared<const BpeTokenizer>(std::move(rules), std::move(bytes), std::move(by_pair)));
 }

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "datasets/text/tokenizer.h"
@@ -17,13 +16,19 @@ struct Merge {
   std::uint16_t left = 0, right = 0, result = 0;
 };
 
+// A token that no merge makes.
+struct OtherToken {
+  std::uint16_t token = 0;
+  std::string bytes;
+  bool is_special = false;  // encode() makes it of its text; always true if that is <|...|>
+};
+
 struct BpeRules {
   std::size_t size = 0;                    // tokens of the vocabulary
   bool in_words = true;                    // pairs are joined within words (text/words.h) only
   std::array<std::uint16_t, 256> bytes{};  // the token of each byte
   std::vector<Merge> merges;               // the pair to join first comes first
-  // Tokens that no merge makes, with their bytes. encode() makes the special ones, <|...|>, of their text.
-  std::vector<std::pair<std::uint16_t, std::string>> others;
+  std::vector<OtherToken> others;
 };
 
 // An Error unless every token has exactly one sequence of 1 to kTokenBytesMax bytes, and every merge joins
@@ -32,8 +37,6 @@ Result<AnyTokenizer> make_bpe(BpeRules rules);
 
 // The rules of a tokenizer that make_bpe() made; null for another one.
 const BpeRules* rules_of(const Tokenizer& tokenizer);
-// Whether a token with these bytes, which no merge makes, is a special one.
-bool is_special(std::string_view bytes);
 
 // Reads the text form after its first line.
 Result<AnyTokenizer> parse_bpe(std::string_view rest);

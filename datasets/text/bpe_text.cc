@@ -42,11 +42,12 @@ class BpeReader {
     for (;;) {
       const auto line = words();
       if (line.size() == 1 && line[0] == "end") break;
-      const bool sound = line.size() == 3 && line[0] == "other" ? add_other(line) : add_merge(line);
+      const bool sound = line.size() == 3 && (line[0] == "other" || line[0] == "special") ? add_other(line)
+                                                                                          : add_merge(line);
       if (!sound)
         return wrong(
             "two tokens to join, as in '262 1234', with their result as in '262 1234 300', "
-            "'other', a token and its bytes as in 'other 50256 3c7c3e', or 'end'");
+            "'other' or 'special', a token and its bytes as in 'other 50256 3c7c3e', or 'end'");
     }
     if (!rest_.empty()) return Error{"the tokenizer has text after its line 'end'"};
     return make_bpe(std::move(rules_));
@@ -83,7 +84,7 @@ class BpeReader {
     const auto token = parse_token(line[1]);
     auto bytes = parse_hex(line[2]);
     if (!token || !bytes) return false;
-    rules_.others.emplace_back(*token, std::move(*bytes));
+    rules_.others.push_back({*token, std::move(*bytes), line[0] == "special"});
     return true;
   }
 

@@ -1,8 +1,10 @@
 #include "datasets/text/gpt2_files.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "base/text.h"
 #include "datasets/text/bpe.h"
@@ -46,12 +48,21 @@ std::string bytes_of(std::string_view token_text) {
 
 using TokenNumbers = std::unordered_map<std::string, std::uint16_t>;
 
-// An object of JSON (RFC 8259) whose values are the numbers of tokens.
+// The tokens of all files.
+struct Gpt2Vocabulary {
+  TokenNumbers numbers;
+  std::vector<bool> seen;   // numbers
+  std::vector<bool> added;  // numbers of tokens that were added later, which are special
+};
+
+// Appends the tokens of a file of JSON (RFC 8259). Those of an added file may be known already.
 class VocabularyReader {
  public:
-  explicit VocabularyReader(std::string_view text) : text_(text) {}
+  VocabularyReader(const char* file, std::string_view text, Gpt2Vocabulary& known, bool added)
+      : file_(file), text_(text), known_(known), added_(added) {}
 
-  Result<TokenNumbers> read() {
+  // The file is an object whose values are the numbers of tokens.
+  Status read() {
     if (!take('{')) return wrong("'{'");
     if (!take('}')) {
       do {
@@ -59,19 +70,81 @@ class VocabularyReader {
       } while (take(','));
       if (!take('}')) return wrong("',' or '}'");
     }
-    skip_space();
-    if (at_ != text_.size()) return wrong("the end");
-    for (std::size_t token = 0; token < seen_.size(); ++token) {
-      if (!seen_[token])
-        return Error{"vocab.json has tokens up to " + std::to_string(seen_.size() - 1) +
-                     ", but none with the number " + std::to_string(token)};
-    }
-    return std::move(numbers_);
+    return read_end();
+  }
+
+  // The file is an object whose "added_tokens" is an array of objects with "id" and "content".
+  Status read_added() {
+    return for_each_key([this](const std::string& key) -> Status {
+      if (key != "added_tokens") return skip_value();
+      if (!take('[')) return wrong("'['");
+      if (take(']')) return Done{};
+      do {
+        if (const Status entry = read_added_entry(); !entry) return entry;
+      } while (take(','));
+      return take(']') ? Status(Done{}) : wrong("',' or ']'");
+    });
   }
 
  private:
   Error wrong(const std::string& expected) const {
-    return Error{"vocab.json, byte " + std::to_string(at_) + ": expected " + expected};
+    return Error{std::string(file_) + ", byte " + std::to_string(at_) + ": expected " + expected};
+  }
+
+  Status read_end() {
+    skip_space();
+    return at_ == text_.size() ? Status(Done{}) : wrong("the end");
+  }
+
+  // Reads an object. read(key) reads the key's value.
+  template <class Read>
+  Status for_each_key(Read&& read) {
+    if (!take('{')) return wrong("'{'");
+    if (take('}')) return Done{};
+    do {
+      std::string key;
+      if (const Status text = read_string(key); !text) return text;
+      if (!take(':')) return wrong("':'");
+      if (const Status value = read(key); !value) return value;
+    } while (take(','));
+    return take('}') ? Status(Done{}) : wrong("',' or '}'");
+  }
+
+  Status read_added_entry() {
+    std::string content;
+    std::size_t id = kTokensMax;
+    const Status entry = for_each_key([&](const std::string& key) -> Status {
+      skip_space();
+      return key == "content" ? read_string(content) : key == "id" ? read_number(id) : skip_value();
+    });
+    if (!entry) return entry;
+    if (content.empty() || id == kTokensMax) return wrong("an added token with 'id' and 'content'");
+    return add(std::move(content), id);
+  }
+
+  // A value of which nothing is needed.
+  Status skip_value() {
+    std::size_t depth = 0;
+    do {
+      skip_space();
+      const char c = at_ < text_.size() ? text_[at_] : '\0';
+      std::string ignored;
+      if (c == '"') {
+        if (const Status text = read_string(ignored); !text) return text;
+      } else if (c == '{' || c == '[') {
+        ++depth, ++at_;
+      } else if (depth > 0 && (c == '}' || c == ']')) {
+        --depth, ++at_;
+      } else if (depth > 0 && (c == ',' || c == ':')) {
+        ++at_;
+      } else {
+        const std::size_t end =
+            std::min(text_.size(), text_.find_first_not_of("+-.0123456789Eaeflnrstu", at_));
+        if (end == at_) return wrong("a value of JSON");
+        at_ = end;
+      }
+    } while (depth > 0);
+    return Done{};
   }
 
   void skip_space() { at_ = std::min(text_.size(), text_.find_first_not_of(" \t\r\n", at_)); }
@@ -86,20 +159,43 @@ class VocabularyReader {
   Status read_entry() {
     std::string token_text;
     if (const Status read = read_string(token_text); !read) return read.error();
+    if (token_text.empty()) return wrong("at least one character in the text of a token");
     if (!take(':')) return wrong("':'");
     skip_space();
+    std::size_t number = 0;
+    const std::size_t begin = at_;
+    if (const Status read = read_number(number); !read) return read;
+    const std::size_t end = std::exchange(at_, begin);  // where an error is
+    if (const Status fits = add(std::move(token_text), number); !fits) return fits;
+    at_ = end;
+    return Done{};
+  }
+
+  Status read_number(std::size_t& number) {
     const std::size_t end = std::min(text_.size(), text_.find_first_not_of("0123456789", at_));
     const std::string_view digits = text_.substr(at_, end - at_);
-    const auto number = parse_number<std::size_t>(digits);
-    if (!number || *number >= kTokensMax || (digits.size() > 1 && digits[0] == '0'))
+    const auto read = parse_number<std::size_t>(digits);
+    if (!read || *read >= kTokensMax || (digits.size() > 1 && digits[0] == '0'))
       return wrong("the number of a token, 0 to " + std::to_string(kTokensMax - 1));
-    if (*number >= seen_.size()) seen_.resize(*number + 1);
-    if (seen_[*number])
-      return wrong("another number, because two tokens have the number " + std::to_string(*number));
-    seen_[*number] = true;
-    if (!numbers_.try_emplace(std::move(token_text), static_cast<std::uint16_t>(*number)).second)
-      return wrong("another token text, because the one before it occurs twice");
+    number = *read;
     at_ = end;
+    return Done{};
+  }
+
+  Status add(std::string token_text, std::size_t number) {
+    auto& [numbers, seen, added] = known_;
+    if (number >= seen.size()) seen.resize(number + 1);
+    added.resize(seen.size());
+    const auto known = numbers.find(token_text);
+    const bool same = known != numbers.end() && known->second == number;
+    if (!(added_ && same)) {
+      if (seen[number])
+        return wrong("another number, because two tokens have the number " + std::to_string(number));
+      if (known != numbers.end()) return wrong("another token text, because the one before it occurs twice");
+      numbers.emplace(std::move(token_text), static_cast<std::uint16_t>(number));
+    }
+    seen[number] = true;
+    added[number] = added[number] || added_;
     return Done{};
   }
 
@@ -121,7 +217,6 @@ class VocabularyReader {
       }
       append_character(*meant, text);
     }
-    if (text.empty()) return wrong("at least one character in the text of a token");
     return Done{};
   }
 
@@ -152,11 +247,42 @@ class VocabularyReader {
     return value;
   }
 
+  const char* file_;
   std::string_view text_;
+  Gpt2Vocabulary& known_;
+  bool added_;
   std::size_t at_ = 0;
-  TokenNumbers numbers_;
-  std::vector<bool> seen_;  // numbers
 };
+
+Result<Gpt2Vocabulary> read_vocabulary(const Gpt2Files& files) {
+  Gpt2Vocabulary known;
+  if (const Status read = VocabularyReader("vocab.json", files.vocab_json, known, false).read(); !read)
+    return read.error();
+  if (!files.added_tokens_json.empty()) {
+    VocabularyReader added("added_tokens.json", files.added_tokens_json, known, true);
+    if (const Status read = added.read(); !read) return read.error();
+  }
+  if (!files.tokenizer_json.empty()) {
+    VocabularyReader added("tokenizer.json", files.tokenizer_json, known, true);
+    if (const Status read = added.read_added(); !read) return read.error();
+  }
+  const auto hole = std::ranges::find(known.seen, false);
+  if (hole != known.seen.end())
+    return Error{"vocab.json has tokens up to " + std::to_string(known.seen.size() - 1) +
+                 ", but none with the number " + std::to_string(hole - known.seen.begin())};
+  return known;
+}
+
+// Whether a token that no merge makes is a special one by its text, as "</s>" and "[PAD]" are.
+bool is_name_of_special(std::string_view text) {
+  if (text.size() < 3) return false;
+  const std::string_view inner = text.substr(1, text.size() - 2);
+  const bool enclosed =
+      (text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']');
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  return enclosed && inner.find_first_of("<>[] ") == std::string_view::npos &&
+         std::ranges::any_of(inner, is_letter);
+}
 
 Status read_merges(std::string_view text, const TokenNumbers& numbers, BpeRules& rules) {
   std::size_t number = 0;
@@ -192,9 +318,10 @@ Status read_merges(std::string_view text, const TokenNumbers& numbers, BpeRules&
 
 char32_t gpt2_character(unsigned char byte) { return kCharacterOfByte[byte]; }
 
-Result<AnyTokenizer> parse_gpt2(std::string_view vocab_json, std::string_view merges_txt) {
-  const auto numbers = VocabularyReader(vocab_json).read();
-  if (!numbers) return numbers.error();
+Result<AnyTokenizer> parse_gpt2(const Gpt2Files& files) {
+  const auto vocabulary = read_vocabulary(files);
+  if (!vocabulary) return vocabulary.error();
+  const TokenNumbers* const numbers = &vocabulary->numbers;
   BpeRules rules;
   rules.size = numbers->size();
   std::vector<bool> made(rules.size);
@@ -208,12 +335,16 @@ Result<AnyTokenizer> parse_gpt2(std::string_view vocab_json, std::string_view me
     rules.bytes[byte] = known->second;
     made[known->second] = true;
   }
-  if (const Status read = read_merges(merges_txt, *numbers, rules); !read) return read.error();
+  if (const Status read = read_merges(files.merges_txt, *numbers, rules); !read) return read.error();
   for (const Merge& merge : rules.merges) made[merge.result] = true;
   std::vector<const std::string*> texts(rules.size);
   for (const auto& [text, number] : *numbers) texts[number] = &text;
   for (std::size_t token = 0; token < rules.size; ++token) {
-    if (!made[token]) rules.others.emplace_back(static_cast<std::uint16_t>(token), bytes_of(*texts[token]));
+    if (made[token]) continue;
+    const std::string& text = *texts[token];
+    const bool special = vocabulary->added[token] || is_name_of_special(text);
+    rules.others.push_back(
+        {static_cast<std::uint16_t>(token), vocabulary->added[token] ? text : bytes_of(text), special});
   }
   auto tokenizer = make_bpe(std::move(rules));
   if (!tokenizer) return Error{"merges.txt: " + tokenizer.error().message};

@@ -13,6 +13,7 @@
 //   LEFT RIGHT [RESULT]           a pair of tokens that becomes one, the pair to join first on top; without
 //                                 RESULT it is the previous result + 1, at first 256
 //   other N HEX                   a token that no merge makes, and its bytes
+//   special N HEX                 a special one, which encode() makes of its text; "other" if that is <|...|>
 //   end
 #pragma once
 
@@ -40,6 +41,11 @@ class Tokenizer {
   virtual std::size_t size() const = 0;       // tokens of the vocabulary
   // The Error names the offset, in bytes, of what the vocabulary lacks. "bytes" and "bpe" lack nothing.
   virtual Result<std::vector<std::uint16_t>> encode(std::string_view text) const = 0;
+  // The same without special tokens: their texts are ordinary ones.
+  virtual Result<std::vector<std::uint16_t>> encode_plain(std::string_view text) const {
+    return encode(text);
+  }
+  virtual bool is_special(std::uint16_t /*token*/) const { return false; }
   // The bytes of a token, which may be a part of a character. REQUIRES: token < size().
   virtual std::string_view decode_one(std::uint16_t token) const = 0;
   virtual std::string text() const = 0;  // the text form

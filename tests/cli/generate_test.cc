@@ -58,7 +58,7 @@ TEST_CASE("a saved model continues a text, the same one for the same seed") {
   // The file's tokenizer divides other texts too.
   trained.folder.write("other.txt", training::rhyme(3) + std::string(200, 'a'));
   CHECK(run_json({"evaluate", exported, "--data", trained.folder.file("other.txt"), "--json"}).at("tokens") ==
-        32);
+        35);
   CHECK(run({"simulate", "--peers", "1", "--model", trained.folder.file("small.toml"), "--data",
              trained.folder.file("other.txt"), "--steps", "2", "--looks", "0", "--init", exported, "--out",
              trained.folder.file("more")})

@@ -102,8 +102,8 @@ TEST_CASE(
   std::filesystem::current_path(before);
   REQUIRE(own.ok());
   CHECK(own->train.size() == 18);
-  CHECK(contains(own->origin.decisions.back(),
-                 "read from 't.csv' here; '" + root.path("t.csv") + "' is another one"));
+  CHECK(contains(own->origin.notes.back(),
+                 "read from 't.csv', not from '" + root.path("t.csv") + "', which has the same name"));
   CHECK(path == "t.csv");
   REQUIRE(others.ok());
   CHECK(others->train.size() == 27);
@@ -171,7 +171,7 @@ TEST_CASE("folders of tables and of arrays are loaded by their path, tables with
   const auto arrays = load("arrays", root.path());
   REQUIRE_FALSE(arrays.ok());
   CHECK(contains(arrays.error().message, "has no file y_train.npy"));
-  CHECK(contains(load("arrays:label=1", root.path()).error().message, "only tables take a column"));
+  CHECK(contains(load("arrays:label=1", root.path()).error().message, "do not take the option :label="));
 }
 
 TEST_CASE("a path that is not a data set, or has an option of another format, is rejected") {
@@ -200,6 +200,83 @@ TEST_CASE("names that mean the same data are the same name") {
   REQUIRE(data_name("/a/tables/:label=3") == "tables:label=3");
   REQUIRE(data_name(".csv") == ".csv");
   REQUIRE(data_name("mnist.csv") == "mnist.csv");  // different from the catalogue's mnist
+}
+
+TEST_CASE("a path that exists is what it says, and names that lead elsewhere, too, are told") {
+  TemporaryFolder root, here;
+  const auto rows = [](int count) {
+    std::string text = "a,b\n";
+    for (int i = 0; i < count; ++i) text += std::to_string(i % 2) + "," + std::to_string(i % 2) + "\n";
+    return FileBytes(text.begin(), text.end());
+  };
+  std::filesystem::create_directories(here.path("glyphs"));
+  std::filesystem::create_directories(here.path("few:label=a"));
+  std::filesystem::create_directories(here.path("other"));
+  for (const char* name :
+       {"glyphs/train.csv", "glyphs/test.csv", "few:label=a/train.csv", "few:label=a/test.csv"})
+    here.write(name, rows(30));
+  here.write("few.csv", rows(20));
+  here.write("plain", rows(20));
+  root.write("plain.csv", rows(20));
+  root.write("both", rows(20));
+  root.write("both.csv", rows(20));
+  root.write("other.csv", rows(20));
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(here.path());
+  const auto glyphs = load("glyphs", ""), shared = load_shared("glyphs", ""),
+             built_in = load("glyphs:seed=1", ""), literal = load("few:label=a", ""),
+             column = load("few.csv:label=a", "");
+  const std::string plain = load("plain", root.path()).error().message,
+                    both = load("both", root.path()).error().message,
+                    folder = load("other", root.path()).error().message;
+  std::filesystem::current_path(before);
+  REQUIRE(glyphs.ok());
+  CHECK(glyphs->train.size() == 30);
+  CHECK(glyphs->origin.notes.back() ==
+        "read from 'glyphs', not from 'glyphs:seed=1', which has the same name");
+  CHECK(built_in->train.size() == 60'000);
+  CHECK(shared->train.size() == 60'000);
+  REQUIRE(literal.ok());
+  CHECK(literal->train.size() == 30);
+  CHECK(column->origin.label == "column 1 (\"a\")");
+  CHECK(contains(plain, "the file 'plain' is not a data set; '" + root.path("plain.csv") +
+                            "' has the same name, so name it by its path; accepted"));
+  CHECK(contains(both, "the file '" + root.path("both") + "' is not a data set; '" + root.path("both.csv")));
+  CHECK(contains(folder, "the folder 'other' contains no data set; '" + root.path("other.csv")));
+}
+
+TEST_CASE("what a folder has beside the files that are read is told") {
+  TemporaryFolder folder;
+  const auto noted = [&](const std::string& name) {
+    const auto pair = load(folder.path(name), "");
+    INFO((pair.ok() ? "" : pair.error().message));
+    REQUIRE(pair.ok());
+    return pair->origin.notes.empty() ? "" : pair->origin.notes.back();
+  };
+  for (const char* name : {"images", "images/more", "tables", "texts", "parts"})
+    std::filesystem::create_directories(folder.path(name));
+  folder.write("images/train-images-idx3-ubyte", images(4));
+  folder.write("images/train-labels-idx1-ubyte", labels({0, 1, 0, 1}));
+  folder.write("images/t10k-images-idx3-ubyte", images(1));
+  folder.write("images/t10k-labels-idx1-ubyte", labels({1}));
+  folder.write("images/.hidden", {1});
+  CHECK(noted("images") == "not read in '" + folder.path("images") + "': more/");
+  for (const char* name : {"train.csv", "test.csv", "README", "a", "b", "c\n"})
+    folder.write(std::string("images/") + name, {'1', ',', '1', '\n'});
+  CHECK(noted("images") == "not read in '" + folder.path("images") +
+                               "': README, a, a name that cannot be printed, b and 3 more");
+  for (const char* name : {"TRAIN.CSV", "Test.csv"})
+    folder.write(std::string("tables/") + name, {'1', ',', '1'});
+  CHECK(noted("tables").empty());
+  const FileBytes text = {'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j',
+                          'k', 'l', 'm', 'n', 'o', 'p', 'q', 'r', 's', 't'};
+  for (const char* name : {"one.txt", "two.txt", "tokenizer.txt", "merges.txt"})
+    folder.write(std::string("texts/") + name, text);
+  CHECK(noted("texts") == "not read in '" + folder.path("texts") + "': merges.txt, tokenizer.txt");
+  for (const char* name : {"Train.txt", "TEST.txt", "VAL.TXT", "notes.txt"})
+    folder.write(std::string("parts/") + name, text);
+  CHECK(noted("parts") == "not read in '" + folder.path("parts") + "': VAL.TXT, notes.txt");
+  CHECK(load(folder.path("parts"), "")->train.tokens.size() == text.size());
 }
 
 TEST_CASE("every format lists its files in the error message") {

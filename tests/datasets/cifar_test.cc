@@ -107,6 +107,8 @@ TEST_CASE("a folder of CIFAR is normalized channel by channel, by its training i
   const auto pair = load("few", root.path());
   REQUIRE(pair.ok());
   REQUIRE(pair->name == "few");
+  REQUIRE(pair->origin.decisions ==
+          std::vector<std::string>{"only 2 of the 5 training files of CIFAR-10 exist"});
   REQUIRE(pair->train.labels == FileBytes{0, 1, 2, 3, 4});
   REQUIRE(pair->train.normalization.size() == 3);
   for (std::size_t c = 0; c < 3; ++c) {

@@ -293,6 +293,31 @@ TEST_CASE("training and test tables with different columns or classes are reject
       contains(read_csv_folder(folder.path()).error().message, "test.csv', line 2, column 2 (\"b\") is 'x'"));
 }
 
+TEST_CASE("what other programs put around a table is refused by name or told") {
+  CHECK(
+      contains(csv_refusal("sep=;\n1;2\n"), "the first line 'sep=;' is a spreadsheet's note and no record"));
+  CHECK(contains(csv_refusal("a,b\r1,2\r3,4\r"), "ends its lines with carriage returns only"));
+  CHECK(contains(csv_refusal("a,b\n\"1\n2\",0\n"),
+                 "line 2, column 1 (\"a\") opens a quote that is not closed on its line; only a header may"));
+  const auto indexed = twice(",0,1,2\n0,5,6,0\n1,6,5,1\n");
+  REQUIRE(indexed.ok());
+  CHECK(indexed->train.size() == 2);
+  CHECK(indexed->origin.decisions ==
+        std::vector<std::string>{"the first line numbers the columns and is read as a header",
+                                 "the labels are column 4 (\"2\"), the last one",
+                                 "column 1 has no name, as the index that pandas writes, and is a feature"});
+}
+
+TEST_CASE("a number selects the column of labels also where another column has it as its name") {
+  const auto pair = twice("x,z,1\n0,7,5\n1,8,6\n", "1");
+  REQUIRE(pair.ok());
+  CHECK(pair->train.labels == FileBytes{0, 1});
+  CHECK(
+      pair->origin.decisions ==
+      std::vector<std::string>{":label=1 is column 1 (\"x\"), by its number; another column has this name"});
+  CHECK(twice("1,2,3\n0,7,5\n1,8,6\n", "1")->origin.decisions.size() == 1);  // of the header
+}
+
 TEST_CASE("lines that cross the blocks in which a file is read are complete") {
   std::string text;
   constexpr int kRecords = 300'000;  // about 4 MB

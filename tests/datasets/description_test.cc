@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 #include "base/random.h"
@@ -225,6 +226,68 @@ TEST_CASE("a column whose steps are finer than 32-bit floats is named") {
           (pair.origin.columns.empty() ? "feature 1" : "'column0'") +
               std::string(" has steps that are finer than 32-bit floats, so different numbers become equal"));
   }
+}
+
+TEST_CASE("a column with whole numbers that doubles cannot hold is named") {
+  const TemporaryFolder tables, arrays;
+  const std::string exact = "9007199254740992,18014398509481984,1.5e300,0\n",
+                    lost = "9007199254740993,12345678901234567890123,9007199254740994,0\n";
+  tables.write("test.csv", ascii("a,b,c,label\n" + exact));
+  tables.write("train.csv", ascii("a,b,c,label\n0,1,2,0\n0,1,4,0\n"));
+  CHECK(contains(refusal_for(tables.path(), {}), "is '1.5e300'; only finite"));
+  tables.write("test.csv", ascii("a,b,c,label\n9007199254740992,18014398509481984,1,0\n"));
+  CHECK_FALSE(contains(decisions_text(load_for(tables.path())), "2^53"));
+  tables.write("test.csv", ascii("a,b,c,label\n" + lost));
+  CHECK(contains(decisions_text(load_for(tables.path())),
+                 "'a', 'b' have whole numbers beyond 2^53, whose last digits are lost"));
+
+  const auto write = [&](std::int64_t value) {
+    Numbers table;
+    table.columns = 2;
+    table.train = {1, 2, 3, 4};
+    table.test = {1, 2};
+    table.train_labels = {0, 0};
+    table.test_labels = {0};
+    write_arrays<std::int64_t>(arrays, table, "<i8");
+    std::fstream file(arrays.path("x_test.npy"), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-8, std::ios::end);
+    file.write(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  for (const std::int64_t whole : {INT64_MAX, -9007199254740993}) {
+    write(whole);
+    CHECK(contains(decisions_text(load_for(arrays.path())), "feature 2 has whole numbers beyond 2^53"));
+  }
+  write(-9007199254740994);
+  CHECK_FALSE(contains(decisions_text(load_for(arrays.path())), "2^53"));
+}
+
+TEST_CASE("the labels of a table are in the column of the model's, by its name or its number") {
+  const TemporaryFolder folder;
+  const auto model_of = [&](const std::string& text, const std::string& option) {
+    folder.write("train.csv", ascii(text));
+    folder.write("test.csv", ascii(text));
+    return judged_by(load_for(folder.path() + option));
+  };
+  const auto judge = [&](const Given& model, const std::string& text, const std::string& option = "") {
+    folder.write("test.csv", ascii(text));
+    return load(folder.path() + option, "", model);
+  };
+  const Given plain = model_of("0,5,6\n1,6,5\n", ":label=1"),
+              named = model_of("kind,u,v\n0,5,6\n1,6,5\n", ":label=kind");
+  for (const Given& model : {plain, named}) {
+    const auto pair = judge(model, "1,7,8\n");
+    INFO((pair.ok() ? "" : pair.error().message));
+    REQUIRE(pair.ok());
+    CHECK(pair->test.labels == FileBytes{1});
+    CHECK(contains(judge(model, "7,8,1\n", ":label=3").error().message,
+                   "them in column 3; select the column with :label=1"));
+  }
+  CHECK(judge(named, "u,v,kind\n7,8,1\n")->test.labels == FileBytes{1});
+  CHECK(judge(named, "kind,u,v\n1,7,8\n")->test.labels == FileBytes{1});
+  CHECK(judge(plain, "kind,u,v\n1,7,8\n")->test.labels == FileBytes{1});
+  CHECK(label_column("column 12 (\"a (b)\")").name == "a (b)");
+  CHECK(label_column("column 12").number == 12);
+  CHECK(label_column("columns").number == 0);
 }
 
 TEST_CASE("whole numbers are the same rows as CSV, bytes, integers and floats") {

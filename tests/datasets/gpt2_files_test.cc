@@ -15,7 +15,7 @@ using text::parse_gpt2;
 text::AnyTokenizer small_gpt2() {
   auto more = kGpt2Results;
   more.emplace_back("<|endoftext|>");
-  const auto tokenizer = parse_gpt2(gpt2_vocabulary(more), kGpt2Merges);
+  const auto tokenizer = parse_gpt2({gpt2_vocabulary(more), kGpt2Merges});
   INFO((tokenizer ? "" : tokenizer.error().message));
   REQUIRE(tokenizer.ok());
   return *tokenizer;
@@ -43,6 +43,73 @@ TEST_CASE("the first tokens of GPT-2 encode as GPT-2 does") {
   CHECK(tokenizer->decode_one(262) == " the");
   CHECK(tokenizer->decode_one(263) == "<|endoftext|>");
   CHECK(*tokenizer->encode("<|endoftext|>") == Tokens{263});
+}
+
+TEST_CASE("added tokens, and tokens whose text is in angles or brackets, are special") {
+  auto more = kGpt2Results;
+  for (const char* text : {"</s>", "[PAD]", "<|im_end|>", "made-up", "<not one>"}) more.emplace_back(text);
+  const std::string vocabulary = gpt2_vocabulary(more);  // "</s>" is 263
+  const std::string added = R"({"##new": 268, "[PAD]": 264})",
+                    whole = R"({"version": "1.0", "model": {"vocab": {"a": [1, {"b": "}"}]}},
+                                "added_tokens": [{"id": 269, "content": "<tool>", "x": [null]},
+                                 {"content": "made-up", "id": 266}]})";
+  const auto plain = parse_gpt2({vocabulary, kGpt2Merges});
+  REQUIRE(plain.ok());
+  CHECK(*(*plain)->encode("in</s>[PAD]<|im_end|>") == Tokens{259, 263, 264, 265});
+  CHECK((*plain)->is_special(263));
+  CHECK_FALSE((*plain)->is_special(266));
+  CHECK(std::ranges::count(*(*plain)->encode("made-up<not one>"), 266) == 0);
+  const auto full = parse_gpt2({vocabulary, kGpt2Merges, added, whole});
+  INFO((full ? "" : full.error().message));
+  REQUIRE(full.ok());
+  CHECK((*full)->size() == 270);
+  CHECK(*(*full)->encode("in##new</s>made-up<tool>[PAD]") == Tokens{259, 268, 263, 266, 269, 264});
+  CHECK((*full)->decode(Tokens{268, 269}) == "##new<tool>");
+  const std::string text = "in##new</s> <tool>";
+  const auto as_text = *(*full)->encode_plain(text);
+  CHECK(std::ranges::none_of(as_text, [&](std::uint16_t token) { return (*full)->is_special(token); }));
+  CHECK((*full)->decode(as_text) == text);
+  const auto again = text::parse_tokenizer((*full)->text());
+  REQUIRE(again.ok());
+  CHECK((*again)->text() == (*full)->text());
+  CHECK(*(*again)->encode(text) == *(*full)->encode(text));
+
+  const auto error = [&](const std::string& more_added, const std::string& more_whole) {
+    const auto tokenizer = parse_gpt2({vocabulary, kGpt2Merges, more_added, more_whole});
+    REQUIRE_FALSE(tokenizer.ok());
+    return tokenizer.error().message;
+  };
+  CHECK(error(R"({"new": 270})", "") == "vocab.json has tokens up to 270, but none with the number 268");
+  CHECK(contains(error(R"({"new": 264})", ""),
+                 "added_tokens.json, byte 8: expected another number, because two"));
+  CHECK(contains(error(R"({"</s>": 268})", ""), "because the one before it occurs twice"));
+  CHECK(contains(error("", R"({"added_tokens": [{"id": 3}]})"),
+                 "expected an added token with 'id' and 'content'"));
+  for (const char* broken : {"{", "[]", R"({"a": [1, })", R"({"a": "b" "c": 1})", R"({"added_tokens": 3})"})
+    CHECK(contains(error("", broken), "tokenizer.json, byte "));
+}
+
+TEST_CASE("special tokens in a text are told, and are text with the option") {
+  TemporaryFolder folder;
+  auto more = kGpt2Results;
+  more.emplace_back("</s>");
+  folder.write("vocab.json", bytes_in(gpt2_vocabulary(more)));
+  folder.write("merges.txt", bytes_in(kGpt2Merges));
+  folder.write("added_tokens.json", bytes_in(R"({"<tool>": 264})"));
+  folder.write("book.txt", bytes_in(repeated("in the</s>", 20)));
+  const std::string path = folder.path("book.txt") + ":tokens=" + folder.path();
+  const auto pair = load(path, ""), plain = load(path + ":special=text", "");
+  INFO((pair.ok() ? "" : pair.error().message));
+  REQUIRE(pair.ok());
+  REQUIRE(plain.ok());
+  CHECK(pair->train.classes == 265);
+  CHECK(pair->origin.decisions ==
+        std::vector<std::string>{
+            "the text has 20 special tokens, the first is '</s>'; ':special=text' reads them as text"});
+  CHECK(std::ranges::count(pair->train.tokens, 263) + std::ranges::count(pair->test.tokens, 263) == 20);
+  CHECK(std::ranges::count(plain->train.tokens, 263) == 0);
+  CHECK(plain->origin.decisions.empty());
+  CHECK(load(path + ":special=tokens", "")->origin.decisions.empty());
 }
 
 TEST_CASE("a special token in a text is one token, and divides the text") {
@@ -79,7 +146,7 @@ TEST_CASE("vocab.json may have escapes, any order and any spaces") {
   };
   replace("\"Ġthe\"", "\r\n\t\"\\u0120the\"");
   replace("\"in\": 259", "\"\\ud83d\\ude00\\/\": 263, \"in\" :259");
-  const auto tokenizer = parse_gpt2(json, kGpt2Merges);
+  const auto tokenizer = parse_gpt2({json, kGpt2Merges});
   REQUIRE(tokenizer.ok());
   CHECK(*(*tokenizer)->encode(" the") == Tokens{262});
   CHECK((*tokenizer)->decode_one(263) == "😀/");  // a character beyond the table stands for itself
@@ -87,7 +154,7 @@ TEST_CASE("vocab.json may have escapes, any order and any spaces") {
 
 TEST_CASE("an error in vocab.json names file and place") {
   const auto vocabulary_error = [](const std::string& json) {
-    const auto tokenizer = parse_gpt2(json, "");
+    const auto tokenizer = parse_gpt2({json, ""});
     REQUIRE_FALSE(tokenizer.ok());
     return tokenizer.error().message;
   };
@@ -113,7 +180,7 @@ TEST_CASE("an error in vocab.json names file and place") {
 
 TEST_CASE("an error in merges.txt names file and line") {
   const auto merges_error = [](const std::string& merges) {
-    const auto tokenizer = parse_gpt2(gpt2_vocabulary(kGpt2Results), merges);
+    const auto tokenizer = parse_gpt2({gpt2_vocabulary(kGpt2Results), merges});
     REQUIRE_FALSE(tokenizer.ok());
     return tokenizer.error().message;
   };

@@ -81,12 +81,12 @@ TEST_CASE("the option selects characters, bytes or a tokenizer, and gzipped file
   CHECK(loaded(root.path("book.txt") + ":tokens=" + root.path("own.txt")).name == "book.txt:tokens=own.txt");
   for (const char* option : {":", ":tokens", ":tokens=", ":size=3"})
     CHECK(contains(error_of(root.path("book.txt") + option), "as in 'book.txt:tokens=bytes'"));
-  CHECK(contains(error_of(root.path("book.txt") + ":label=1"), "is a text and has no labels"));
+  CHECK(contains(error_of(root.path("book.txt") + ":label=1"), "do not take the option :label="));
   CHECK(contains(error_of(root.path("book.txt") + ":tokens=gone.txt"), "'gone.txt' was not found"));
   CHECK(
       contains(error_of(root.path("book.txt") + ":tokens=" + root.path("book.txt")), "this is no tokenizer"));
   root.write("few.csv", bytes_in("1,0\n"));
-  CHECK(contains(error_of(root.path("few.csv") + ":tokens=bytes"), "is no text; only texts take tokens"));
+  CHECK(contains(error_of(root.path("few.csv") + ":tokens=bytes"), "do not take the option :tokens="));
 }
 
 TEST_CASE("a text that another peer names leads to a tokenizer in the data root and never to another one") {
@@ -122,10 +122,10 @@ TEST_CASE("a tokenizer that is given divides a text instead of the one that its 
   CHECK(contains(load(root.path("odd.txt"), "", {*given}).error().message, "'z' (U+007A)"));
   root.write("tokens.bin", {0, 0, 3, 0, 1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 3, 0, 0, 0, 1, 0, 2, 0, 0, 0,
                             0, 0, 3, 0, 1, 0, 2, 0, 0, 0, 1, 0, 2, 0, 3, 0, 0, 0, 1, 0, 2, 0, 0, 0});
-  const auto tokens = load(root.path("tokens.bin"), "", {*given});
+  const auto tokens = load(root.path("tokens.bin") + ":width=16", "", {*given});
   REQUIRE(tokens.ok());
   CHECK(tokens->train.classes == 4);
-  CHECK(contains(load(root.path("tokens.bin") + ":tokens=bytes", "", {*given}).error().message,
+  CHECK(contains(load(root.path("tokens.bin") + ":tokens=bytes:width=16", "", {*given}).error().message,
                  "are of another tokenizer than the network's"));
   CHECK_FALSE(DataPair{}.characters_per_token());
   CHECK(load(root.path("book.txt") + ":tokens=bytes", "")->characters_per_token() == 1.0);
@@ -256,6 +256,18 @@ TEST_CASE("windows of a text lie side by side, and labels are the tokens one lat
   set.gather_shifted(indices, shifts, inputs.data(), labels.data());
   CHECK(inputs == std::array<float, 8>{65006, 65007, 65008, 65009, 65003, 65004, 65005, 65006});
   CHECK(labels == std::array<std::int32_t, 8>{65007, 65008, 65009, 65010, 65004, 65005, 65006, 65007});
+  set.set_context(4, true);  // 11 tokens: 10 labels
+  CHECK(set.size() == 3);
+  CHECK(set.labels_of(0, 3) == 10);
+  CHECK(set.labels_of(1, 1) == 4);
+  CHECK(set.labels_of(1, 2) == 6);
+  const std::array<std::uint32_t, 2> ends = {1, 2};
+  set.gather(ends, inputs.data(), labels.data());
+  CHECK(inputs == std::array<float, 8>{65004, 65005, 65006, 65007, 65008, 65009, 0, 0});
+  CHECK(labels == std::array<std::int32_t, 8>{65005, 65006, 65007, 65008, 65009, 65010, 0, 0});
+  set.set_context(5, true);
+  CHECK(set.size() == 2);
+  CHECK(set.labels_of(0, 2) == 10);
   set.set_context(10);
   CHECK(set.size() == 1);
   set.set_context(11);

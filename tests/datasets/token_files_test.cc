@@ -36,28 +36,10 @@ TEST_CASE("tokens are read as nanoGPT writes them, with GPT-2's vocabulary") {
   }
 }
 
-TEST_CASE("numbers of 32 bits are not read as twice as many of 16 bits") {
-  TemporaryFolder folder;
-  Tokens little, big, long_ones, alike;
-  for (std::uint16_t i = 0; i < 100; ++i) {
-    const auto token = static_cast<std::uint16_t>(300 + 7 * i);
-    little.insert(little.end(), {token, 0});
-    big.insert(big.end(), {0, token});
-    long_ones.insert(long_ones.end(), {token, 0, 0, 0});
-    alike.insert(alike.end(), {token, static_cast<std::uint16_t>(i % 50 == 7 ? 4 : 0)});
-  }
-  for (const Tokens& tokens : {little, big, long_ones}) {
-    folder.write("all.bin", token_bytes(tokens));
-    CHECK(contains(token_error(folder.path("all.bin")), "all.bin' has numbers of 32 bits"));
-  }
-  folder.write("all.bin", token_bytes(alike));
-  CHECK(load(folder.path("all.bin"), "").ok());
-}
-
 TEST_CASE("the vocabulary of nanoGPT's meta.pkl is taken, in each form in which Python writes its size") {
   TemporaryFolder folder;
-  folder.write("train.bin", token_bytes(Tokens(30, 64)));
-  folder.write("val.bin", token_bytes({1, 2, 3}));
+  folder.write("train.bin", token_bytes(Tokens(70, 64)));
+  folder.write("val.bin", token_bytes(Tokens(70, 3)));
   // pickle.dumps({"vocab_size": N}, protocol) for protocols 4, 3 and 2.
   for (const auto& [pickle, size] : std::vector<std::pair<std::string, int>>{
            {std::string("\x80\x04\x95\x11\0\0\0\0\0\0\0}\x94\x8c\nvocab_size\x94KAs.", 28), 65},
@@ -68,8 +50,8 @@ TEST_CASE("the vocabulary of nanoGPT's meta.pkl is taken, in each form in which 
     INFO((pair.ok() ? "" : pair.error().message));
     REQUIRE(pair.ok());
     CHECK(pair->train.classes == size);
-    REQUIRE(pair->origin.decisions.size() == 1);
-    CHECK(contains(pair->origin.decisions[0], std::to_string(size) + " tokens that meta.pkl states"));
+    REQUIRE(pair->origin.decisions.size() == 2);
+    CHECK(contains(pair->origin.decisions[1], std::to_string(size) + " tokens that meta.pkl states"));
   }
   folder.write("meta.pkl", bytes_in("nothing"));
   CHECK(contains(token_error(folder.path()), "meta.pkl' states no vocabulary that can be read"));
@@ -84,7 +66,7 @@ TEST_CASE("a folder with train.bin and val.bin is a text, with the header of llm
   train.insert(train.end(), tokens.begin(), tokens.end());
   folder.write("train.bin", train);
   folder.write("val.bin", token_bytes({1, 2}));
-  const auto pair = load(folder.path(), "");
+  const auto pair = load(folder.path() + ":width=16", "");
   REQUIRE(pair.ok());
   CHECK(pair->train.tokens == Tokens{7, 8, 9});
   CHECK(pair->test.tokens == Tokens{1, 2});
@@ -96,7 +78,7 @@ TEST_CASE("train.bin and test.bin are CIFAR-100's, and a text with a tokenizer b
   folder.write("test.bin", token_bytes({2, 2}));
   CHECK(contains(token_error(folder.path()), "CIFAR-100"));
   folder.write("tokenizer.txt", bytes_in("starling tokenizer 1\ncharacters 61-63\n"));
-  const auto pair = load(folder.path(), "");
+  const auto pair = load(folder.path() + ":width=16", "");
   REQUIRE(pair.ok());
   CHECK(pair->train.classes == 3);
   CHECK(pair->tokenizer->decode(pair->train.tokens) == "abcb");
@@ -104,7 +86,7 @@ TEST_CASE("train.bin and test.bin are CIFAR-100's, and a text with a tokenizer b
 
 TEST_CASE("a single file takes the tokenizer beside it, or that of the option") {
   TemporaryFolder folder;
-  const std::string path = folder.write("all.bin", token_bytes(Tokens(20, 255)));
+  const std::string path = folder.write("all.bin", token_bytes(Tokens(100, 255)));
   CHECK(load(path + ":tokens=bytes", "")->train.classes == 256);
   folder.write("vocab.json", bytes_in(gpt2_vocabulary(kGpt2Results)));
   folder.write("merges.txt", bytes_in(kGpt2Merges));
@@ -120,8 +102,12 @@ TEST_CASE("a malformed file of tokens is an error with its offset") {
   TemporaryFolder folder;
   const auto error = [&](const FileBytes& bytes) { return token_error(folder.write("some.bin", bytes)); };
   CHECK(contains(error({}), "some.bin' is empty; tokens of two bytes each are needed"));
-  CHECK(contains(error({1, 0, 2}), "some.bin' has an odd number of bytes, 3, but each token has two"));
-  CHECK(contains(error(token_bytes({1, 2})), "is too short: its training part has 1 token"));
+  CHECK(contains(error({1, 0, 2}),
+                 "some.bin' has 3 bytes, which is no whole number of tokens of 2 bytes each"));
+  CHECK(contains(token_error(folder.write("some.bin", token_bytes({1, 2})) + ":width=16"),
+                 "is too short: its training part has 1 token"));
+  CHECK(contains(error(token_bytes({1, 2})),
+                 "and it has fewer than 64 numbers of 16 bits, too few to show it"));
   Tokens tokens(5000, 1);
   tokens[4321] = 50'257;
   CHECK(contains(error(token_bytes(tokens)),
@@ -137,7 +123,7 @@ TEST_CASE("a malformed file of tokens is an error with its offset") {
                  "has a header of the version 2, and only version 1"));
   CHECK(contains(error(with_header(1, 5001, token_bytes(tokens))),
                  "has 5000 tokens after its header, which says 5001; it is truncated"));
-  CHECK(contains(error(with_header(1, 1, {1, 0, 2})), "has an odd number of bytes, 1027"));
+  CHECK(contains(error(with_header(1, 1, {1, 0, 2})), "has 1027 bytes, which is no whole number"));
   FileBytes cut = token_header(kMagicOfLlmC, 1, 1);
   cut.resize(100);
   CHECK(contains(error(cut), "has 100 bytes, fewer than the 1024 of the header"));

@@ -14,12 +14,12 @@ namespace {
 bool is_toy_file(const std::string& path, bool folder) { return !folder && path.ends_with(".toy"); }
 
 // Two samples of two features; the caller's label goes to the first one.
-Result<DataPair> read_toy_file(const std::string& path, const std::string& label, const Given&) {
+Result<DataPair> read_toy_file(const std::string& path, const PathOptions& options, const Given&) {
   Dataset set;
   set.shape = {2, 1, 1};
   set.classes = 2;
   set.features = {1, 2, 3, 4};
-  set.labels = {static_cast<std::uint8_t>(label == "1" ? 1 : 0), 1};
+  set.labels = {static_cast<std::uint8_t>(options.label == "1" ? 1 : 0), 1};
   return join(data_name(path), path, set, set);
 }
 

@@ -1,4 +1,4 @@
-// The text form of a tokenizer, GPT-2's two files, and the header of a file of tokens: an error, or a
+// The text form of a tokenizer, GPT-2's four files, and the header of a file of tokens: an error, or a
 // tokenizer that restores every text and keeps its text form.
 #include <cstdint>
 #include <span>
@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "datasets/text/gpt2_files.h"
 #include "datasets/text/parse.h"
 #include "datasets/text/token_header.h"
@@ -44,10 +45,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (data[0] % 3 == 0) {
     check_tokenizer(datasets::text::parse_tokenizer(first), second);
   } else if (data[0] % 3 == 1) {
-    check_tokenizer(datasets::text::parse_gpt2(first, second), text);
+    const auto files = starling::split(second, '\0');  // merges.txt, added_tokens.json and tokenizer.json
+    const auto file = [&](std::size_t i) { return i < files.size() ? files[i] : std::string_view(); };
+    check_tokenizer(datasets::text::parse_gpt2({first, file(0), file(1), file(2)}), text);
   } else {
-    const auto count = datasets::text::read_token_header(std::span(data + 1, size - 1));
-    STARLING_CHECK(count.ok() || !count.error().message.empty());
+    const auto header = datasets::text::read_token_header(std::span(data + 1, size - 1));
+    STARLING_CHECK(header.ok() || !header.error().message.empty());
   }
   return 0;
 }

@@ -94,7 +94,7 @@ Outcome compute(const kernels::Backend& backend, const Small& small, NetworkOpti
   Buffer gradient(start.size(), backend.memory());
   Outcome outcome;
   outcome.loss = network.train(parameters.data(), inputs.data(), label, gradient.data());
-  outcome.evaluation = judge.evaluate(parameters.data(), inputs.data(), label, batch);
+  outcome.evaluation = judge.evaluate(parameters.data(), inputs.data(), label, judge.predictions());
   outcome.gradient.resize(start.size());
   network.queue().download(gradient.data(), outcome.gradient.data(), gradient.bytes());
   network.queue().wait();

@@ -134,6 +134,20 @@ TEST_CASE("values that are not finite are counted in their tensor") {
                      "' are not finite"));
 }
 
+TEST_CASE("a file with values that are not finite is exported under no names") {
+  const TemporaryFolder folder;
+  const float infinite = -INFINITY, values[] = {1, NAN, infinite};
+  const std::string header = R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})";
+  const std::string from =
+      folder.write("a", safetensors(header, 0) + std::string(reinterpret_cast<const char*>(values), 12));
+  for (const TensorNames names : {TensorNames::starling, TensorNames::gpt2}) {
+    const Status exported = export_parameters(from, folder.file("b"), names);
+    REQUIRE_FALSE(exported.ok());
+    CHECK(contains(exported.error().message, from + ": 2 of the 3 values of tensor 'w' are not finite"));
+    CHECK_FALSE(std::filesystem::exists(folder.file("b")));
+  }
+}
+
 TEST_CASE("PyTorch's counters of batches are no parameters") {
   const TemporaryFolder folder;
   models::Layout layout;

@@ -83,6 +83,11 @@ TEST_CASE("a wrong description is refused with its field") {
   CHECK(contains(wrong("\"deviation\":[0.", "\"deviation\":[1e-300,0."), "'deviation'"));
   CHECK(contains(wrong("\"offset\":[", "\"offset\":[1,"), "'offset'"));
   CHECK(contains(wrong("[2,1,1]", "[2,1,2]"), "'offset'"));  // only rows have one for each value
+  CHECK(contains(wrong("\"offset\":[1700000000.125", "\"offset\":[1e300"), "'offset'"));
+  CHECK(contains(wrong("\"columns\":[\"u\",", "\"columns\":["), "'columns'"));
+  CHECK(contains(wrong("\"fingerprint\":\"", "\"fingerprint\":\"x"), "'fingerprint'"));
+  CHECK(contains(wrong("[\"ash\",\"\\u00f6ak\"]", "[\"ash\",\"ash\"]"), "'class_names'"));
+  CHECK(contains(wrong("\"values\":\"floats\"", "\"values\":\"float\""), "'values'"));
   CHECK(contains(wrong("{", "["), "is not JSON"));
 }
 

@@ -37,11 +37,11 @@ TEST_CASE("tokenizer.json has the merges and the special tokens of a byte-pair e
 
 TEST_CASE("tokens that tokenizer.json cannot represent are an error that names them") {
   auto rules = small_rules();
-  rules.others.front().second = " ab";
+  rules.others.front().bytes = " ab";
   const auto twice = datasets::text::make_bpe(rules);
   REQUIRE(twice.ok());
   CHECK(contains(tokenizer_json(**twice).error().message, "the tokens 257 and 258 have the same bytes"));
-  rules.others.front().second = "<|\xff|>";
+  rules.others.front().bytes = "<|\xff|>";
   const auto bytes = datasets::text::make_bpe(rules);
   REQUIRE(bytes.ok());
   CHECK(contains(tokenizer_json(**bytes).error().message, "the special token 258 is not UTF-8"));

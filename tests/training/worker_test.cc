@@ -379,6 +379,45 @@ TEST_CASE("weight decay without a gradient shrinks the parameters by its rate") 
   }
 }
 
+TEST_CASE("an evaluation of a text is the mean over all of its tokens but the first") {
+  constexpr std::size_t kContext = 64, kRest = 20;
+  datasets::Dataset text;
+  text.classes = 17;
+  Random random(6);
+  for (std::size_t i = 0; i <= 2 * kContext + kRest; ++i)
+    text.tokens.push_back(static_cast<std::uint16_t>(random.below(17)));
+  text.set_context(kContext, true);
+  const auto plan = models::make_model("gpt-tiny", {1, 1, 1, kContext}, text.classes);
+  REQUIRE(plan.ok());
+  const auto backend = kernels::make_backend("cpu");
+  REQUIRE(backend.ok());
+  std::vector<float> parameters(plan->layout.arena_size());
+  models::initialize(*plan, Random(8), parameters);
+  // Window by window from the scores. What follows the text has no influence on them.
+  models::Network network(*plan, **backend, 1, models::Purpose::evaluate);
+  double loss = 0, correct = 0;
+  for (std::size_t begin = 0; begin + 1 < text.tokens.size(); begin += kContext) {
+    std::vector<float> inputs(kContext, 5), scores(kContext * 17);
+    for (std::size_t i = 0; i < kContext && begin + i < text.tokens.size(); ++i)
+      inputs[i] = static_cast<float>(text.tokens[begin + i]);
+    network.score(parameters.data(), inputs.data(), 1, scores);
+    for (std::size_t i = 0; i < kContext && begin + i + 1 < text.tokens.size(); ++i) {
+      const auto own = std::span(scores).subspan(17 * i, 17);
+      double sum = 0;
+      for (const float score : own) sum += std::exp(static_cast<double>(score));
+      const std::size_t label = text.tokens[begin + i + 1];
+      loss += std::log(sum) - static_cast<double>(own[label]);
+      correct += std::ranges::max_element(own) - own.begin() == static_cast<std::ptrdiff_t>(label) ? 1 : 0;
+    }
+  }
+  constexpr double kLabels = 2 * kContext + kRest;
+  for (const int batch : {1, 2, 3, 64}) {
+    const auto score = Evaluator(*plan, **backend, text, batch).evaluate(parameters.data());
+    CHECK(near(score.loss, loss / kLabels, 0, 1e-5));
+    CHECK(near(score.accuracy, correct / kLabels, 0, 1e-12));
+  }
+}
+
 TEST_CASE("an evaluation is the same for every batch size and reads at most its limit of samples") {
   const auto data = striped(103, 5);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);

@@ -1,6 +1,7 @@
 #include "training/learning/data_facts.h"
 
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/id_text.h"
@@ -112,6 +113,10 @@ void read_normalization(DescriptionReader& reader, Description& data) {
   const auto means = reader.numbers("mean"), deviations = reader.numbers("deviation");
   const auto channels = static_cast<std::size_t>(data.shape.channels);
   reader.refuse_unless(data.offsets.empty() || (data.is_rows() && data.offsets.size() == channels), "offset");
+  for (const double offset : data.offsets)
+    reader.refuse_unless(std::isfinite(static_cast<float>(offset)), "offset");
+  reader.refuse_unless(data.columns.empty() || (data.is_rows() && data.columns.size() == channels),
+                       "columns");
   reader.refuse_unless(means.empty() || means.size() == channels, "mean");
   reader.refuse_unless(deviations.size() == means.size(), "deviation");
   if (!reader.wrong().empty()) return;
@@ -143,13 +148,21 @@ Result<Description> parse_description(const std::string& text) {
   reader.refuse_unless(
       data.class_names.empty() || data.class_names.size() == static_cast<std::size_t>(data.classes),
       "class_names");
+  reader.refuse_unless(
+      std::set(data.class_names.begin(), data.class_names.end()).size() == data.class_names.size(),
+      "class_names");
+  reader.refuse_unless(data.is_text || values == "floats" || values == "bytes", "values");
   data.train_samples = reader.number("train_samples", UINT32_MAX);
   data.test_samples = reader.number("test_samples", UINT32_MAX);
   if (!data.is_text) {
     read_shape(reader, data);
     read_normalization(reader, data);
   }
-  if (const auto id = parse_peer_id(reader.text("fingerprint"))) data.fingerprint = id->value;
+  if (const std::string fingerprint = reader.text("fingerprint"); !fingerprint.empty()) {
+    const auto id = parse_peer_id(fingerprint);
+    reader.refuse_unless(id.has_value(), "fingerprint");
+    if (id) data.fingerprint = id->value;
+  }
   data.decisions = reader.texts("decisions");
   if (!reader.wrong().empty()) return Error{"has a wrong '" + reader.wrong() + "'"};
   return data;

@@ -56,13 +56,13 @@ std::vector<Evaluator::Score> Evaluator::evaluate(std::span<const float* const> 
   std::vector<std::int64_t> correct(replicas.size());
   std::int64_t predictions = 0;
   for_batches(data_, limit, batch_, feed_, network_.queue(), [&](std::span<const std::uint32_t> samples) {
+    const auto judged = static_cast<int>(data_.labels_of(samples.front(), samples.size()));
     for (std::size_t r = 0; r < replicas.size(); ++r) {
-      const auto result =
-          network_.evaluate(replicas[r], feed_.inputs(), feed_.labels(), static_cast<int>(samples.size()));
+      const auto result = network_.evaluate(replicas[r], feed_.inputs(), feed_.labels(), judged);
       loss_sums[r] += result.loss_sum;
       correct[r] += result.correct;
-      if (r == 0) predictions += result.predictions;
     }
+    predictions += judged;
   });
   std::vector<Score> scores(replicas.size());
   const auto n = static_cast<double>(predictions);

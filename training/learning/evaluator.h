@@ -13,7 +13,8 @@
 
 namespace starling::training {
 
-// Accuracy and mean loss of parameters on the first `limit` samples of a data set; zeros if it is empty.
+// Accuracy and mean loss of parameters over the labels of the first `limit` samples of a data set; zeros if
+// it is empty.
 // Holds a network without a backward pass.
 class Evaluator {
  public:

@@ -194,7 +194,8 @@ Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPai
     if (Status fits = datasets::check_context(data, static_cast<std::uint32_t>(context)); !fits)
       return Error{"model \"" + model.name + "\": " + fits.error().message};
     for (datasets::Dataset* part : {&data.train, &data.test, data.own.get()})
-      if (part != nullptr && part->is_text()) part->set_context(static_cast<std::uint32_t>(context));
+      if (part != nullptr && part->is_text())
+        part->set_context(static_cast<std::uint32_t>(context), part == &data.test);
   }
   return plan_for(model, data.any());
 }

@@ -81,6 +81,7 @@ std::string origin_text(const datasets::Description& data) {
   add("labels", data.label);
   add("classes", listed(data.class_names));
   for (const std::string& decision : data.decisions) add("decided", decision);
+  for (const std::string& note : data.notes) add("note", note);
   add("fingerprint", to_string(PeerId{data.fingerprint}));
   return text;
 }

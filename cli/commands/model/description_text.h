@@ -7,7 +7,8 @@
 
 namespace starling::cli {
 
-// Source, features, labels, names of classes, decisions and fingerprint: a line for each that is known.
+// Source, features, labels, names of classes, decisions, notes and fingerprint: a line for each that is
+// known.
 std::string origin_text(const datasets::Description& data);
 
 // "mean 0.1307, deviation 0.3081", per channel.

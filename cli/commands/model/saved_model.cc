@@ -124,6 +124,7 @@ int evaluate(const Arguments& arguments) {
   of_text.samples = samples;
   of_text.loss = score.loss;
   training::add_text_figures(of_text, saved->data.test.context, saved->data.characters_per_token());
+  if (of_text.tokens) of_text.tokens = saved->data.test.labels_of(0, samples);
   if (arguments.has("--json")) {
     Json object = {{"checkpoint", saved->path}, {"model", saved->model.name},
                    {"data", saved->data.name},  {"parameters", saved->plan.layout.parameter_count()},

@@ -11,6 +11,7 @@
 #include "datasets/catalogue.h"
 #include "datasets/readers/text_files.h"
 #include "datasets/readers/tokenizer_files.h"
+#include "datasets/readers/unread.h"
 #include "datasets/text/bpe_training.h"
 #include "training/runs/records/files.h"
 #include "training/runs/records/json.h"
@@ -44,14 +45,13 @@ int train_tokenizer(const Arguments& arguments) {
   const std::string out = *arguments.get("--out");
   if (Status sound = training::check_target(out); !sound)
     return refuse(arguments, "--out: " + sound.error().message);
-  const auto documents = datasets::read_documents(datasets::data_path(*arguments.get("TEXT"), data_root()));
+  const std::string path = datasets::data_path(*arguments.get("TEXT"), data_root());
+  const auto documents = datasets::read_documents(path);
   if (!documents) return refuse(arguments, documents.error());
-  std::vector<std::string> read;
-  std::vector<std::string_view> views;
-  for (const auto* part : {&documents->train, &documents->test})
-    for (const datasets::Document& document : *part) read.push_back(document.path);
-  if (Status other = training::check_not_input(out, read); !other)
+  if (Status other = training::check_not_input(out, documents->files); !other)
     return refuse(arguments, "--out: " + other.error().message);
+  warn(datasets::unread_in(path, documents->files));
+  std::vector<std::string_view> views;
   for (const datasets::Document& document : documents->train) views.emplace_back(document.text);
   ProgressLine progress;
   training.progress = [&progress](std::size_t merges, std::size_t of) {

@@ -90,8 +90,8 @@ Result<Json> of_bpe(const Tokenizer& tokenizer, const datasets::text::BpeRules& 
   Vocabulary vocabulary;
   Json added = Json::array(), merges = Json::array();
   std::vector<bool> special(rules.size);
-  for (const auto& [token, bytes] : rules.others) {
-    if (!datasets::text::is_special(bytes)) continue;
+  for (const auto& [token, bytes, is_special] : rules.others) {
+    if (!is_special) continue;
     if (!is_utf8(bytes)) return Error{"the special token " + std::to_string(token) + " is not UTF-8"};
     special[token] = true;
     added.push_back(special_token(token, bytes));

@@ -81,9 +81,8 @@ Result<Gpt2> as_gpt2(const models::Plan& plan) {
 std::optional<std::uint16_t> end_of_text(const AnyTokenizer& tokenizer) {
   const auto* rules = tokenizer == nullptr ? nullptr : datasets::text::rules_of(*tokenizer);
   if (rules == nullptr) return std::nullopt;
-  for (const auto& [token, bytes] : rules->others) {
-    if (bytes == kEndOfText) return token;
-  }
+  for (const datasets::text::OtherToken& other : rules->others)
+    if (other.bytes == kEndOfText) return other.token;
   return std::nullopt;
 }
 

@@ -223,13 +223,21 @@ Result<Checkpoint> read_safetensors(const std::string& path, const models::Layou
   return checkpoint;
 }
 
+namespace {
+
+Status check_finite(const std::string& path, const std::string& tensor, std::span<const float> values) {
+  const auto wrong = std::ranges::count_if(values, [](float value) { return !std::isfinite(value); });
+  if (wrong == 0) return Done{};
+  return Error{path + ": " + std::to_string(wrong) + " of the " + std::to_string(values.size()) +
+               " values of tensor " + show_name(tensor) + " are not finite"};
+}
+
+}  // namespace
+
 Status check_finite(const std::string& path, const models::Layout& layout, std::span<const float> arena) {
   for (const auto& tensor : layout.tensors()) {
-    const auto wrong = std::ranges::count_if(arena.subspan(tensor.offset, tensor.size),
-                                             [](float value) { return !std::isfinite(value); });
-    if (wrong > 0)
-      return Error{path + ": " + std::to_string(wrong) + " of the " + std::to_string(tensor.size) +
-                   " values of tensor " + show_name(tensor.name) + " are not finite"};
+    const auto values = arena.subspan(tensor.offset, tensor.size);
+    if (Status finite = check_finite(path, tensor.name, values); !finite) return finite;
   }
   return Done{};
 }
@@ -307,9 +315,13 @@ Status export_parameters(const std::string& from, const std::string& to, TensorN
     if (!is_parameter(file->metadata(), entry.name)) continue;
     auto& tensor = tensors.emplace_back();
     tensor.head = {entry.name, entry.dtype.c_str(), entry.shape, {}};
-    if (as_floats && SafetensorsFile::has_floats(entry)) {
-      std::vector<float> values(count_of(entry));
+    std::vector<float> values;
+    if (SafetensorsFile::has_floats(entry)) {
+      values.resize(count_of(entry));
       if (Status read = file->read_floats(entry, values); !read) return read;
+      if (Status finite = check_finite(from, entry.name, values); !finite) return finite;
+    }
+    if (as_floats && SafetensorsFile::has_floats(entry)) {
       const auto bytes = std::as_bytes(std::span(values));
       tensor.values.assign(bytes.begin(), bytes.end());
       tensor.head.dtype = "F32";
