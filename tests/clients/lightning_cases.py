@@ -6,6 +6,7 @@ import starling
 import starling.lightning
 import torch
 from lightning.pytorch import callbacks
+from stage import python
 from suite import require
 from torch import nn
 
@@ -205,6 +206,12 @@ def strategies_that_divide_a_model_are_refused(place):
         raise AssertionError("it trained")
 
 
+def the_other_name_of_lightning_has_the_same_callback(_place):
+    done = python("import pytorch_lightning, starling.lightning", "print(issubclass(starling.lightning.Gossip, "
+                  "pytorch_lightning.Callback))")
+    require(done.stdout == "True\n", done.stdout + done.stderr)
+
+
 def rank(place):
     module = Module()
     with_peer = [] if "PLAIN" in os.environ else [starling.lightning.Gossip(**place.arguments(every="1 steps"))]
@@ -230,4 +237,4 @@ CASES = [lightning_counts_batches_and_not_forward_passes, lightning_adds_accumul
          lightning_keeps_what_a_callback_unfreezes, lightning_keeps_what_other_callbacks_average, lightning_saves_and_resumes,
          lightning_reports_the_accuracy_of_validation, the_peer_leaves_when_lightning_fails,
          lightning_raises_why_no_peer_begins, strategies_that_divide_a_model_are_refused,
-         two_devices_of_lightning_are_one_peer]
+         the_other_name_of_lightning_has_the_same_callback, two_devices_of_lightning_are_one_peer]

@@ -97,10 +97,29 @@ def two_optimizers_train_what_is_exchanged(place):
                 one.zero_grad()
                 loss_of(model, step).backward()
                 one.step()
-            if peer:
-                peer.exchange  # still a member
     for mode in "copy", "view":
         as_without_a_peer(place, lambda p: torch.optim.SGD(list(p)[:2], 0.05), train, mode, 2 * STEPS * BATCH)
 
 
-CASES = [sam_steps_once_for_two_passes, lbfgs_steps_once_for_many_passes, two_optimizers_train_what_is_exchanged]
+def changes_after_the_last_step_stay(place):
+    """Also if that step posted the parameters: look-ahead and averages change them after the hook."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with starling.gossip(model, optimizer, **place.arguments(every="1 steps")) as peer:
+        attachment, posted = peer._attachment, False
+        for step in range(100000):
+            optimizer.zero_grad()
+            loss_of(model, step).backward()
+            optimizer.step()
+            posted = attachment._posted_steps == attachment.steps
+            if posted:
+                break
+        require(posted, "no step posted")
+        with torch.no_grad():
+            model[0].weight.add_(1.0)
+        last = model[0].weight.clone()
+    require(torch.allclose(last, model[0].weight, 1e-5, 1e-6), "the change is lost")
+
+
+CASES = [changes_after_the_last_step_stay, sam_steps_once_for_two_passes, lbfgs_steps_once_for_many_passes,
+         two_optimizers_train_what_is_exchanged]

@@ -214,6 +214,7 @@ class Attachment:
     def finish(self, reply_seconds, over_seconds):
         """Posts the last steps, says `bye` and waits for `over`. Raises Lost, Changed. True if the peer answered."""
         self._tensors.refresh()
+        self._posted_steps = -1  # what changed after the last step counts, too: look-ahead, averages, merged adapters
         if not self._view and self._pending:
             self._wait_until(lambda: not self._pending or self.state != STARTED, reply_seconds)
         if self.state == STARTED and not self._view and not self._pending and self.steps > self._posted_steps:
