@@ -20,7 +20,6 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import suite  # noqa: E402
 from suite import HANG, require  # noqa: E402
 
-sys.path.pop(0)  # where transformers would find the folder of a package that it looks for
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(suite.SOURCE, "clients", "python"))
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", CUDA_VISIBLE_DEVICES="", TOKENIZERS_PARALLELISM="false",
@@ -30,6 +29,9 @@ warnings.filterwarnings("ignore")
 import starling.peer  # noqa: E402
 from stage import python  # noqa: E402
 from starling.region import ACCURACY, LOSS  # noqa: E402
+
+TESTS = os.path.dirname(os.path.abspath(suite.__file__))
+sys.path[:] = [path for path in sys.path if os.path.abspath(path) != TESTS]  # whose datasets/ is no package for transformers
 
 ADAPTERS = {"lightning": "lightning", "transformers": "transformers", "peft": "peft", "jax": "jax"}
 GROUPS = {"lightning_cases": ["torch", "lightning"], "transformers_cases": ["torch", "transformers", "accelerate", "peft"],
