@@ -795,9 +795,10 @@ static int starling__await(starling_client* c, int over, double seconds) {
 
 static void starling__leave(starling_client* c) {
   const int copy = c->spec.mode == STARLING_COPY;
+  c->posted_steps = 0;  // what changed after the last step counts, too
   if (copy && c->pending && starling__await(c, 0, 1) != 0) return;
   if (c->state != STARLING__STARTED) return;
-  if (copy && !c->pending && c->steps > c->posted_steps) {
+  if (copy && !c->pending && c->steps > 0) {
     starling__post(c);
     starling__send(c, "ring\n");
   }

@@ -2,6 +2,7 @@
 import contextlib
 import logging
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -77,6 +78,12 @@ class Stage:
             logging.getLogger("starling").removeHandler(self.messages)
             for made in self.daemons:
                 made.die()
+
+
+def python(*lines):
+    """A program of these lines, which has ended."""
+    return subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.path.join(CLIENTS, "python")})
 
 
 def steps_until(peer, condition, what, work=lambda: None):

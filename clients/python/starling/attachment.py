@@ -221,6 +221,7 @@ class Attachment:
         self._tensors.refresh()
         if self._view and self.state == STARTED:
             self._write_kept()
+        self._posted_steps = -1  # what changed after the last step counts, too: look-ahead, averages, merged adapters
         if not self._view and self._pending:
             self._wait_until(lambda: not self._pending or self.state != STARTED, reply_seconds)
         if self.state == STARTED and not self._view and not self._pending and self.steps > self._posted_steps:

@@ -54,6 +54,9 @@ class Follower:
     def report(self, **_):
         pass
 
+    def count(self, samples):
+        pass
+
     def close(self):
         self._stop()
 

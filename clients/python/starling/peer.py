@@ -47,6 +47,7 @@ class Peer:
         self._began = time.monotonic()
         self._taken = 0
         self.own_loss = False  # the loss is reported by the trainer's own code
+        self.counted = None  # samples since the last step, if count() is called
         self.on_leave = lambda: None  # after a context that ended without an exception
         self._done = self._closed = False
         self._next_try, self._warned = 0, None
@@ -103,6 +104,10 @@ class Peer:
     def taken(self):
         """How often the parameters were changed by the peer."""
         return self._taken + (self._attachment.taken if self._attachment else 0)
+
+    def count(self, samples):
+        """More samples of the step that is being made, as the trainer's own code counts them: instead of the forward passes."""
+        self.counted = (self.counted or 0) + samples
 
     # What is known
 

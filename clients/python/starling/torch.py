@@ -180,7 +180,8 @@ class ModelTensors(Tensors):
         for name, tensor, role in (*self._parameters(), *self._buffers()):
             if id(tensor) in seen:
                 tied.append((name, seen[id(tensor)]))
-            elif (kind_of(name, tensor) or role != "trained") and tensor.numel() > 0:
+            elif not getattr(tensor, "starling_local", False) and (
+                    kind_of(name, tensor) or role != "trained") and tensor.numel() > 0:
                 seen[id(tensor)] = name
                 slots.append(TorchSlot(name, tensor, role))
         super().__init__(slots, tied)
@@ -359,6 +360,8 @@ class Hooks:
         if isinstance(result, (float, torch.Tensor)):  # a closure's
             loss = result
         self.samples = [0, 0, 0]
+        if self.peer.counted is not None:
+            samples, self.peer.counted = self.peer.counted * self.weight, 0
         if samples is None and not self.warned:
             self.warned = True
             log.warning("starling: a step without a forward pass of the model that gossip() was given counts as one sample; "
@@ -396,9 +399,9 @@ def first_tensor(values, depth=4):
 
 def innermost(optimizer):
     """The optimizer that makes the steps of one that wraps it, as accelerate's and Lightning's do: the wrapper may leave
-    steps out."""
+    steps out. SAM's wrapper calls it base_optimizer."""
     for _ in range(4):
-        inner = getattr(optimizer, "optimizer", None)
+        inner = getattr(optimizer, "optimizer", getattr(optimizer, "base_optimizer", None))
         if not isinstance(inner, torch.optim.Optimizer) or inner is optimizer:
             break
         optimizer = inner
