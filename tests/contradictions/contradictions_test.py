@@ -114,7 +114,7 @@ KINDS = {
         "a column renamed": Table(("u", "v", "z")), "columns exchanged": Table(("v", "u", "w")),
         "a class renamed": Table(classes=("ash", "elm", "fir")), "a class more": Table(classes=("ash", "elm", "fir", "oak")),
         "numbers of classes": Table(classes=(0, 1, 2)), "numbers from 1": Table(classes=(1, 2, 3)),
-        "a number too many": Table(classes=(0, 1, 2, 3)), "label first": Table(at=0),
+        "a number too many": Table(classes=(0, 1, 2, 3)),
         "another label": Table(label="target"), "a cell that is no number": Table(cell="tall"),
         "an empty cell": Table(cell=""), "an infinite cell": Table(cell="inf"), "rows of an array": Arrays((3,)),
     }),
