@@ -19,11 +19,12 @@ struct NoAnswer : Error {
 inline constexpr Duration kLongAnswer = std::chrono::seconds(35);
 
 // Sends a request to the server at `at`, with `token` unless it is empty, and returns the answer of any
-// status, if it begins within `patience`. The Error says why there was no answer: "nothing listens at
-// 127.0.0.1:7180".
+// status, if it begins within `patience` and is whole within `whole` more. The Error says why there was no
+// answer: "nothing listens at 127.0.0.1:7180".
 Result<HttpAnswer, NoAnswer> http_request(const Address& at, const std::string& method,
                                           const std::string& path, const std::string& body = "",
                                           const std::string& token = "",
-                                          Duration patience = std::chrono::seconds(5));
+                                          Duration patience = std::chrono::seconds(5),
+                                          Duration whole = std::chrono::seconds(20));
 
 }  // namespace starling::node

@@ -183,6 +183,17 @@ TEST_CASE("a peer whose log nobody reads goes on, and leaves with its replica") 
   CHECK(std::filesystem::exists(folder.file("out/a.safetensors")));
 }
 
+TEST_CASE("a log that is read again says how many lines were dropped") {
+  Program program(softmax_peer({"--http", "127.0.0.1:0"}));
+  const std::string http = program.wait_for_error_word("HTTP at ");
+  REQUIRE(program.wait_for_error_text("training begins"));
+  program.clog_errors();
+  for (int k = 0; k < 20; ++k)
+    for (const char* command : {"pause", "resume"}) REQUIRE(run({command, "--at", http}).exit_code == 0);
+  REQUIRE(program.wait_for_error_text(" lines of the log were dropped, because nobody read standard error"));
+  check_leaves(program);
+}
+
 TEST_CASE("a peer whose log has no reader any more leaves with its replica") {
   const TemporaryFolder folder;
   Program program(saving_peer(folder));
@@ -203,6 +214,19 @@ TEST_CASE("a Ctrl-C a second after the first ends a peer at once") {
     outcome = program.finish();
   }
   CHECK((outcome->exit_code == 130 || outcome->exit_code == 0));  // 0: it left within the second
+}
+
+TEST_CASE("a SIGTERM a second after the first is no second Ctrl-C") {
+  const SilentPort silent;
+  Program program({"peer", "--listen", "127.0.0.1:0", "--join", silent.address()});
+  REQUIRE(program.wait_for_error_text("listens at"));
+  program.signal(SIGTERM);
+  auto outcome = program.finish_within(kSecondCtrlC);
+  if (!outcome) {
+    program.signal(SIGTERM);
+    outcome = program.finish();
+  }
+  CHECK(outcome->exit_code == 0);
 }
 
 }  // namespace

@@ -91,6 +91,22 @@ TEST_CASE("four stages on two groups of processors learn, and the summary prints
     CHECK(has(outcome.out, part));
 }
 
+TEST_CASE("starling status prints the stages of a peer") {
+  Program peer({"peer", "--listen", "none", "--http", "127.0.0.1:0", "--export", "none", "--model", "lenet",
+                "--data", "glyphs", "--seconds", "100000", "--devices", "cpu:0,cpu:1", "--split", "stages",
+                "--cuts", "6"});
+  const std::string http = peer.wait_for_error_word("HTTP at ");
+  std::string text;
+  REQUIRE(eventually([&] { return has(text = run({"status", "--at", http}).out, "busy per step"); }));
+  INFO(text);
+  CHECK(has(text, "devices    2 stages: conv1 to pool2, fc1 to fc2; 1f1b, "));
+  CHECK(has(text, "stages     1f1b, "));
+  CHECK(has(text, "conv1 to pool2  cpu:0 "));
+  CHECK(has(text, "fc1 to fc2      cpu:1 "));
+  peer.signal(SIGTERM);
+  CHECK(peer.finish().exit_code == 0);
+}
+
 TEST_CASE("stages of peers may have replicas", "[figures]") {
   const TemporaryFolder folder;
   for (const char* schedule : some_of({"1f1b", "pipedream"})) {

@@ -246,6 +246,19 @@ TEST_CASE("without exchanges swarm, simulate and the rule none have equal distan
   CHECK(*distances.begin() > 0.01);
 }
 
+TEST_CASE("the summary of one peer does not speak of exchanges") {
+  const TemporaryFolder folder;
+  for (const char* command : {"swarm", "simulate"}) {
+    const Outcome alone = run({command, "--peers", "1", "--model", "softmax", "--data", "glyphs", "--steps",
+                               "5", "--out", folder.file(command)});
+    INFO(alone.err);
+    REQUIRE(alone.exit_code == 0);
+    CHECK(alone.out.find("softmax on glyphs, 1 peer\n") != std::string::npos);
+    for (const char* part : {"exchanges (", "gossip ", "replicas ", "consensus"})
+      CHECK(alone.out.find(part) == std::string::npos);
+  }
+}
+
 TEST_CASE("a short run consumes the samples that were asked for, and every peer takes part") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.file("table"));

@@ -72,10 +72,10 @@ TEST_CASE("another minor version is accepted, and another major one is not") {
   };
   CHECK(with_version("1.0").empty());
   CHECK(with_version("1.77").empty());
-  CHECK(with_version("2.0").find("the trainer has version 2.0 of the contract, and this peer has 1.0") == 0);
-  CHECK(with_version("1").find("'1' is not a version such as 1.0") == 0);
+  CHECK(with_version("2.0").find("the trainer has version 2.0 of the contract, and this peer has 1.1") == 0);
+  CHECK(with_version("1").find("'1' is not a version such as 1.1") == 0);
   CHECK(with_version("1.0.0").find("'1.0.0' is not a version") == 0);
-  CHECK(read({"GET / HTTP/1.1"}).find("a trainer begins with 'starling-trainer 1.0'") == 0);
+  CHECK(read({"GET / HTTP/1.1"}).find("a trainer begins with 'starling-trainer 1.1'") == 0);
 }
 
 TEST_CASE("an error in a declaration names the line and what would be right") {

@@ -3,6 +3,10 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/write.hpp>
+
 #include "tests/node/http_fixture.h"
 
 namespace starling::node {
@@ -144,6 +148,27 @@ TEST_CASE("an answer's lease ends when its client has read it or is gone") {
     REQUIRE(eventually([&] { return lease.use_count() == 2; }));
   }
   REQUIRE(eventually([&] { return lease.use_count() == 1; }));
+}
+
+TEST_CASE("an answer that never ends, byte by byte, is given up") {
+  for (const std::string begin :
+       {"HTTP/1.1 200 OK\r\nX-Head: ", "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"}) {
+    asio::io_context io;
+    asio::ip::tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
+    std::thread server([&] {
+      auto socket = acceptor.accept();
+      asio::error_code ended;
+      for (asio::write(socket, asio::buffer(begin), ended); !ended;
+           asio::write(socket, asio::buffer("x", 1), ended))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    const Address at{"127.0.0.1", acceptor.local_endpoint().port()};
+    const auto answer = http_request(at, "GET", "/", "", "", std::chrono::milliseconds(200), Duration{0});
+    server.join();
+    REQUIRE_FALSE(answer.ok());
+    CHECK(answer.error().connected);
+    CHECK(answer.error().message.find("did not answer within 200ms") != std::string::npos);
+  }
 }
 
 TEST_CASE("an answer may come later, from any thread, and only the first one counts") {

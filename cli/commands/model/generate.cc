@@ -91,14 +91,15 @@ class Page {
   int end(const std::string& model, const Wanted& wanted) {
     if (!json_) return print_out(training::fit_to_show(text_, true) + "\n");
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun_;
-    return print_out(training::to_line(
+    const std::string line = training::to_line(
         {{"model", model},
          {"prompt", wanted.request.prompt},
          {"text", text_},
          {"tokens", wanted.tokens},
          {"seed", wanted.request.seed},
          {"seconds", took.count()},
-         {"tokens_per_second", static_cast<double>(wanted.tokens) / std::max(took.count(), 1e-9)}}));
+         {"tokens_per_second", static_cast<double>(wanted.tokens) / std::max(took.count(), 1e-9)}});
+    return print_out(terminal_ ? training::fit_to_show(line, true) : line);
   }
 
  private:

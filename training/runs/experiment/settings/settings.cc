@@ -73,7 +73,10 @@ Settings run_settings() {
   return {
       make({"name", "NAME", "name of the run; its folder is runs/NAME-SEED", per_peer}, &E::name,
            parse_run_name, same),
-      whole({"seed", "N", "seed of every random choice of the run", per_run}, &E::seed, 0, UINT64_MAX),
+      whole(
+          {"seed", "N",
+           "seed of every random choice of the run; a peer started by hand also draws by its name", per_run},
+          &E::seed, 0, UINT64_MAX),
       whole({"peers", "N", "number of peers", per_run}, &E::peers, 1, 100'000),
       whole({"looks", "N",
              "evaluations of the mean model per epoch (0: only at the end; default 20; in swarm without a "
@@ -169,7 +172,7 @@ Settings schedule_and_image_settings() {
   return {
       rate_schedule(),
       make({"training.warmup", "LENGTH",
-            "linear warm-up from 0 over so many epochs (0.5) or tokens of the swarm (1e6 tokens) or steps of "
+            "linear warm-up over so many epochs (0.5) or tokens of the swarm (1e6 tokens) or steps of "
             "each peer (100 steps)",
             per_run_if_set},
            in(&E::schedule, &ScheduleSettings::warmup), parse_warmup, format_warmup),
