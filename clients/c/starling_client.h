@@ -384,7 +384,7 @@ static int starling__map(starling_client* c, uint64_t bytes) {
   if (major != 1) {
     return starling__fail(
         c,
-        "the peer has version %u.%u of the contract with trainers; this client has 1.0, and "
+        "the peer has version %u.%u of the contract with trainers; this client has 1.1, and "
         "accepts every 1.x",
         major, minor);
   }

@@ -1,5 +1,5 @@
 // What a trainer outside the process says about its model when it begins: the lines of docs/TRAINERS.md, from
-// "starling-trainer 1.0" to "end", as a value.
+// "starling-trainer 1.1" to "end", as a value.
 #pragma once
 
 #include <cstddef>
