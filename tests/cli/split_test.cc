@@ -1,5 +1,6 @@
 // Peers whose devices hold one replica together.
 #include <cmath>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <string>
