@@ -106,8 +106,8 @@ class Slot:
 
     def check_view(self):
         if self.kind != "f32" and not self.frozen:
-            raise Error(f"{self.name} is {self.kind}: in view mode every tensor that is not frozen must be float32 in the memory of the "
-                        'host; use mode="copy"')
+            raise Error(f"{self.name} is {self.kind}: in view mode every tensor that is not frozen must be float32 in "
+                        'the memory of the host; use mode="copy"')
 
 
 class NumpySlot(Slot):
@@ -199,8 +199,10 @@ class PlainSlot(Slot):
         return memoryview(memory)[at:at + 4 * self.floats].cast("f")
 
     def write(self, piece):
-        kept = self._flat() if self.frozen else None
-        piece[:] = self._current() if kept is None else array.array("f", (MARK if abs(x) > LARGEST else x for x in kept))
+        if self.frozen:
+            piece[:] = array.array("f", (MARK if abs(x) > LARGEST else x for x in self._flat()))
+        else:
+            piece[:] = self._current()
 
     def largest(self):
         flat = self._flat()
