@@ -129,10 +129,11 @@ void Copying::lost(const StateLost& lost, Actions& out) {
   out.push_back(Notice{Notice::What::waiting, {}, lost.why});
 }
 
-void Recovery::begin(bool finite) {
+void Recovery::begin(bool finite, std::string why) {
   const PeerOptions& options = run_.options;
   run_.diverged = true;
   finite_ = finite;
+  why_ = std::move(why);
   if (copies_ > 0 && run_.steps() - recovered_steps_ >= options.recovery_steps)
     copies_ = 0;  // the last one lasted
   Duration delay{0};
@@ -166,7 +167,7 @@ void Recovery::tick(Actions& out) {
   }
   run_.say_goodbye_and_finish(
       Finish::How::failed,
-      std::string("the parameters are ") + (finite_ ? "useless" : "not finite any more") +
+      why_ +
           ", and no member has others to copy: all replicas are lost; the usual cause is a "
           "training.learning_rate that is too high",
       out);

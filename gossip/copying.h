@@ -87,8 +87,8 @@ class Recovery {
  public:
   Recovery(RunState& run, Copying& copying) : run_(run), copying_(copying) {}
 
-  // The replica is lost; `finite`: it has become useless. REQUIRES: !run.diverged.
-  void begin(bool finite);
+  // The replica is lost for the reason `why`; `finite`: it has become useless. REQUIRES: !run.diverged.
+  void begin(bool finite, std::string why);
   // The copy is in place.
   void complete() {
     run_.diverged = false;
@@ -105,6 +105,7 @@ class Recovery {
   Copying& copying_;
   Instant deadline_ = kNever;
   bool finite_ = false;
+  std::string why_;
   std::uint32_t copies_ = 0;           // in a row, each soon followed by the loss of the replica
   std::uint64_t recovered_steps_ = 0;  // this peer's own when the latest copy was in place
 };

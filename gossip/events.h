@@ -98,7 +98,9 @@ struct AnswerEnded {
 
 // This peer's own replica holds values that must not be sent: NaN, infinity, or beyond 2^60. Reported each
 // time that one is found.
-struct ReplicaDiverged {};
+struct ReplicaDiverged {
+  std::string where{};  // a clause that names a tensor and its values, if known
+};
 
 // The device that holds the replica has failed, and nothing is left to exchange. The peer says goodbye at
 // once.

@@ -129,7 +129,7 @@ void Peer::handle(const StateArrived&, Actions& out) {
 
 void Peer::lose_replica(bool finite, const std::string& why, Actions& out) {
   if (run_.diverged || run_.leaving) return;
-  recovery_.begin(finite);
+  recovery_.begin(finite, why);
   out.push_back(Notice{Notice::What::diverged, {}, why});
   out.push_back(PauseTraining{true});
   exchanges_.abort_all(out);

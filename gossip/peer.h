@@ -113,9 +113,10 @@ class Peer {
   void handle(const AnswerEnded& ended, Actions& out) {
     meet([&](auto& it) { it.answer_ended(ended, out); });
   }
-  void handle(const ReplicaDiverged&, Actions& out) {
+  void handle(const ReplicaDiverged& diverged, Actions& out) {
+    const std::string where = diverged.where.empty() ? "" : " (" + diverged.where + ")";
     if (run_.phase() != wire::Phase::joining)
-      lose_replica(false, "this peer's own parameters are no longer finite", out);
+      lose_replica(false, "this peer's own parameters are not finite, or beyond 2^60" + where, out);
   }
   void handle(const ReplicaGone& gone, Actions& out);
   void handle(const EndRequested&, Actions& out) {

@@ -374,6 +374,9 @@ void Daemon::lose_device(const std::string& why) {
 }
 
 void Daemon::drive(gossip::Event event) {
+  auto* const diverged = std::get_if<gossip::ReplicaDiverged>(&event);
+  if (diverged != nullptr && lives_.is_running() && !lives_.running->core.view().diverged)
+    diverged->where = preparation_.unacceptable_tensor();
   if (!lives_.running && events_.size() >= kEarlyEventsMax) return;
   events_.push_back(std::move(event));
   if (lives_.running && !driving_) take_events();  // else take_events() is running, and handles it next

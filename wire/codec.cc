@@ -302,11 +302,12 @@ ExchangeRefusal get(Reader& r, const fb::ExchangeRefusal& m) {
 }
 StateRequest get(Reader& r, const fb::StateRequest& m) {
   return {m.fingerprint(), r.chunk_floats(m.chunk_floats(), "chunk_floats"),
-          r.at_most(m.first_chunk(), kArenaFloatsMax, "first_chunk")};
+          r.at_most(m.first_chunk(), kArenaFloatsMax, "first_chunk"), m.trainer_state()};
 }
 StateHead get(Reader& r, const fb::StateHead& m) {
   return {r.at_most(m.arena_floats(), kArenaFloatsMax, "arena_floats"),
-          r.at_most(m.chunks(), kArenaFloatsMax, "chunks")};
+          r.at_most(m.chunks(), kArenaFloatsMax, "chunks"),
+          r.at_most(m.trainer_words(), kArenaFloatsMax, "trainer_words")};
 }
 
 Rewire get(Reader& r, const fb::Rewire& m) {

@@ -145,10 +145,10 @@ Offset<fb::ExchangeRefusal> put(FlatBufferBuilder& b, const ExchangeRefusal& m) 
   return fb::CreateExchangeRefusal(b, m.exchange, static_cast<std::uint8_t>(m.reason), m.round);
 }
 Offset<fb::StateRequest> put(FlatBufferBuilder& b, const StateRequest& m) {
-  return fb::CreateStateRequest(b, m.fingerprint, m.chunk_floats, m.first_chunk);
+  return fb::CreateStateRequest(b, m.fingerprint, m.chunk_floats, m.first_chunk, m.trainer_state);
 }
 Offset<fb::StateHead> put(FlatBufferBuilder& b, const StateHead& m) {
-  return fb::CreateStateHead(b, m.arena_floats, m.chunks);
+  return fb::CreateStateHead(b, m.arena_floats, m.chunks, m.trainer_words);
 }
 
 Offset<fb::Rewire> put(FlatBufferBuilder& b, const Rewire& m) {

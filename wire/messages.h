@@ -294,12 +294,14 @@ struct StateRequest {  // a joiner requests the parameters from `first_chunk` on
   std::uint64_t fingerprint = 0;
   std::uint32_t chunk_floats = 0;
   std::uint64_t first_chunk = 0;
+  std::uint64_t trainer_state = 0;  // fingerprint of the trainer's state that is wanted, too; 0: none
   friend bool operator==(const StateRequest&, const StateRequest&) = default;
 };
 
 struct StateHead {
   std::uint64_t arena_floats = 0;
-  std::uint64_t chunks = 0;  // that follow
+  std::uint64_t chunks = 0;         // that follow
+  std::uint64_t trainer_words = 0;  // of the trainer's state, which follows them; 0: none
   friend bool operator==(const StateHead&, const StateHead&) = default;
 };
 

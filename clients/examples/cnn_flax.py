@@ -51,13 +51,13 @@ parser.add_argument("--steps", type=int, default=300)
 arguments = parser.parse_args()
 model, optimizer = CNN(), optax.adamw(1e-3)
 params = model.init(jax.random.PRNGKey(0), jnp.zeros((1, SIDE, SIDE, 1)))
-params = (peer := starling.jax.gossip(params, model_name="cnn", data="shapes")).params  # starling
 state = optimizer.init(params)
+params, state = (peer := starling.jax.gossip(params, state, model_name="cnn", data="shapes")).both  # starling
 key = jax.random.PRNGKey(os.getpid())
 for step in range(1, arguments.steps + 1):
     images, classes = shapes(jax.random.fold_in(key, step))
     params, state, loss = make_step(params, state, images, classes)
-    params = peer.exchange(params, samples=BATCH, loss=loss)  # starling
+    params, state = peer.exchange(params, BATCH, loss, state)  # starling
     if step % 100 == 0:
         print(f"step {step}: loss {float(loss):.3f}", flush=True)
 right = [(model.apply(params, x).argmax(1) == y).mean() for x, y in map(shapes, jax.random.split(jax.random.PRNGKey(1), 10))]

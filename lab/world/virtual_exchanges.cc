@@ -315,9 +315,11 @@ void VirtualExchanges::answer_chunk(Answer& answer, const Packet& packet) {
   budget_.answer_moved(answer.number, machine_.local_now(), offer.values.size());
   world_.watcher.answer_changed(i, {AnswerChange::What::moved, packet.sender, packet.exchange});
   const auto reply = answer.serving.take(offer, room.bytes());
-  // With choco, a reply without payload means that the chunk's values were not used.
-  const bool unread =
-      reply.ok() && reply->payload == Payload::none && traits(world_.options.rules->rule).copies;
+  // Replies which say that the chunk's values were not used: with choco those without payload, with push-sum
+  // those of weight 0, after which the sender takes its share back.
+  const RuleTraits& rule = traits(world_.options.rules->rule);
+  const bool unread = reply.ok() && reply->payload == Payload::none &&
+                      (rule.copies || (rule.keeps == Keeps::weighted_sum && reply->weight == 0));
   if (packet.poisoned) world_.watcher.poison_arrived(i, from, !reply.ok() || unread);
   if (!reply || !replica_.present) {
     if (!reply && reply.error().fault == training::MixFault::own_replica) machine_.report_divergence();

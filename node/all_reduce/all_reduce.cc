@@ -263,8 +263,8 @@ void AllReducePeer::tick() {
   const training::PeerReport report = make_report(training::PeerReport::Kind::status);
   process_.report(report);
   if (report.steps > 0 && process_.is_time_to_log()) {
-    spdlog::info("{}: {} steps, {:.0f} samples/s, loss {:.4f}", report.state, report.steps,
-                 report.samples_per_second.value_or(0), report.loss.value_or(0));
+    spdlog::info("{}: {} steps, {:.0f} samples/s, {}", report.state, report.steps,
+                 report.samples_per_second.value_or(0), loss_text(report.loss));
   }
   if (leaving_since_ && Clock::now() - *leaving_since_ > kLeaveLimit)
     quit(failed("left during a round that another peer has not finished"));

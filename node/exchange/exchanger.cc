@@ -14,7 +14,8 @@ Exchanger::Exchanger(asio::any_io_executor executor, transport::LinkTable& links
   STARLING_CHECK(options.window.value_or(1) > 0 && options.chunk_cells.value_or(1) > 0);
 }
 
-void Exchanger::attach(models::Arena& arena, std::uint64_t fingerprint, training::Mixer& mixer) {
+void Exchanger::attach(models::Arena& arena, std::uint64_t fingerprint, training::Mixer& mixer,
+                       TrainerState trainer_state) {
   STARLING_CHECK(plane_.mixer == nullptr && mixer.grid().cell_floats <= wire::kChunkFloatsMax);
   // No chunk is longer than a frame has room for.
   if (auto& cells = plane_.options.chunk_cells)
@@ -22,6 +23,7 @@ void Exchanger::attach(models::Arena& arena, std::uint64_t fingerprint, training
   plane_.arena = &arena;
   plane_.fingerprint = fingerprint;
   plane_.mixer = &mixer;
+  plane_.trainer_state = std::move(trainer_state);
 }
 
 void Exchanger::begin(std::uint64_t exchange, const Endpoint& partner, const gossip::Terms& terms) {

@@ -31,7 +31,8 @@ class Exchanger {
   Exchanger& operator=(const Exchanger&) = delete;
 
   // Gives it the arena and its mixer, which outlive it. Before, every request is refused as not_ready.
-  void attach(models::Arena& arena, std::uint64_t fingerprint, training::Mixer& mixer);
+  void attach(models::Arena& arena, std::uint64_t fingerprint, training::Mixer& mixer,
+              TrainerState trainer_state = {});
   // The arena's values must not be sent any more.
   void lost() { plane_.diverged = true; }
   // The arena was filled with new values, which may be sent again.

@@ -1,6 +1,9 @@
 #include "node/exchange/joiner.h"
 
 #include <algorithm>
+#include <ranges>
+
+#include <spdlog/spdlog.h>
 
 #include "base/check.h"
 #include "training/mixing/values.h"
@@ -20,7 +23,8 @@ struct Joiner::Fetch {
   Endpoint donor;
   transport::LinkPtr link;
   bool abandoned = false;
-  bool unusable = false;  // what the donor sends
+  bool unusable = false;                               // what the donor sends
+  Status trainer_state = Error{"none was asked for"};  // Done: it is complete
 };
 
 // The chunks of a copy: runs of whole cells that fit into a frame.
@@ -62,6 +66,12 @@ asio::awaitable<void> Joiner::run(FetchPtr fetch) {
   }
   in_place_ = 0;  // a later fetch is a new copy
   plane_.copying = plane_.diverged = false;
+  if (const TrainerState& state = plane_.trainer_state; state.fingerprint != 0) {
+    if (!fetch->trainer_state)
+      spdlog::warn("the trainer begins without the state of another one's optimizer: {}",
+                   fetch->trainer_state.error().message);
+    state.arrived(fetch->trainer_state.ok());
+  }
   plane_.report(gossip::StateArrived{});
 }
 
@@ -73,7 +83,8 @@ asio::awaitable<Status> Joiner::copy(FetchPtr fetch) {
   if (fetch->abandoned) co_return given_up;
   const auto chunks = grid();
   const std::size_t first = in_place_;
-  const wire::StateRequest request{plane_.fingerprint, static_cast<std::uint32_t>(chunks.cell_floats), first};
+  const wire::StateRequest request{plane_.fingerprint, static_cast<std::uint32_t>(chunks.cell_floats), first,
+                                   plane_.trainer_state.fingerprint};
   link->expires_after(plane_.options.stall);
   if (const auto written = co_await transport::write_message(*link, request); !written)
     co_return written.error();
@@ -87,6 +98,7 @@ asio::awaitable<Status> Joiner::copy(FetchPtr fetch) {
     fetch->unusable = true;
     co_return Error{"it offers parameters of another length"};
   }
+  const std::uint64_t words = head->trainer_words;
   for (std::size_t chunk = first; chunk < chunks.count(); ++chunk) {
     const auto frame = co_await link->read();
     if (fetch->abandoned) co_return given_up;
@@ -98,6 +110,41 @@ asio::awaitable<Status> Joiner::copy(FetchPtr fetch) {
     if (Status placed = put_in_place(*fetch, *frame); !placed) co_return placed;
     plane_.report(gossip::StateAdvanced{in_place_, chunks.count()});
     if (fetch->abandoned) co_return given_up;  // by the event's handler
+  }
+  if (plane_.trainer_state.fingerprint != 0) {
+    fetch->trainer_state = co_await copy_trainer_state(fetch, words);
+    if (fetch->abandoned) co_return given_up;
+  }
+  co_return Done{};
+}
+
+// After the parameters. An Error does not end the copy: the trainer begins without the state.
+asio::awaitable<Status> Joiner::copy_trainer_state(FetchPtr fetch, std::uint64_t words) {
+  const TrainerState& state = plane_.trainer_state;
+  if (words == 0) co_return Error{"the donor has no trainer with the same optimizer"};
+  if (words != state.words()) co_return Error{"the donor's has another length"};
+  const auto chunks = grid();
+  const training::CellGrid parts{state.words(), chunks.cell_floats};
+  for (std::size_t part = 0; part < parts.count(); ++part) {
+    const auto frame = co_await fetch->link->read();
+    if (fetch->abandoned) co_return Error{"given up"};
+    if (!frame) {
+      plane_.links.note(frame.error());
+      co_return frame.error();
+    }
+    fetch->link->expires_after(plane_.options.stall);
+    if (frame->kind != wire::FrameKind::chunk) {
+      const auto message = transport::message_in(*fetch->link, *frame);
+      const auto* refusal = message ? std::get_if<wire::Refusal>(&*message) : nullptr;
+      co_return Error{refusal != nullptr ? refusal->text : "a message came in its place"};
+    }
+    const auto& head = frame->chunk;
+    if (head.kind != wire::ChunkKind::state || head.offset != chunks.arena_floats + parts.offset(part) ||
+        head.floats != parts.floats(part) || frame->body.size() != sizeof(float) * head.floats)
+      co_return Error{"a chunk came out of order"};
+    std::ranges::copy(frame->body, state.received.begin() + sizeof(float) * parts.offset(part));
+    plane_.report(gossip::StateAdvanced{in_place_, chunks.count()});
+    if (fetch->abandoned) co_return Error{"given up"};  // by the event's handler
   }
   co_return Done{};
 }

@@ -26,6 +26,7 @@ class Joiner {
   asio::awaitable<void> run(FetchPtr fetch);
   asio::awaitable<Status> copy(FetchPtr fetch);
   Status put_in_place(Fetch& fetch, const transport::Frame& frame);
+  asio::awaitable<Status> copy_trainer_state(FetchPtr fetch, std::uint64_t words);
 
   Plane& plane_;
   FetchPtr fetch_;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <asio/any_io_executor.hpp>
@@ -38,6 +39,9 @@ struct ExchangerOptions {
   gossip::AnswerLimits answers{};
   std::size_t partners_max = 256;                      // partners whose link speed is remembered
   std::size_t rooms_bytes_max = std::size_t{8} << 20;  // buffers kept for the next chunks
+  // A trainer that does not give its state within this time is not waited for: it makes long steps, or waits.
+  // Shorter than the time without progress after which the joiner's core replaces a donor (state_stall).
+  Duration trainer_patience = std::chrono::seconds(2);
 };
 
 struct ExchangerCounters {
@@ -103,6 +107,20 @@ inline training::Parcel parcel_of(const transport::Frame& frame) {
   return {head.offset, head.floats, head.payload, head.weight, head.entries, head.sequence, frame.body};
 }
 
+// What a trainer of another program needs beside the parameters to train as others do, such as the moments of
+// its optimizer (docs/TRAINERS.md, role `state`): words of 4 bytes that a newcomer receives after the
+// parameters. Nothing mixes them, and their meaning is the trainers' affair.
+struct TrainerState {
+  std::uint64_t fingerprint = 0;       // of names, types and shapes; 0: there is none
+  std::span<const std::byte> given{};  // the trainer's own, once it has answered
+  std::span<std::byte> received{};     // for the trainer; as long as `given`
+  std::function<bool()> ask;           // asks the trainer for its state; false if no trainer is there
+  std::function<bool()> is_answered;   // since the last time it was asked
+  std::function<void(bool)> arrived;   // a copy is complete; false: without the state
+
+  std::size_t words() const { return given.size() / sizeof(float); }
+};
+
 struct Plane {
   // The steady clock, for measurements.
   static Duration now() {
@@ -125,6 +143,7 @@ struct Plane {
   models::Arena* arena = nullptr;
   training::Mixer* mixer = nullptr;  // null: there are no parameters yet
   std::uint64_t fingerprint = 0;
+  TrainerState trainer_state{};
   bool diverged = false;
   bool copying = false;  // a first copy is not complete: the arena holds no usable parameters
 };

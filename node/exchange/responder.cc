@@ -18,6 +18,8 @@ namespace {
 
 // How often an offer that waits for the core is checked: its initiator may have withdrawn it.
 constexpr Duration kWithdrawalCheck = std::chrono::milliseconds(250);
+// How often a trainer that was asked for its state is looked at.
+constexpr Duration kTrainerCheck = std::chrono::milliseconds(20);
 
 Instant now() { return {Plane::now()}; }
 
@@ -256,17 +258,36 @@ asio::awaitable<bool> Responder::give_state(ServerPtr server, wire::StateRequest
   budget_.copy_began(server->number, server->remote.id, now());
   const training::CellGrid grid{plane_.arena->size(), request.chunk_floats};
   const std::uint64_t first = std::min<std::uint64_t>(request.first_chunk, grid.count());
-  bool good = co_await send(server->link, wire::StateHead{grid.arena_floats, grid.count() - first});
+  const TrainerState& state = plane_.trainer_state;
+  const bool with_trainers =
+      state.fingerprint != 0 && request.trainer_state == state.fingerprint && state.ask();
+  bool good = co_await send(server->link, wire::StateHead{grid.arena_floats, grid.count() - first,
+                                                          with_trainers ? state.words() : 0});
   if (good && server->giving) good = co_await give_chunks(server, grid, first);
+  if (good && server->giving && with_trainers) good = co_await give_trainer_state(server, grid);
   server->giving = false;
   if (server->closed) co_return false;
   budget_.copy_ended(server->number);
   co_return good;
 }
 
+// False: the connection cannot be used any more.
+asio::awaitable<bool> Responder::give_chunk(ServerPtr server, std::uint64_t offset, Bytes values) {
+  alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
+  transport::write_prefix(*server->link,
+                          {.offset = offset,
+                           .floats = static_cast<std::uint32_t>(values.size() / sizeof(float)),
+                           .kind = wire::ChunkKind::state},
+                          values, prefix);
+  const bool good = (co_await server->link->write(prefix, values)).ok();
+  if (server->closed) co_return false;
+  server->link->expires_after(plane_.options.stall);
+  budget_.copy_moved(server->number, now(), values.size());
+  co_return good;
+}
+
 // From the first one to the last. False: the connection cannot be used any more.
 asio::awaitable<bool> Responder::give_chunks(ServerPtr server, training::CellGrid grid, std::size_t first) {
-  alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
   for (std::size_t chunk = first; chunk < grid.count(); ++chunk) {
     if (server->closed || !server->giving) co_return false;
     Room room = plane_.rooms.take(sizeof(float) * grid.floats(chunk));
@@ -275,17 +296,36 @@ asio::awaitable<bool> Responder::give_chunks(ServerPtr server, training::CellGri
       plane_.diverge();
       co_return false;
     }
-    transport::write_prefix(*server->link,
-                            {.offset = grid.offset(chunk),
-                             .floats = static_cast<std::uint32_t>(values.size()),
-                             .kind = wire::ChunkKind::state},
-                            std::as_bytes(values), prefix);
-    const bool good = (co_await server->link->write(prefix, std::as_bytes(values))).ok();
+    const bool good = co_await give_chunk(server, grid.offset(chunk), std::as_bytes(values));
     if (server->closed) co_return false;
-    server->link->expires_after(plane_.options.stall);
-    budget_.copy_moved(server->number, now(), sizeof(float) * grid.floats(chunk));
     plane_.rooms.give(std::move(room));
     if (!good) co_return false;
+  }
+  co_return true;
+}
+
+// After the parameters, with offsets that continue theirs.
+asio::awaitable<bool> Responder::give_trainer_state(ServerPtr server, training::CellGrid grid) {
+  const TrainerState& state = plane_.trainer_state;
+  transport::Signal never(plane_.executor);
+  const auto deadline = std::chrono::steady_clock::now() + plane_.options.trainer_patience;
+  server->link->expires_never();  // this peer causes the delay
+  while (!state.is_answered()) {
+    const auto time = std::chrono::steady_clock::now();
+    if (time >= deadline) {
+      wire::Refusal refusal{RefusalReason::not_ready, "the donor's trainer makes a long step"};
+      co_return co_await send(server->link, std::move(refusal));
+    }
+    const auto next = std::min(deadline, time + kTrainerCheck);
+    co_await never.wait_until(next);
+    if (server->closed || !server->giving || !server->link->is_open()) co_return false;
+    budget_.copy_moved(server->number, now(), 0);
+  }
+  const training::CellGrid parts{state.words(), grid.cell_floats};
+  for (std::size_t part = 0; part < parts.count(); ++part) {
+    const auto values =
+        state.given.subspan(sizeof(float) * parts.offset(part), sizeof(float) * parts.floats(part));
+    if (!co_await give_chunk(server, grid.arena_floats + parts.offset(part), values)) co_return false;
   }
   co_return true;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
@@ -212,6 +213,10 @@ void Process::report(const training::PeerReport& report) {
 
 void Process::report_last(const training::PeerReport& report) {
   if (launcher_ && !launcher_gone_) launcher_->report_last(report, kLastReportLimit);
+}
+
+std::string loss_text(std::optional<double> loss) {
+  return loss ? fmt::format("loss {:.4f}", *loss) : "loss unknown";
 }
 
 bool Process::is_time_to_log() {

@@ -43,6 +43,9 @@ class LauncherLink {
   std::shared_ptr<State> state_;
 };
 
+// "loss 0.1234", of the lines of a log.
+std::string loss_text(std::optional<double> loss);
+
 struct ProcessEvents {
   std::function<void()> leave;  // a signal, the launcher's command, or the launcher or the parent is gone
   std::function<void(const std::string& command)> command;  // the launcher's, except for "leave"

@@ -16,6 +16,7 @@
 #include "training/learning/data_facts.h"
 #include "training/learning/recipe.h"
 #include "training/mixing/make.h"
+#include "training/mixing/values.h"
 #include "training/runs/records/checkpoint.h"
 
 namespace starling::node {
@@ -259,8 +260,21 @@ Result<gossip::RunRules> Preparation::make_parts(std::function<void()> stepped) 
   }
   lives_.equipped.emplace(
       Equipped{training::make_mixer(replica.arena, *mix), std::move(trainer), outside, *schedule});
-  listening_.exchanger().attach(replica.arena, manifest.fingerprint, *lives_.equipped->mixer);
+  listening_.exchanger().attach(replica.arena, manifest.fingerprint, *lives_.equipped->mixer,
+                                trainer_state());
   return std::move(*rules);
+}
+
+// What newcomers receive from the trainer beside the parameters.
+TrainerState Preparation::trainer_state() const {
+  Attachment* const attachment = listening_.attachment();
+  if (attachment == nullptr || attachment->declaration().states.empty()) return {};
+  return {.fingerprint = attachment->declaration().state_fingerprint(),
+          .given = attachment->region().state_given(),
+          .received = attachment->region().state_received(),
+          .ask = [attachment] { return attachment->ask_for_state(); },
+          .is_answered = [attachment] { return attachment->state_is_given(); },
+          .arrived = [attachment](bool with_state) { attachment->copied(with_state); }};
 }
 
 std::unique_ptr<OutsideTrainer> Preparation::make_outside_trainer(const gossip::RunRules& rules,
@@ -331,6 +345,17 @@ void Preparation::initialize() {
     training::write_first_parameters(built.replica->plan, built.experiment.seed, built.replica->arena);
   }
   equipped.mixer->adopt();
+}
+
+std::string Preparation::unacceptable_tensor() const {
+  const Replica& replica = *lives_.built->replica;
+  std::vector<float> values(replica.arena.size());
+  replica.arena.read(0, values);
+  auto found = training::unacceptable_tensor(replica.plan.layout, values);
+  Attachment* const attachment = listening_.attachment();
+  if (found.empty() && attachment != nullptr && !attachment->declaration().view)
+    found = training::unacceptable_tensor(replica.plan.layout, attachment->region().post());
+  return found;
 }
 
 void Preparation::follow_schedule() {

@@ -42,6 +42,9 @@ class Preparation {
   // begins the run, for the first time, after a blackout or from a checkpoint.
   void initialize();
 
+  // The first tensor, in the arena or in what a trainer has posted, with values that no member accepts, as a
+  // clause; empty if there is none.
+  std::string unacceptable_tensor() const;
   // Sets the learning rate for the swarm's progress as the core knows it.
   void follow_schedule();
 
@@ -60,6 +63,7 @@ class Preparation {
 
   // attach(), but an allocation that fails throws.
   Result<gossip::RunRules> make_parts(std::function<void()> stepped);
+  TrainerState trainer_state() const;
   std::unique_ptr<OutsideTrainer> make_outside_trainer(const gossip::RunRules& rules,
                                                        const training::Schedule& schedule,
                                                        std::function<void()> stepped);

@@ -253,8 +253,8 @@ void Teller::tick() {
   manager_.alive(its.state);
   if (has_begun() && started_.process.is_time_to_log()) {
     const auto& exchanges = lives_.running->core.view().exchanges;
-    spdlog::info("{}: {}, {} steps, {:.0f} samples/s, loss {:.4f}, {} {}, {} exchanges begun and {} answered",
-                 condition(), progress(), its.steps, speed(its), its.loss.value_or(0), its.members,
+    spdlog::info("{}: {}, {} steps, {:.0f} samples/s, {}, {} {}, {} exchanges begun and {} answered",
+                 condition(), progress(), its.steps, speed(its), loss_text(its.loss), its.members,
                  its.members == 1 ? "member" : "members", exchanges.completed, exchanges.answered);
   }
 }

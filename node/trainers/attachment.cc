@@ -214,17 +214,29 @@ Status Attachment::admit(const Declaration& declaration) {
     if (declaration.view != declaration_->view)
       return Error{
           fmt::format("the first trainer of this peer had mode {}", declaration_->view ? "view" : "copy")};
+    if (!declaration_->states.empty() && !declaration.states.empty() &&
+        declaration.state_fingerprint() != declaration_->state_fingerprint())
+      return Error{"the first trainer of this peer had another optimizer, whose state has other tensors"};
+    gives_state_ = !declaration_->states.empty() && !declaration.states.empty();
     return Done{};
   }
-  const std::size_t need = Region::bytes_for(declaration);
-  if (const auto free = free_memory(); free && need > *free) {
+  Declaration admitted = declaration;
+  const auto free = free_memory();
+  if (free && Region::bytes_for(admitted) > *free && !admitted.states.empty()) {
+    admitted.states.clear();
+    spdlog::warn(
+        "this machine has too little memory left for the state of the trainer's optimizer, which is "
+        "neither copied to newcomers nor received");
+  }
+  if (const std::size_t need = Region::bytes_for(admitted); free && need > *free) {
     return Error{fmt::format("this machine has {:.1f} GB of memory left, and the region needs {:.1f} GB",
                              1e-9 * static_cast<double>(*free), 1e-9 * static_cast<double>(need))};
   }
-  auto region = Region::make(declaration);
+  auto region = Region::make(admitted);
   if (!region) return region.error();
   region_ = std::move(*region);
-  declaration_ = declaration;
+  gives_state_ = !admitted.states.empty();
+  declaration_ = std::move(admitted);
   return Done{};
 }
 
@@ -234,6 +246,21 @@ bool Attachment::share_region(Caller& caller) {
                declaration_->tensors.size(), declaration_->view ? "view" : "copy");
   return write_line_with(caller.socket.native_handle(), fmt::format("region {}", region_->bytes()),
                          region_->descriptor());
+}
+
+bool Attachment::ask_for_state() {
+  if (!is_ready_ || !gives_state_) return false;
+  region_->set(PeerWord::state_asked, ++state_asked_);
+  ring();
+  return true;
+}
+
+bool Attachment::state_is_given() const {
+  return is_ready_ && region_->get(TrainerWord::state_given) >= state_asked_;
+}
+
+void Attachment::offer_state(std::uint64_t era) {
+  region_->set(PeerWord::state_era, std::exchange(received_state_, false) ? era + 1 : 0);
 }
 
 void Attachment::take(std::string_view line) {

@@ -51,6 +51,16 @@ class Attachment {
   Region& region() { return *region_; }
 
   bool is_ready() const { return is_ready_; }
+
+  // Asks the trainer for its state, for a newcomer. False: no trainer is there, or it has none.
+  bool ask_for_state();
+  // Whether region().state_given() has what was asked for last.
+  bool state_is_given() const;
+  // A copy is complete. `with_state`: region().state_received() has the donor's.
+  void copied(bool with_state) { received_state_ = with_state; }
+  // Before an era: offers the trainer the state that came with its parameters, if one did.
+  void offer_state(std::uint64_t era);
+
   // Lines for the trainer; without one they are dropped.
   void start() { send("start"); }
   void ring() { send("ring"); }
@@ -80,7 +90,9 @@ class Attachment {
   std::unique_ptr<Region> region_;
   std::vector<std::shared_ptr<Caller>> callers_;  // without the one that is attached
   std::shared_ptr<Caller> attached_;
-  bool is_ready_ = false;
+  bool is_ready_ = false, gives_state_ = false;
+  bool received_state_ = false;  // and not offered to the trainer
+  std::uint64_t state_asked_ = 0;
   LogLimiter refusals_{64};  // by process
 };
 

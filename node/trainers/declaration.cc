@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/hash.h"
 #include "base/ids.h"
 #include "base/text.h"
 #include "models/layout_text.h"
@@ -19,6 +20,9 @@ constexpr std::string_view kGreeting = "starling-trainer ";
 constexpr std::uint64_t kSecondsMax = std::uint64_t{1} << 32;  // of a run
 constexpr std::array<std::string_view, 3> kRoles = {"trained", "running", "frozen"};
 constexpr std::array<std::string_view, 4> kTypes = {"f32", "f64", "f16", "bf16"};
+constexpr std::array<std::size_t, 4> kTypeBytes = {4, 8, 2, 2};
+constexpr std::size_t kStatesMax = 4 * models::kTensorsMax;
+constexpr std::size_t kStateAlignment = 16;  // words of 4 bytes
 constexpr std::size_t kTextBytesMax = 200;
 constexpr std::uint32_t kBatchMax = std::uint32_t{1} << 24;
 
@@ -43,6 +47,28 @@ std::vector<const DeclaredTensor*> in_order(const std::vector<DeclaredTensor>& t
     for (const DeclaredTensor& tensor : tensors)
       if ((tensor.role == Role::trained) == trained) sorted.push_back(&tensor);
   return sorted;
+}
+
+std::size_t elements(const DeclaredTensor& tensor) {
+  std::size_t count = 1;
+  for (const std::int64_t extent : tensor.shape) count *= static_cast<std::size_t>(extent);
+  return count;
+}
+
+// Words of 4 bytes.
+std::size_t words_of(const DeclaredTensor& tensor) {
+  const auto type = static_cast<std::size_t>(std::ranges::find(kTypes, tensor.type) - kTypes.begin());
+  return (elements(tensor) * kTypeBytes.at(type) + 3) / 4;
+}
+
+std::size_t room_of(const DeclaredTensor& state) {
+  return (words_of(state) + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
+}
+
+std::string table_line(std::size_t offset, std::size_t size, const DeclaredTensor& tensor) {
+  return fmt::format("{} {} {} {} {} {}\n", offset, size, tensor.type,
+                     tensor.role == Role::state ? "state" : kRoles.at(static_cast<std::size_t>(tensor.role)),
+                     shape_text(tensor.shape), tensor.name);
 }
 
 template <class Number>
@@ -92,11 +118,26 @@ std::string Declaration::table() const {
   std::string text;
   for (std::size_t i = 0; i < sorted.size(); ++i) {
     const models::Tensor& placed = layout.tensors()[i];
-    text += fmt::format("{} {} {} {} {} {}\n", placed.offset, placed.size, sorted[i]->type,
-                        kRoles.at(static_cast<std::size_t>(sorted[i]->role)), shape_text(placed.shape),
-                        placed.name);
+    text += table_line(placed.offset, placed.size, *sorted[i]);
+  }
+  std::size_t offset = 0;
+  for (const DeclaredTensor& state : states) {
+    text += table_line(offset, words_of(state), state);
+    offset += room_of(state);
   }
   return text;
+}
+
+std::size_t Declaration::state_words() const {
+  std::size_t words = 0;
+  for (const DeclaredTensor& state : states) words += room_of(state);
+  return words;
+}
+
+std::uint64_t Declaration::state_fingerprint() const {
+  std::string text;
+  for (const DeclaredTensor& state : states) text += table_line(0, words_of(state), state);
+  return states.empty() ? 0 : hash64(text);
 }
 
 Result<bool> DeclarationReader::take(std::string_view line) {
@@ -135,6 +176,7 @@ Status DeclarationReader::take_first(std::string_view line) {
 
 Status DeclarationReader::take_word(std::string_view word, std::string_view rest) {
   if (word == "tensor") return take_tensor(rest);
+  if (word == "state") return take_state(rest);
   if (word == "tied") return take_tied(rest);
   if (word == "model") return read_name(rest, declaration_.model);
   if (word == "data") return read_name(rest, declaration_.data);
@@ -157,32 +199,41 @@ Status DeclarationReader::take_word(std::string_view word, std::string_view rest
 Status DeclarationReader::take_tensor(std::string_view text) {
   const auto words = split(text, ' ');
   if (words.size() != 4) return Error{"expected NAME TYPE ROLE SHAPE"};
-  if (declaration_.tensors.size() >= models::kTensorsMax)
-    return Error{fmt::format("there are more than {} tensors", models::kTensorsMax)};
-  DeclaredTensor tensor;
-  tensor.name = words[0];
-  tensor.type = words[1];
   const auto role = std::ranges::find(kRoles, words[2]);
-  const auto shape = parse_shape(words[3]);
-  if (std::ranges::find(kTypes, words[1]) == kTypes.end())
-    return Error{fmt::format("{} has the type '{}', which is not {}", tensor.name.substr(0, 80),
-                             tensor.type.substr(0, 20), one_of(kTypes))};
   if (role == kRoles.end())
-    return Error{fmt::format("{} has the role '{}', which is not {}", tensor.name.substr(0, 80),
+    return Error{fmt::format("{} has the role '{}', which is not {}", words[0].substr(0, 80),
                              words[2].substr(0, 20), one_of(kRoles))};
+  return append(declaration_.tensors, models::kTensorsMax, static_cast<Role>(role - kRoles.begin()),
+                {words[0], words[1], words[3]});
+}
+
+Status DeclarationReader::take_state(std::string_view text) {
+  const auto words = split(text, ' ');
+  if (words.size() != 3) return Error{"expected NAME TYPE SHAPE"};
+  return append(declaration_.states, kStatesMax, Role::state, {words[0], words[1], words[2]});
+}
+
+Status DeclarationReader::append(std::vector<DeclaredTensor>& list, std::size_t most, Role role,
+                                 const Words& words) {
+  if (list.size() >= most) return Error{fmt::format("there are more than {} tensors", most)};
+  DeclaredTensor tensor;
+  tensor.name = words.name;
+  tensor.type = words.type;
+  tensor.role = role;
+  const auto shape = parse_shape(words.shape);
+  if (std::ranges::find(kTypes, words.type) == kTypes.end())
+    return Error{fmt::format("{} has the type '{}', which is not {}", words.name.substr(0, 80),
+                             words.type.substr(0, 20), one_of(kTypes))};
   if (!shape)
-    return Error{fmt::format("{} has the shape '{}', which is not like 64,3,5,5", tensor.name.substr(0, 80),
-                             words[3].substr(0, 80))};
-  tensor.role = static_cast<Role>(role - kRoles.begin());
+    return Error{fmt::format("{} has the shape '{}', which is not like 64,3,5,5", words.name.substr(0, 80),
+                             words.shape.substr(0, 80))};
   tensor.shape = *shape;
   if (Status sound = models::check_tensor(to_tensor(tensor)); !sound) return sound;
   if (names_.contains(tensor.name)) return Error{tensor.name + " is declared twice"};
-  std::size_t floats = 1;
-  for (const std::int64_t extent : tensor.shape) floats *= static_cast<std::size_t>(extent);
-  floats_ += floats;
+  floats_ += elements(tensor);
   if (floats_ > models::kLayoutFloatsMax) return Error{"the tensors have more than 2^40 floats"};
   names_.insert(tensor.name);
-  declaration_.tensors.push_back(std::move(tensor));
+  list.push_back(std::move(tensor));
   return Done{};
 }
 

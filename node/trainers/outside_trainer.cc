@@ -87,6 +87,7 @@ void OutsideTrainer::begin() {
   Region& region = attachment_.region();
   region.set(PeerWord::rate_factor, rate_factor());
   if (boxes_) boxes_->begin(era_);
+  attachment_.offer_state(era_);
   region.set(PeerWord::era, era_);
   plan();
   attachment_.start();
@@ -179,12 +180,19 @@ void OutsideTrainer::take_counts(TrainerWord steps_word, TrainerWord samples_wor
                         more_samples / kStepSamplesMax <= more;
   if (!possible || more == 0) return;
   now_ = {steps, samples};
-  if (const auto loss = known(region.get_real(TrainerWord::loss))) {
-    loss_ = loss_ ? 0.95 * *loss_ + 0.05 * *loss : *loss;
-  } else if (loss_) {
-    loss_.reset();
-    spdlog::warn("the trainer's loss is not finite after {} steps, and is shown as unknown", steps);
+  loss_.take(region.get_real(TrainerWord::loss), steps);
+}
+
+void OutsideTrainer::Loss::take(double loss, std::uint64_t steps) {
+  if (std::isfinite(loss)) {
+    shown = shown ? 0.95 * *shown + 0.05 * loss : loss;
+    warned = false;
+    return;
   }
+  // Infinity is a loss that is not finite. NaN is one, too, if there was a finite one before.
+  if ((shown || std::isinf(loss)) && !std::exchange(warned, true))
+    spdlog::warn("the trainer's loss is not finite after {} steps, and is shown as unknown", steps);
+  shown.reset();
 }
 
 // ---- what the trainer may do next ----
@@ -306,6 +314,7 @@ void OutsideTrainer::renew() {
   handled_ = steps();
   ++era_;
   if (boxes_ && attachment_.is_ready()) boxes_->replace(era_);
+  attachment_.offer_state(era_);
   attachment_.region().set(PeerWord::era, era_);  // after the reply
   plan();
 }
@@ -343,7 +352,7 @@ std::optional<Trainer::Judged> OutsideTrainer::judged() const {
 // Samples, optimizer and data are the trainer's own affair.
 std::vector<std::string> OutsideTrainer::restore(const training::PeerState& state) {
   before_ = {state.steps, state.samples};
-  loss_ = state.loss;
+  loss_.shown = state.loss;
   if (state.workers.empty()) return {};
   return {"it was written by a peer with workers of its own, whose state is dropped"};
 }
@@ -354,7 +363,7 @@ bool OutsideTrainer::capture(Done done) {
   auto state = std::make_shared<training::PeerState>();
   state->steps = steps();
   state->samples = samples();
-  state->loss = loss_;
+  state->loss = loss_.shown;
   background_.run(
       [this, state] {
         state->parameters.resize(arena_.size());
@@ -374,7 +383,7 @@ training::PeerState OutsideTrainer::remains() {
   arena_.read(0, state.parameters);
   state.steps = steps();
   state.samples = samples();
-  state.loss = loss_;
+  state.loss = loss_.shown;
   return state;
 }
 

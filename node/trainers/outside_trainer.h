@@ -81,7 +81,7 @@ class OutsideTrainer final : public Trainer {
   std::uint64_t steps() const override { return before_.steps + now_.steps; }
   std::uint64_t samples() const override { return before_.samples + now_.samples; }
   Duration idle() const override;
-  std::optional<double> loss() const override { return loss_; }
+  std::optional<double> loss() const override { return loss_.shown; }
   bool non_finite() const override { return non_finite_; }
   std::optional<double> spread() const override { return std::nullopt; }
   std::optional<std::string> failure() const override { return std::nullopt; }
@@ -121,7 +121,11 @@ class OutsideTrainer final : public Trainer {
 
   Counts before_{};  // of earlier lives and earlier trainers
   Counts now_{};     // of this trainer
-  std::optional<double> loss_;
+  struct Loss {
+    std::optional<double> shown{};
+    bool warned = false;
+    void take(double loss, std::uint64_t steps);
+  } loss_;
   double swarm_factor_ = 1;
   enum class Stage : std::uint8_t { preparing, running, said_bye, ended, stopped } stage_ = Stage::preparing;
   std::uint8_t pauses_ = 0;

@@ -30,11 +30,18 @@ struct Region::Places {
       reply = post + room;
     }
     bytes = arena + (declaration.view ? 1 : 3) * room;
+    if (!declaration.states.empty()) {
+      state_bytes = sizeof(float) * declaration.state_words();
+      given = bytes;
+      received = given + round_up_to_page(state_bytes);
+      bytes = received + round_up_to_page(state_bytes);
+    }
   }
 
   models::Layout layout;
   std::string text;
   std::size_t floats, arena, post = 0, reply = 0, bytes = 0;
+  std::size_t given = 0, received = 0, state_bytes = 0;
 };
 
 namespace {
@@ -76,6 +83,9 @@ void Region::write_header(const Places& places, bool view) {
   arena_ = places.arena;
   post_ = places.post;
   reply_ = places.reply;
+  given_ = places.given;
+  received_ = places.received;
+  state_bytes_ = places.state_bytes;
   std::byte* to = begin_;
   const auto put = [&to](const auto& value) {
     std::memcpy(to, &value, sizeof value);
@@ -96,6 +106,9 @@ void Region::write_header(const Places& places, bool view) {
   put(std::uint64_t{arena_});
   put(std::uint64_t{post_});
   put(std::uint64_t{reply_});
+  put(std::uint64_t{given_});
+  put(std::uint64_t{received_});
+  put(std::uint64_t{state_bytes_ / sizeof(float)});
   std::memcpy(begin_ + kHeaderBytes, places.text.data(), places.text.size());
   clear_trainer_words();
 }
@@ -103,7 +116,7 @@ void Region::write_header(const Places& places, bool view) {
 void Region::clear_trainer_words() {
   using Word = TrainerWord;
   for (const Word word : {Word::steps, Word::samples, Word::accuracy_steps, Word::post, Word::post_steps,
-                          Word::post_samples, Word::post_era})
+                          Word::post_samples, Word::post_era, Word::state_given})
     at(static_cast<std::size_t>(word)).store(0);
   const auto unknown = std::bit_cast<std::uint64_t>(std::numeric_limits<double>::quiet_NaN());
   for (const Word word : {Word::loss, Word::accuracy, Word::learning_rate})

@@ -27,6 +27,8 @@ enum class PeerWord : std::size_t {
   exchanges = 1080,
   members_and_index = 1088,  // two u32
   share_of = 1096,           // u32, followed by zeros
+  state_asked = 1104,
+  state_era = 1112,
 };
 
 // Words that the trainer writes.
@@ -41,6 +43,7 @@ enum class TrainerWord : std::size_t {
   post_steps = 2104,
   post_samples = 2112,
   post_era = 2120,
+  state_given = 2128,
 };
 
 class Region {
@@ -59,6 +62,11 @@ class Region {
   std::span<float> arena() const { return floats_at(arena_); }
   std::span<float> post() const { return floats_at(post_); }    // REQUIRES: copy mode
   std::span<float> reply() const { return floats_at(reply_); }  // REQUIRES: copy mode
+
+  // The state of the optimizer (docs/TRAINERS.md, role `state`); empty without one. The trainer writes what
+  // it gives, and the peer what it received. Their memory is used only once they are.
+  std::span<const std::byte> state_given() const { return {begin_ + given_, state_bytes_}; }
+  std::span<std::byte> state_received() const { return {begin_ + received_, state_bytes_}; }
 
   // What was written before a word is seen by a reader that sees the word.
   void set(PeerWord word, std::uint64_t value) { at(static_cast<std::size_t>(word)).store(value); }
@@ -84,6 +92,7 @@ class Region {
   std::byte* begin_;
   std::size_t bytes_;
   std::size_t floats_ = 0, arena_ = 0, post_ = 0, reply_ = 0;
+  std::size_t given_ = 0, received_ = 0, state_bytes_ = 0;
 };
 
 }  // namespace starling::node

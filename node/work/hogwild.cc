@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -207,7 +208,7 @@ void HogwildTrainer::read_parameters(training::PeerState& state) {
   state.parameters.resize(arena_.size());
   arena_.wait();
   arena_.read(0, state.parameters);
-  if (steps() > 0) state.loss = loss_.load(std::memory_order_relaxed);
+  if (steps() > 0) state.loss = loss();
 }
 
 training::PeerState HogwildTrainer::remains() {
@@ -331,6 +332,7 @@ void HogwildTrainer::renew() {
   if (group_ != nullptr) group_->adopt();
   ++renewals_;
   non_finite_ = false;
+  loss_.store(std::numeric_limits<double>::quiet_NaN(), std::memory_order_relaxed);  // until the next step
 }
 
 void HogwildTrainer::handled(std::uint64_t steps) {
@@ -345,14 +347,15 @@ std::optional<double> HogwildTrainer::spread() const {
 
 std::optional<double> HogwildTrainer::loss() const {
   if (steps() == 0 || (steps() == earlier_.steps && !earlier_.loss)) return std::nullopt;
-  return loss_.load(std::memory_order_relaxed);
+  const double loss = loss_.load(std::memory_order_relaxed);
+  return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
 }
 
 // Counts a step whose update is made. Returns the number of steps so far.
 std::uint64_t HogwildTrainer::count(std::size_t number, double loss) {
   const std::uint64_t batch = workers_[number]->batch_size();
   const double before = loss_.load(std::memory_order_relaxed);
-  const bool first = steps() == earlier_.steps && !earlier_.loss;
+  const bool first = !std::isfinite(before) || (steps() == earlier_.steps && !earlier_.loss);
   loss_.store(first ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
   if (!std::isfinite(loss)) non_finite_ = true;
   samples_.fetch_add(batch, std::memory_order_relaxed);

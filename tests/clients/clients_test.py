@@ -18,9 +18,10 @@ import core_cases  # noqa: E402
 import life_cases  # noqa: E402
 import model_cases  # noqa: E402
 import package_cases  # noqa: E402
+import state_cases  # noqa: E402
 import torch_cases  # noqa: E402
 
-GROUPS = [core_cases, life_cases, array_cases, torch_cases, model_cases, c_cases, package_cases]
+GROUPS = [core_cases, life_cases, array_cases, torch_cases, model_cases, state_cases, c_cases, package_cases]
 
 
 class Clients(suite.Suite):

@@ -20,6 +20,8 @@ ALLOWED, RING_AT, REPLY, ERA, WAITS, RATE, SWARM_SAMPLES, EXCHANGES = range(1024
 MEMBERS, SHARE_INDEX, SHARE_OF = 1088, 1092, 1096
 STEPS, SAMPLES, LOSS, ACCURACY, ACCURACY_STEPS, LEARNING_RATE, POST, POST_STEPS, POST_SAMPLES, POST_ERA = range(
     2048, 2128, 8)
+STATE_ASKED, STATE_ERA, STATE_GIVEN = 1104, 1112, 2128
+SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}  # bytes
 REALS, HALVES = (RATE, LOSS, ACCURACY, LEARNING_RATE), (MEMBERS, SHARE_INDEX, SHARE_OF)
 EVER = 2**63
 
@@ -38,20 +40,30 @@ class Tensor:
         self.text = shape
 
 
+class StateTensor(Tensor):
+    """Of a line `state NAME TYPE SHAPE`; at: its first word of 4 bytes."""
+
+    def __init__(self, line, at):
+        name, kind, shape = line.split(" ")
+        super().__init__(f"{name} {kind} state {shape}")
+        self.at, self.words = at, -(-self.floats * SIZES[kind] // 4)
+
+
 class Daemon:
     """Listens at `path` and serves one trainer after the other. `every`: steps between two rings; `ahead`: steps that
     are allowed after the latest reply (1: lock step). `answers`: replies to posts by itself. `initial`: the swarm's
-    arena, if the peer does not begin the run. `refuses`: a sentence. `region_major`, `region_minor`: its version."""
+    arena, if the peer does not begin the run, and `state` the bytes that came with it. `refuses`: a sentence. `region_major`, `region_minor`: its version."""
 
     def __init__(self, path, every=4, ahead=EVER, answers=True, initial=None, refuses=None, region_major=1,
-                 region_minor=0, before_start=()):
+                 region_minor=0, before_start=(), state=None):
         self.path, self.every, self.ahead, self.answers = path, every, ahead, answers
         self.arena = None if initial is None else array.array("f", initial)
+        self.received = state
         self.refuses, self.version = refuses, (region_major, region_minor)
         self.before_start = list(before_start)  # lines that it sends before `start`
         self.changed = threading.Condition(threading.RLock())
         self.connection = self.memory = None
-        self.declaration, self.tensors, self.tied, self.lines = {}, [], [], []
+        self.declaration, self.tensors, self.tied, self.lines, self.states = {}, [], [], [], []
         self.starts = self.rings = self.ends = 0
         self.posts = []  # (snapshot, steps, samples, era) of each
         self.view, self.ready, self.halted, self.on_post = False, False, False, None
@@ -136,6 +148,27 @@ class Daemon:
         source = self.current() if which == "current" else self.floats(which)
         return list(source[offset:offset + self._tensor(name).floats])
 
+    def ask_state(self):
+        """The state that the trainer gives when it is asked, as bytes."""
+        with self.changed:
+            asked = self.get(STATE_ASKED) + 1
+            self.set(STATE_ASKED, asked)
+            self.say("ring")
+        return asked
+
+    def given_state(self):
+        return bytes(self.memory[self.at_given:self.at_given + 4 * self.state_words])
+
+    def offer_state(self, state):
+        """Before an era: what came from a member."""
+        self.memory[self.at_received:self.at_received + len(state)] = state
+
+    def state_value(self, name, state):
+        """The numbers of one tensor in these bytes; f32 or f64."""
+        tensor = next(one for one in self.states if one.name == name)
+        kind = {"f32": "f", "f64": "d"}[tensor.kind]
+        return list(memoryview(state)[4 * tensor.at:4 * (tensor.at + tensor.words)].cast(kind))
+
     def over(self, text="the run has ended"):
         with self.changed:
             if not self.view:
@@ -168,7 +201,7 @@ class Daemon:
                 break
             with self.changed:
                 self.connection, self.ready = connection, False
-                self.declaration, self.tensors, self.tied = {}, [], []
+                self.declaration, self.tensors, self.tied, self.states = {}, [], [], []
             try:
                 self._converse(connection)
             except OSError:
@@ -198,6 +231,9 @@ class Daemon:
         self.lines.append(line)
         if word == "tensor":
             self.tensors.append(Tensor(text))
+        elif word == "state":
+            last = self.states[-1] if self.states else None
+            self.states.append(StateTensor(text, up(last.at + last.words, 16) if last else 0))
         elif word == "tied":
             self.tied.append(tuple(text.split(" ")))
         elif word == "end":
@@ -225,14 +261,20 @@ class Daemon:
             self.offsets.append(self.count)
             table += f"{self.count} {tensor.floats} {tensor.kind} {tensor.role} {tensor.text} {tensor.name}\n"
             self.count += up(tensor.floats, 16)
+        for state in self.states:
+            table += f"{state.at} {state.words} {state.kind} state {state.text} {state.name}\n"
         self.at_arena = up(4096 + len(table.encode()), 64)
         self.at_post = 0 if self.view else self.at_arena + 4 * self.count
         self.at_reply = 0 if self.view else self.at_post + 4 * self.count
         length = self.at_arena + (1 if self.view else 3) * 4 * self.count
+        self.state_words = up(self.states[-1].at + self.states[-1].words, 16) if self.states else 0
+        self.at_given, self.at_received = (length, length + 4 * self.state_words) if self.states else (0, 0)
+        length += 8 * self.state_words
         self._make_region(length)
         struct.pack_into("<8sHHIQQQI", self.memory, 0, b"STARLING", *self.version, self.view, length, 1, self.count,
                          len(self.tensors))
-        struct.pack_into("<5Q", self.memory, 48, 4096, len(table.encode()), self.at_arena, self.at_post, self.at_reply)
+        struct.pack_into("<8Q", self.memory, 48, 4096, len(table.encode()), self.at_arena, self.at_post, self.at_reply,
+                         self.at_given, self.at_received, self.state_words)
         self.memory[4096:4096 + len(table.encode())] = table.encode()
         self.set(MEMBERS, 1)
         self.set(SHARE_OF, 1)
@@ -258,6 +300,9 @@ class Daemon:
             self.floats("arena")[:] = self.arena
         else:
             self._write_reply()
+        if self.received is not None:
+            self.offer_state(self.received)
+            self.set(STATE_ERA, self.get(ERA) + 1)
         self._ask()
         for line in self.before_start:
             self.say(line)

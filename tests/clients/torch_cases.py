@@ -90,9 +90,9 @@ def tensors_have_the_names_and_roles_of_the_model(stage):
     counter = model[1].num_batches_tracked
     stage.keep(starling.gossip(model, socket=stage.socket))
     require([(t.name, t.role, t.text) for t in peer.tensors] == [
-        ("0.bias", "trained", "8"), ("1.weight", "trained", "8"), ("1.bias", "trained", "8"),
+        ("0.weight", "trained", "8,4"), ("0.bias", "trained", "8"), ("1.weight", "trained", "8"), ("1.bias", "trained", "8"),
         ("3.weight", "trained", "2,8"), ("3.bias", "trained", "2"), ("head.bias", "trained", "2"),
-        ("0.weight", "frozen", "8,4"), ("mask", "frozen", "2"), ("1.running_mean", "running", "8"),
+        ("mask", "frozen", "2"), ("1.running_mean", "running", "8"),
         ("1.running_var", "running", "8"), ("1.num_batches_tracked", "frozen", "-")], f"{[t.name for t in peer.tensors]}")
     require(peer.tied == [("head.weight", "3.weight")], f"{peer.tied}")
     require(model[1].num_batches_tracked is counter and "device torch" in " ".join(peer.lines), "the counter is the model's own")

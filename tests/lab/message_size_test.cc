@@ -138,9 +138,9 @@ wire::Message message(Random& random, std::size_t kind) {
     case 12:
       return wire::ExchangeRefusal{3, wire::RefusalReason::busy};
     case 13:
-      return wire::StateRequest{random.bits(), 32'768, 5};
+      return wire::StateRequest{random.bits(), 32'768, 5, random.below(2) * random.bits()};
     case 14:
-      return wire::StateHead{129'068, 4};
+      return wire::StateHead{129'068, 4, 1'000 * random.below(2)};
     default:
       return later_message(random, kind);
   }

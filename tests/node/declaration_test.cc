@@ -66,16 +66,38 @@ TEST_CASE("a declaration becomes a layout with its trained tensors first, and a 
         "8464 9 f64 frozen 3,3 table\n");
 }
 
+TEST_CASE("the trainer's state has places of its own, and a fingerprint of names, types and shapes") {
+  const auto declared = [](const std::vector<std::string>& states) {
+    std::vector<std::string> lines = {"starling-trainer 1.2", "tensor w f32 trained 2"};
+    lines.insert(lines.end(), states.begin(), states.end());
+    lines.emplace_back("end");
+    Declaration out;
+    REQUIRE(read(lines, &out).empty());
+    return out;
+  };
+  const Declaration moments = declared({"state w/m f32 2", "state w/half bf16 3", "state w/step f64 -"});
+  CHECK(moments.tensors.size() == 1);
+  CHECK(moments.layout().arena_size() == 16);
+  CHECK(moments.state_words() == 48);
+  CHECK(moments.table() ==
+        "0 2 f32 trained 2 w\n0 2 f32 state 2 w/m\n16 2 bf16 state 3 w/half\n32 2 f64 state - w/step\n");
+  const auto fingerprint = declared({"state w/m f32 2"}).state_fingerprint();
+  CHECK(fingerprint == declared({"state w/m f32 2"}).state_fingerprint());
+  for (const char* other : {"state w/v f32 2", "state w/m f64 2", "state w/m f32 1,2", "state w/m f32 3"})
+    CHECK(fingerprint != declared({other}).state_fingerprint());
+  CHECK(declared({}).state_fingerprint() == 0);
+}
+
 TEST_CASE("another minor version is accepted, and another major one is not") {
   const auto with_version = [](const std::string& version) {
     return read({"starling-trainer " + version, "tensor w f32 trained 2", "end"});
   };
   CHECK(with_version("1.0").empty());
   CHECK(with_version("1.77").empty());
-  CHECK(with_version("2.0").find("the trainer has version 2.0 of the contract, and this peer has 1.1") == 0);
-  CHECK(with_version("1").find("'1' is not a version such as 1.1") == 0);
+  CHECK(with_version("2.0").find("the trainer has version 2.0 of the contract, and this peer has 1.2") == 0);
+  CHECK(with_version("1").find("'1' is not a version such as 1.2") == 0);
   CHECK(with_version("1.0.0").find("'1.0.0' is not a version") == 0);
-  CHECK(read({"GET / HTTP/1.1"}).find("a trainer begins with 'starling-trainer 1.1'") == 0);
+  CHECK(read({"GET / HTTP/1.1"}).find("a trainer begins with 'starling-trainer 1.2'") == 0);
 }
 
 TEST_CASE("an error in a declaration names the line and what would be right") {
@@ -98,6 +120,10 @@ TEST_CASE("an error in a declaration names the line and what would be right") {
         std::string::npos);
   CHECK(read_with("tensor v f32 trained").find("expected NAME TYPE ROLE SHAPE") != std::string::npos);
   CHECK(read_with("tensor v f32 trained 1048576,1048577").find("more than 2^40 floats") != std::string::npos);
+  CHECK(read_with("state w/m f32 trained 2").find("expected NAME TYPE SHAPE") != std::string::npos);
+  CHECK(read_with("state w f32 2").find("w is declared twice") != std::string::npos);
+  CHECK(read_with("state w/m i64 2").find("'i64', which is not f32, f64, f16 or bf16") != std::string::npos);
+  CHECK(read_with("state w/m f32 1048576,1048577").find("more than 2^40 floats") != std::string::npos);
   CHECK(read_with("tied v u").find("no tensor u is declared before") != std::string::npos);
   CHECK(read_with("tied w w").find("w is declared twice") != std::string::npos);
   for (const char* wrong :

@@ -132,9 +132,10 @@ inline Message random_later_message(Random& r, std::size_t index) {
     case 12:
       return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(12)), r.bits()};
     case 13:
-      return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1)};
+      return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1), r.bits()};
     case 14:
-      return StateHead{r.below(kArenaFloatsMax + 1), r.below(kArenaFloatsMax + 1)};
+      return StateHead{r.below(kArenaFloatsMax + 1), r.below(kArenaFloatsMax + 1),
+                       r.below(kArenaFloatsMax + 1)};
     case 15:
       return Rewire{random_revision(r), "t" + random_value(r), random_bytes<PublicKey>(r),
                     random_bytes<Signature>(r)};

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "base/check.h"
 #include "base/processor.h"
 #include "kernels/packing.h"
@@ -104,6 +106,17 @@ bool all_finite(std::span<const float> values) {
 
 bool all_acceptable(std::span<const float> values) {
   return !any_beyond(values.data(), values.size(), kLargestBits);
+}
+
+std::string unacceptable_tensor(const models::Layout& layout, std::span<const float> arena) {
+  for (const models::Tensor& tensor : layout.tensors()) {
+    const auto values = arena.subspan(tensor.offset, tensor.size);
+    if (all_acceptable(values)) continue;
+    const float largest = std::bit_cast<float>(largest_magnitude_bits(values));
+    return tensor.name + " has " +
+           (std::isnan(largest) ? "NaN" : fmt::format("values up to {:.3g}", largest));
+  }
+  return "";
 }
 
 std::int32_t largest_magnitude_bits(std::span<const float> values) {

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <new>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/aligned.h"
+#include "models/layout.h"
 
 namespace starling::training {
 
@@ -36,6 +38,10 @@ bool all_finite(std::span<const float> values);
 inline constexpr float kLargestMagnitude = 0x1p60f;
 // True if every value is within kLargestMagnitude, NaN excluded. One vectorized pass.
 bool all_acceptable(std::span<const float> values);
+
+// The first tensor of the arena with a value that is not acceptable, and its values, as a clause: "w has
+// NaN". Empty: there is none. REQUIRES: the values are an arena of this layout.
+std::string unacceptable_tensor(const models::Layout& layout, std::span<const float> arena);
 
 // The largest kernels::magnitude_bits(); 0 if there are no values.
 std::int32_t largest_magnitude_bits(std::span<const float> values);

@@ -4,6 +4,7 @@ The names follow docs/TRAINERS.md: x are the trainer's parameters, s the last sn
 post mailbox), r the peer's reply. In copy mode x += r - s takes what is new; in view mode x is the arena itself.
 """
 import contextlib
+import math
 import struct
 import threading
 import time
@@ -11,7 +12,8 @@ import time
 from .connection import Connection, Lost
 from .errors import Changed, Error, log
 from .region import (ACCURACY, ACCURACY_STEPS, ALLOWED, ERA, LEARNING_RATE, LOSS, MAJOR, MINOR, POST, POST_ERA,
-                     POST_SAMPLES, POST_STEPS, REPLY, RING_AT, SAMPLES, STEPS, WAITS, Region)
+                     POST_SAMPLES, POST_STEPS, REPLY, RING_AT, SAMPLES, STATE_ASKED, STATE_ERA, STATE_GIVEN, STEPS,
+                     WAITS, Region)
 
 DECLARED, READY, STARTED, OVER, REFUSED = "declared", "ready", "started", "over", "refused"
 REASONS = {1: "its owner paused it", 2: "the rule waits for other peers",
@@ -19,6 +21,11 @@ REASONS = {1: "its owner paused it", 2: "the rule waits for other peers",
            4: "the last samples or steps of the run are being made"}
 SAY_AFTER, SAY_AGAIN = 1, 60  # seconds of a wait; seconds between two messages with the same reason
 _fence = threading.Lock()  # a lock orders the words and what they announce, where the processor does not
+
+
+def known(loss):
+    """NaN means an unknown loss, and infinity one that is not finite."""
+    return loss if loss == loss else math.inf
 
 
 class Attachment:
@@ -34,6 +41,7 @@ class Attachment:
         self._pending = False  # a post is not answered
         self._rung = None  # the ring_at for which it has rung
         self.taken = 0  # replies
+        self._state_given = 0
         self._late_loss = None
         self._said = {}
         self.connection = Connection(path)
@@ -80,6 +88,8 @@ class Attachment:
                 raise Error(f"the peer's table lacks tensor {slot.name} with {slot.floats} floats")
             for pieces, begin in (arenas, region.arena), (posts, region.post), (replies, region.reply):
                 pieces.append(slot.piece(region.memory, begin + 4 * entry.offset) if begin else None)
+        if self._tensors.state:
+            self._tensors.state.bind(region)
         self._region, self.words = region, region.words
         self._all = list(zip(self._tensors.slots, replies, posts))
         self._arenas = list(zip(self._tensors.slots, arenas))
@@ -97,6 +107,21 @@ class Attachment:
         self.words.whole[POST] = self._post
         self.state = STARTED
         self._adopt()
+        self._take_state()
+
+    def _take_state(self):
+        """A member's state that came with the parameters of this era."""
+        state = self._tensors.state
+        if state and self.words.whole[STATE_ERA] == self._era + 1:
+            state.take()
+
+    def _give_state(self):
+        """The peer has asked for it: a newcomer joins."""
+        self._state_given = self.words.whole[STATE_ASKED]
+        if self._tensors.state:
+            self._tensors.state.give()
+        with _fence:
+            self.words.whole[STATE_GIVEN] = self._state_given
 
     # Steps
 
@@ -111,7 +136,7 @@ class Attachment:
             if callable(loss):
                 self._late_loss = loss
             else:
-                words.real[LOSS] = loss
+                words.real[LOSS] = known(loss)
         whole[STEPS] = steps
         self._turn()
         if steps >= whole[ALLOWED] and self.state == STARTED:
@@ -127,6 +152,8 @@ class Attachment:
     def _turn(self):
         whole = self.words.whole
         self._look()
+        if whole[STATE_ASKED] != self._state_given:
+            self._give_state()
         due = whole[RING_AT]
         if due <= self.steps and due != self._rung and not self._pending:
             self._ring(due)
@@ -150,7 +177,7 @@ class Attachment:
 
     def _ring(self, due):
         if self._late_loss:
-            self.words.real[LOSS], self._late_loss = float(self._late_loss()), None
+            self.words.real[LOSS], self._late_loss = known(float(self._late_loss())), None
         if self._view:
             self._tensors.refresh()
             self._write_kept()
@@ -189,6 +216,7 @@ class Attachment:
                 self._pending, self._rung = False, None
             self._adopt()
             self._on_era()
+            self._take_state()
             return
         self._pending = False
         self._tensors.refresh()
@@ -261,7 +289,7 @@ class Attachment:
         """Numbers for status and page."""
         real = self.words.real
         if loss is not None:
-            real[LOSS], self._late_loss = loss, None
+            real[LOSS], self._late_loss = known(loss), None
         if learning_rate is not None:
             real[LEARNING_RATE] = learning_rate
         if accuracy is not None:

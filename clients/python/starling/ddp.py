@@ -11,20 +11,24 @@ from .torch import Hooks, hook_step
 
 EVERY = 8  # steps
 NOTHING, TAKEN, NEW_ERA, FAILED = range(4)
+WITH_STATE = 8  # added to the flag: the state of the optimizer follows
 
 
 class Group:
     """What the ranks send one another. All of them call the same methods in the same order."""
 
-    def __init__(self, tensors):
-        self.tensors = tensors
+    def __init__(self, tensors, optimizer):
+        self.tensors, self._optimizer = tensors, optimizer
 
     def broadcast(self, flag):
-        """Sends rank 0's flag and, if there is something new, its tensors. Returns the flag."""
-        device = self.tensors.device()
+        """Sends rank 0's flag and, if there is something new, its tensors. Returns the flag. A new era clears the
+        state of the optimizer, unless a member's state came with it."""
+        device, state = self.tensors.device(), self.tensors.state
+        if state and state.received:
+            flag, state.received = flag | WITH_STATE, False
         word = torch.tensor([flag], device=device)
         dist.broadcast(word, 0)
-        flag = int(word.item())
+        flag, with_state = int(word.item()) & ~WITH_STATE, int(word.item()) & WITH_STATE
         if flag in (TAKEN, NEW_ERA):
             with contextlib.suppress(Changed):  # rank 0's peer has said it; all ranks have changed alike
                 self.tensors.refresh()
@@ -33,6 +37,15 @@ class Group:
                     whole = slot.values.data.contiguous()
                     dist.broadcast(whole, 0)
                     slot.values.data.copy_(whole)
+        if flag == NEW_ERA and dist.get_rank() != 0 and self._optimizer is not None:
+            self._optimizer.state.clear()
+        if with_state:
+            pieces = [piece.to(device) for piece in state.values()]
+            for piece in pieces:
+                dist.broadcast(piece, 0)
+            if dist.get_rank() != 0:
+                state.load(pieces)
+                state.received = False
         return flag
 
 
@@ -40,7 +53,7 @@ class Follower:
     """A rank other than 0. It has no connection: its progress and share say nothing."""
 
     def __init__(self, optimizer, group):
-        self._optimizer, self._group, self._steps = optimizer, group, 0
+        self._group, self._steps = group, 0
         if group.broadcast(NOTHING) == FAILED:
             raise Error("rank 0 found no peer; its error says why")
         self._stop = hook_step(optimizer, self._stepped) if optimizer is not None else lambda: None
@@ -48,8 +61,8 @@ class Follower:
 
     def _stepped(self, _=None):
         self._steps += 1
-        if self._steps % EVERY == 0 and self._group.broadcast(NOTHING) == NEW_ERA:
-            self._optimizer.state.clear()
+        if self._steps % EVERY == 0:
+            self._group.broadcast(NOTHING)
 
     def report(self, **_):
         pass
@@ -91,7 +104,7 @@ class Leader:
 
 
 def gossip_of_group(model, optimizer, tensors, attach):
-    group = Group(tensors)
+    group = Group(tensors, optimizer)
     if dist.get_rank() != 0:
         return Follower(optimizer, group)
     try:

@@ -5,7 +5,8 @@ than float32, a float32 master m and the values x' that x had when m was taken a
 copied, so that rounding x to its type changes nothing in the arena.
 
 A frozen tensor is kept: what the trainer writes into it stays, and the arena follows it, for those that join. They
-take its values once. A value that cannot travel, such as the -inf of a mask, travels as MARK: "keep your own".
+take its values once. A value that cannot travel, such as the -inf of a mask, travels as MARK: "keep your own". For
+modules of PyTorch the state (state.py) has the exact values of a member, too.
 """
 import array
 import math
@@ -41,6 +42,7 @@ class Slot:
         self.name, self.values, self.kind, self.role = name, values, kind, role
         self.shape, self.floats = tuple(shape), product(shape)
         self.frozen = role == "frozen"  # until the trainer unfreezes it
+        self.declared = role
         self.viewed = self.adopted = False
         self.master = self.base = None
         if len(name.encode()) > 200 or not name or any(c.isspace() or not c.isprintable() for c in name):
@@ -48,7 +50,7 @@ class Slot:
 
     def declaration(self):
         shape = ",".join(map(str, self.shape)) or "-"
-        return f"tensor {self.name} {self.kind} {self.role} {shape}"
+        return f"tensor {self.name} {self.kind} {self.declared} {shape}"
 
     def piece(self, memory, at):
         """The slot's floats in `memory`, from byte `at`, as an array of the library and of this shape."""
@@ -127,7 +129,7 @@ class NumpySlot(Slot):
             return
         with self.numpy.errstate(over="ignore"):
             x = self._get().astype("float32")
-        piece[...] = self.numpy.where(abs(x) > LARGEST, self.numpy.float32(MARK), x)
+        piece[...] = self.numpy.where(abs(x) <= LARGEST, x, self.numpy.float32(MARK))
 
     def largest(self):
         return float(abs(self._get().astype("float64")).max())
@@ -200,7 +202,7 @@ class PlainSlot(Slot):
 
     def write(self, piece):
         if self.frozen:
-            piece[:] = array.array("f", (MARK if abs(x) > LARGEST else x for x in self._flat()))
+            piece[:] = array.array("f", (x if abs(x) <= LARGEST else MARK for x in self._flat()))
         else:
             piece[:] = self._current()
 

@@ -6,6 +6,7 @@ import types
 import torch
 
 from .errors import Changed, Error, log
+from .optimizers import TorchState
 from .slots import KINDS, LARGEST, MARK, Slot, is_mark
 from .tree import Tensors
 
@@ -55,6 +56,8 @@ class TorchSlot(Slot):
     def __init__(self, name, values, role):
         super().__init__(name, values, kind_of(name, values) or COUNTED, values.shape, role)
         self.dtype = values.dtype
+        if isinstance(values, torch.nn.Parameter) and self.kind == "f32":
+            self.declared = "trained"  # frozen or not: whether a module fits depends on names, shapes and types
         self.arena = None  # in view mode: the memory of x
 
     def follow(self, found):
@@ -89,7 +92,7 @@ class TorchSlot(Slot):
 
     def _marked(self):
         x = self.values.data.to(torch.float32)
-        inexact = x.abs() > LARGEST if self.values.is_floating_point() else x.to(self.dtype) != self.values
+        inexact = ~(x.abs() <= LARGEST) if self.values.is_floating_point() else x.to(self.dtype) != self.values
         return torch.where(inexact, torch.full_like(x, MARK), x)
 
     def largest(self):
@@ -451,10 +454,24 @@ def check(model, optimizer):
                     "list of them and no learning-rate scheduler")
 
 
-def gossip(model, optimizer, attach):
+def state_of(tensors, optimizer, state):
+    """What a newcomer copies beside the parameters. `state`: False, True, or further objects with state_dict()."""
+    if state is False:
+        return None
+    more = {} if state is True else dict(state) if isinstance(state, dict) else {
+        f"{type(one).__name__}.{number}": one for number, one in enumerate(
+            state if isinstance(state, (list, tuple)) else [state])}
+    for name, one in more.items():
+        if not all(callable(getattr(one, method, None)) for method in ("state_dict", "load_state_dict")):
+            raise Error(f"state: {name} is of type {type(one).__name__}, which has no state_dict() and load_state_dict()")
+    return TorchState(None if optimizer is None else innermost(optimizer), tensors.slots, more)
+
+
+def gossip(model, optimizer, attach, state=True):
     """A peer that trains `model`; attach(tensors, device) makes it. Several processes with DDP are one peer."""
     check(model, optimizer)
     tensors = ModelTensors(model)
+    tensors.state = state_of(tensors, optimizer, state)
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         if torch.distributed.get_world_size() > 1:
             from .ddp import gossip_of_group

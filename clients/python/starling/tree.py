@@ -11,9 +11,11 @@ class Tensors:
         # Trained tensors precede the others in the arena; their order is otherwise the trainer's.
         self.slots, self.tied = slots, list(tied)
         self.params = None
+        self.state = None  # a State, or None
 
     def declaration(self):
-        return [slot.declaration() for slot in self.slots] + [f"tied {other} {name}" for other, name in self.tied]
+        return [*(slot.declaration() for slot in self.slots), *(f"tied {other} {name}" for other, name in self.tied),
+                *(self.state.declaration() if self.state else ())]
 
     def refresh(self):
         """Before values are read or written."""

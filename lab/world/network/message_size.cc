@@ -107,8 +107,12 @@ struct Size {
   }
   std::size_t operator()(const wire::ExchangeOffer&) const { return table(28) + vtable(4); }
   std::size_t operator()(const wire::ExchangeRefusal&) const { return table(9) + vtable(2) + 4; }
-  std::size_t operator()(const wire::StateRequest&) const { return table(20) + vtable(3); }
-  std::size_t operator()(const wire::StateHead&) const { return table(16) + vtable(2); }
+  std::size_t operator()(const wire::StateRequest& m) const {
+    return table(20 + scalar(m.trainer_state)) + vtable(m.trainer_state ? 4 : 3);
+  }
+  std::size_t operator()(const wire::StateHead& m) const {
+    return table(16 + scalar(m.trainer_words)) + vtable(m.trainer_words ? 3 : 2);
+  }
 };
 
 }  // namespace
