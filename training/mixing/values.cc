@@ -4,11 +4,11 @@
 
 #include "training/mixing/values.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
-
-#include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/processor.h"
@@ -113,8 +113,10 @@ std::string unacceptable_tensor(const models::Layout& layout, std::span<const fl
     const auto values = arena.subspan(tensor.offset, tensor.size);
     if (all_acceptable(values)) continue;
     const float largest = std::bit_cast<float>(largest_magnitude_bits(values));
-    return tensor.name + " has " +
-           (std::isnan(largest) ? "NaN" : fmt::format("values up to {:.3g}", largest));
+    if (std::isnan(largest)) return tensor.name + " has NaN";
+    std::array<char, 16> number;
+    std::snprintf(number.data(), number.size(), "%.3g", largest);
+    return tensor.name + " has values up to " + number.data();
   }
   return "";
 }
