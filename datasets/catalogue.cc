@@ -255,6 +255,10 @@ Result<DataPair> read_named(const std::string& name, const std::string& data_roo
     if (is_glyphs(name)) places.emplace_back("glyphs:seed=1");
   }
   const std::string path = places.empty() ? parts->path : places.front();
+  if (is_folder(path)) {
+    fs::directory_iterator(path, unreadable);
+    if (unreadable) return Error{"the folder '" + path + "' cannot be read: " + unreadable.message()};
+  }
   const DataFormat* format = format_of(path, known);
   if (format == nullptr) return places.empty() ? not_found(name, data_root, known) : no_data(places, known);
   auto pair = read_path({path, parts->options}, data_root, *format, given);

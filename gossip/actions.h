@@ -140,6 +140,7 @@ struct Notice {
     unsettled,    // settling ended before this number of exchanges, in `text`, had completed
     assembling,   // so many peers that begin together are there, in `text`
     incomplete,   // training begins with fewer of them, in `text`
+    unfit,        // a joiner cannot take part in the run, for the reason in `text`
   };
   What what = What::joined;
   PeerId peer;       // 0 for waiting, unwired and diverged

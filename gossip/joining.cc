@@ -101,7 +101,13 @@ void Joining::take_earlier_samples(std::span<const wire::Member> members) {
 
 void Joining::refused(const Received& from, const wire::Refusal& refusal, Actions& out) {
   run_.membership.heard(run_.now, from.from, from.address, out);
-  if (manifest_) return;
+  if (manifest_) {
+    const Record* const record = run_.membership.find(from.from);
+    if (record != nullptr && record->member.phase == wire::Phase::joining)
+      out.push_back(Notice{Notice::What::unfit, from.from,
+                           record->member.name + " cannot take part in this run: " + refusal.text});
+    return;
+  }
   waits(from.from, to_string(from.address) + " says: " + refusal.text, out);
   gone_until_ = kNever;  // a peer is there
 }

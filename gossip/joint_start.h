@@ -39,6 +39,16 @@ class JointStart {
   }
   Instant next_deadline() const { return may_begin() ? until_ : kNever; }
 
+  // For whom training waits; for display.
+  struct Awaited {
+    std::uint32_t ready = 0, expected = 0;  // peers
+    Instant until = kNever;                 // training begins without the others
+  };
+  std::optional<Awaited> awaited() const {
+    if (!may_begin()) return std::nullopt;
+    return Awaited{ready(), expected(), until_};
+  }
+
  private:
   std::uint32_t expected() const {
     const MembershipOptions& options = run_.options.membership;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace starling::gossip {
 
@@ -21,7 +22,29 @@ Peer::View Peer::view() const {
           std::visit([](const auto& it) { return it.round(); }, encounters_),
           exchanges_.patience(),
           run_.diverged,
-          run_.over};
+          run_.over,
+          joint_start_.awaited()};
+}
+
+namespace {
+
+// A sentence that fits into a Refusal.
+std::string shortened(std::string sentence) {
+  constexpr std::size_t kMost = 1000;
+  if (sentence.size() > kMost) {
+    sentence.resize(kMost);
+    while (!is_utf8(sentence)) sentence.pop_back();
+    sentence += "...";
+  }
+  return is_printable(sentence) ? sentence : "it could not prepare the run";
+}
+
+}  // namespace
+
+// Others may wait for this peer: they log the reason.
+void Peer::handle(const PrepareFailed& failed, Actions& out) {
+  run_.membership.tell_some(wire::Refusal{wire::RefusalReason::wrong_model, shortened(failed.why)}, out);
+  run_.say_goodbye_and_finish(Finish::How::failed, failed.why, out);
 }
 
 void Peer::step(Instant now, const Event& event, Actions& out) {

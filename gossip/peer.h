@@ -67,6 +67,7 @@ class Peer {
     const Patience& patience;              // with partners in exchanges
     bool diverged;                         // its replica is lost and not replaced yet: nobody may copy it
     bool over;
+    std::optional<JointStart::Awaited> awaited;  // its training waits for other peers
   };
   View view() const;
 
@@ -91,9 +92,7 @@ class Peer {
   }
   void handle(const DialTried& tried, Actions& out) { run_.membership.reach().tried(tried, out); }
   void handle(const Prepared& prepared, Actions& out);
-  void handle(const PrepareFailed& failed, Actions& out) {
-    run_.say_goodbye_and_finish(Finish::How::failed, failed.why, out);
-  }
+  void handle(const PrepareFailed& failed, Actions& out);
   void handle(const StateAdvanced& advanced, Actions& out) { copying_.advanced(advanced, out); }
   void handle(const StateArrived&, Actions& out);
   void handle(const StateLost& lost, Actions& out) { copying_.lost(lost, out); }

@@ -416,7 +416,14 @@ Result<ModelText, SpecError> read_model(std::string_view toml_document, std::str
   }
 }
 
-bool is_model_file(std::string_view name) { return name.ends_with(".toml") || name.ends_with(".TOML"); }
+bool is_model_file(std::string_view name) {
+  constexpr std::string_view kEnding = ".toml";
+  if (name.size() <= kEnding.size()) return false;
+  const std::string_view ending = name.substr(name.size() - kEnding.size());
+  return std::ranges::equal(ending, kEnding, {}, [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+}
 
 int context_of(const ModelText& model) {
   if (model.layers.empty()) return context_of(zoo_layers(model.name, 2).value_or(std::vector<Layer>{}));

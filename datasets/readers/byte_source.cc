@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "datasets/inputs.h"
+
 namespace starling::datasets {
 namespace {
 
@@ -159,6 +161,8 @@ Result<ByteSource> ByteSource::open(const std::string& path) {
   if (!state->file) return Error{"'" + path + "' cannot be opened: " + std::strerror(errno)};
   state->file_bytes = std::filesystem::file_size(path, error);
   if (error) return Error{"'" + path + "' cannot be read: " + error.message()};
+
+  note_input(path);
 
   std::array<std::uint8_t, 2> start{};
   const auto got = state->read_file(start);

@@ -26,6 +26,9 @@ Result<Document> read_document(const std::string& path, std::uint64_t& budget) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   auto source = ByteSource::open(path);
   if (!source) return source.error();
+  const Error too_long{"'" + path + "' makes the text longer than the " + std::to_string(kTextBytesMax) +
+                       " bytes that are accepted"};
+  if (!source->gzipped() && source->most_bytes() > budget) return too_long;
   Document document{path, 0, {}};
   std::string& content = document.text;
   for (std::size_t got = kPiece; got == kPiece;) {
@@ -35,9 +38,7 @@ Result<Document> read_document(const std::string& path, std::uint64_t& budget) {
     if (!read) return read.error();
     got = *read;
     content.resize(before + got);
-    if (content.size() > budget)
-      return Error{"'" + path + "' makes the text longer than the " + std::to_string(kTextBytesMax) +
-                   " bytes that are accepted"};
+    if (content.size() > budget) return too_long;
   }
   budget -= content.size();
   if (constexpr std::string_view kMark = "\xef\xbb\xbf"; content.starts_with(kMark)) {  // a byte-order mark
@@ -166,7 +167,7 @@ std::optional<SplitFiles> find_split(const std::string& folder, bool only_test) 
 }
 
 // Sorted by name.
-std::vector<std::string> text_files_in(const std::string& folder) {
+Result<std::vector<std::string>> text_files_in(const std::string& folder) {
   std::vector<std::string> paths;
   std::error_code error;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
@@ -176,6 +177,7 @@ std::vector<std::string> text_files_in(const std::string& folder) {
     if (is_text_path(path) && at->path().filename().string()[0] != '.' && !at->is_directory(ignored))
       paths.push_back(path);
   }
+  if (error) return Error{"the folder '" + folder + "' cannot be read: " + error.message()};
   std::ranges::sort(paths);
   return paths;
 }
@@ -275,7 +277,9 @@ Result<Documents> read_documents(const std::string& path, bool only_test) {
   std::vector<std::string> paths = {path};
   if (std::filesystem::is_directory(path, ignored)) {
     if (const auto files = find_split(path, only_test)) return read_split(*files, only_test);
-    paths = text_files_in(path);
+    auto found = text_files_in(path);
+    if (!found) return found.error();
+    paths = std::move(*found);
     if (paths.empty()) return Error{"the folder '" + path + "' has no file that ends in .txt or .text"};
     if (paths.size() > kDocumentsMax)
       return Error{"the folder '" + path + "' has more than the " + std::to_string(kDocumentsMax) +
@@ -318,7 +322,9 @@ bool is_text_path(std::string_view path) {
 }
 
 bool is_text_folder(const std::string& folder) {
-  return find_wiki(folder, true).has_value() || !text_files_in(folder).empty();
+  if (find_wiki(folder, true)) return true;
+  const auto found = text_files_in(folder);
+  return !found || !found->empty();  // its reader reports the error
 }
 
 }  // namespace starling::datasets

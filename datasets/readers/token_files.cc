@@ -102,6 +102,10 @@ Result<TokenFile> read_file(const std::string& path, const std::string& width) {
   if (!header) return Error{"'" + path + "' " + header.error().message};
   TokenFile file{.path = path, .header_bytes = *header ? start->size() : 0, .tokens = {}};
   if (const Status chosen = choose_width(*header, width, file); !chosen) return chosen.error();
+  const std::uint64_t tokens = (source->most_bytes() - file.header_bytes) / file.token_bytes;
+  if (!source->gzipped() && tokens > kTextTokensMax)
+    return Error{"'" + path + "' has " + std::to_string(tokens) + " tokens, more than the " +
+                 std::to_string(kTextTokensMax) + " that are accepted"};
   const auto begun = std::span<const std::uint8_t>(*start).subspan(file.header_bytes);
   if (const Status read = read_tokens(*source, begun, file); !read) return read.error();
   if (*header && (*header)->tokens != file.tokens.size())
@@ -181,7 +185,7 @@ Result<Vocabulary> find_vocabulary(const std::string& folder, const std::string&
 Result<Dataset> check_tokens(TokenFile& file, const Vocabulary& vocabulary) {
   for (std::size_t i = 0; i < file.tokens.size(); ++i) {
     if (file.tokens[i] < vocabulary.size) continue;
-    const std::string whose = vocabulary.tokenizer ? "" : ", GPT-2's";
+    const std::string whose = vocabulary.size == kGpt2Vocabulary ? ", GPT-2's" : "";
     return Error{"'" + file.path + "', byte " + std::to_string(file.header_bytes + file.token_bytes * i) +
                  ": the token " + std::to_string(file.tokens[i]) + " is outside the vocabulary of " +
                  std::to_string(vocabulary.size) + " tokens" + whose +

@@ -42,8 +42,9 @@ const char* notice_name(gossip::Notice::What what) {
                                         "counts most samples of",
                                         "settles without exchanges:",
                                         "waits for those that begin with it:",
-                                        "begins with fewer than expected:"};
-  static_assert(kNames.size() == static_cast<std::size_t>(gossip::Notice::What::incomplete) + 1);
+                                        "begins with fewer than expected:",
+                                        "learns that a joiner is unfit:"};
+  static_assert(kNames.size() == static_cast<std::size_t>(gossip::Notice::What::unfit) + 1);
   return kNames.at(static_cast<std::size_t>(what));
 }
 

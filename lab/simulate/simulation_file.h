@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "lab/simulate/learner_state.h"
 #include "lab/world/world.h"
+#include "training/runs/records/checkpoint.h"
 #include "training/runs/records/peer_state.h"
 #include "training/runs/records/safetensors.h"
 
@@ -111,7 +112,7 @@ class SimulationFile {
 
  private:
   using Facts = training::Facts;
-  static constexpr const char* kKind = "simulation";
+  static constexpr const char* kKind = training::kSimulationFact;
   static constexpr const char* kExperiment = "experiment";
 
   using Number = std::pair<const char*, std::uint64_t SimulationPlace::*>;

@@ -180,7 +180,7 @@ class Runs {
     const auto seconds = summaries_[i].find("seconds_to_target");
     if (!training::has_target(end) || seconds == summaries_[i].end() || !seconds->is_number())
       return std::nullopt;
-    const auto metrics = training::read_text(folder_of(i) + "/metrics.jsonl", kLargestMetrics);
+    const auto metrics = training::read_own_text(folder_of(i) + "/metrics.jsonl", kLargestMetrics);
     if (!metrics) return seconds->get<double>();
     if (end.target_accuracy && end.target_loss) return seconds->get<double>();
     return end.target_accuracy ? training::time_before(training::looks_in(*metrics), *end.target_accuracy,
@@ -309,8 +309,8 @@ Result<std::vector<std::string>> complete_summaries(const Sweep& sweep, const Sw
     const std::string folder = options.out + "/" + sweep.points[i].name;
     if (options.force || !fs::exists(folder + "/summary.json")) continue;
     const auto experiment =
-        training::read_text(folder + "/experiment.toml", training::kLargestExperimentFile);
-    auto summary = training::read_text(folder + "/summary.json", training::kLargestSummary);
+        training::read_own_text(folder + "/experiment.toml", training::kLargestExperimentFile);
+    auto summary = training::read_own_text(folder + "/summary.json", training::kLargestSummary);
     if (!experiment) return experiment.error();
     if (!summary) return summary.error();
     if (*experiment != training::to_toml(sweep.points[i].experiment)) {

@@ -113,6 +113,7 @@ Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experimen
   const auto started = std::chrono::steady_clock::now();
   auto data = training::load_data(experiment, options.data_root);
   if (!data) return data.error();
+  if (Status kept = folder.check_inputs(); !kept) return kept.error();
   auto plan = training::make_plan(experiment, *data);
   if (!plan) return plan.error();
   auto backend = training::make_host_backend(experiment);

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "training/runs/records/files.h"
+
 namespace starling::lab {
 namespace {
 
@@ -52,6 +54,7 @@ int lift(int fd) {
 
 Result<ChildProcess> ChildProcess::start(const std::string& program,
                                          const std::vector<std::string>& arguments, const std::string& log) {
+  if (Status accepted = training::check_target(log); !accepted) return accepted.error();
   std::array<int, 2> sockets{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
     return system_error("cannot create a socket pair for a peer");

@@ -207,6 +207,7 @@ class Swarm {
 
  private:
   Status prepare_folder() {
+    if (Status kept = run_.folder.check_inputs(); !kept) return kept;
     if (Status written = run_.folder.write("experiment.toml", training::to_toml(run_.experiment)); !written)
       return written;
     const std::string metrics = run_.folder.file("metrics.jsonl");

@@ -18,7 +18,7 @@ struct NoticeText {
   bool of_member;              // the event is about the notice's peer
 };
 // By gossip::Notice::What.
-constexpr std::array<NoticeText, 20> kNoticeTexts = {{
+constexpr std::array<NoticeText, 21> kNoticeTexts = {{
     {"joined", spdlog::level::info, "member ", " has joined", true},
     {"suspected", spdlog::level::info, "member ", " is suspected to be down", true},
     {"recovered", spdlog::level::info, "member ", " is alive", true},
@@ -50,6 +50,7 @@ constexpr std::array<NoticeText, 20> kNoticeTexts = {{
     {"assembling", spdlog::level::info, "", " peers that begin together are there", false},
     {"incomplete", spdlog::level::warn, "training begins with ",
      " peers that were to begin together; nobody else has come for half a minute", false},
+    {"unfit", spdlog::level::warn, "member ", "", true},
 }};
 
 }  // namespace

@@ -113,4 +113,14 @@ std::string situation_of(const PeerStatus& status, const std::vector<MemberStatu
   return text + " " + others + ".";
 }
 
+std::string waiting_situation(const gossip::JointStart::Awaited& awaited, Instant now,
+                              const std::vector<Happening>& happenings) {
+  std::string text = fmt::format("This peer waits: {} of {} peers that begin together are there",
+                                 awaited.ready, awaited.expected);
+  if (awaited.until != kNever)
+    text += fmt::format("; it begins without the others in {}", format_span(to_seconds(awaited.until - now)));
+  const auto unfit = std::ranges::find(happenings.rbegin(), happenings.rend(), "unfit", &Happening::what);
+  return unfit == happenings.rend() ? text + "." : text + ". The " + unfit->text + ".";
+}
+
 }  // namespace starling::node

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "gossip/joint_start.h"
 #include "node/front/live.h"
 #include "node/front/status.h"
 
@@ -17,5 +18,10 @@ inline constexpr double kStraggles = 2;  // the slowdown from which a member cou
 std::string situation_of(const PeerStatus& status, const std::vector<MemberStatus>& members,
                          const std::string& progress, const std::vector<HistoryPoint>& history,
                          Duration pace = {});
+
+// The same while training waits for peers that begin together: how many are there, how long it waits, and why
+// a joiner could not take part, if the latest `happenings` say so.
+std::string waiting_situation(const gossip::JointStart::Awaited& awaited, Instant now,
+                              const std::vector<Happening>& happenings);
 
 }  // namespace starling::node

@@ -177,6 +177,8 @@ Result<std::optional<Resumption>> find_resumption(const std::string& file_or_fol
 Status read_state(Resumption& resumption, const models::Layout& layout) {
   auto saved = training::read_peer_state(resumption.path, layout);
   if (!saved) return saved.error();
+  if (Status finite = training::check_finite(resumption.path, layout, saved->state.parameters); !finite)
+    return finite;
   resumption.state = std::move(saved->state);
   return Done{};
 }

@@ -238,7 +238,7 @@ PeerCache::~PeerCache() { ::close(lock_); }
 PeerCache::Loaded PeerCache::load(const std::string& swarm) {
   if (std::error_code ignored; !std::filesystem::exists(path(), ignored)) return {};
   std::string why;
-  const auto text = training::read_text(path(), kFileBytesMax);
+  const auto text = training::read_own_text(path(), kFileBytesMax);
   if (text) {
     auto read = parse_cached_swarm(*text);
     if (read && read->swarm.swarm == swarm)

@@ -123,6 +123,8 @@ PeerStatus Front::status(const std::vector<MemberStatus>& members) const {
   PeerStatus status = teller_.status();
   status.situation = situation_of(status, members, teller_.progress(), history_.points(),
                                   lives_.built ? lives_.built->experiment.training.pace : Duration{0});
+  if (const auto awaited = lives_.running ? lives_.running->core.view().awaited : std::nullopt)
+    status.situation = waiting_situation(*awaited, started_.now(), started_.events.since(0));
   if (is_without_trainer())
     status.situation = "No trainer is attached to this peer: it makes no steps, and answers others.";
   return status;

@@ -18,9 +18,19 @@
 #include "training/mixing/make.h"
 #include "training/mixing/values.h"
 #include "training/runs/records/checkpoint.h"
+#include "training/runs/records/files.h"
 
 namespace starling::node {
 namespace {
+
+// The final parameters must not replace what was read for the run.
+Status check_outputs(const std::string& export_to, const std::string& out) {
+  for (const auto& [flag, path] : {std::pair("--export: ", export_to), {"--out: ", out}}) {
+    if (path.ends_with('/')) continue;  // a new file in this folder
+    if (Status kept = training::check_target(path); !kept) return Error{flag + kept.error().message};
+  }
+  return Done{};
+}
 
 // The result of work(). An allocation that fails ends the preparation, not the process.
 template <class Work>
@@ -77,6 +87,8 @@ Preparation::Making Preparation::make(training::Experiment experiment, Result<da
   auto replica = make_replica(experiment, std::move(data), started_.options.slot,
                               listening_.remembered().order_of(listening_.self().name), check);
   if (!replica) return replica.error();
+  const std::string out = started_.process.saves() ? started_.process.file(listening_.self().name) : "";
+  if (Status kept = check_outputs(started_.options.export_to, out); !kept) return kept.error();
   if (const std::string decided = datasets::decisions_text((*replica)->data); !decided.empty())
     spdlog::info("data {}", decided);
   if (const auto& own = experiment.data.own_data)

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "training/runs/records/files.h"
+
 namespace starling::node {
 namespace {
 
@@ -39,6 +41,8 @@ Status find_checkpoint(const PeerOptions& options, EventLog& events, Remembered&
     return Done{};
   }
   const Resumption& resumed = *found.resumed;
+  if (Status kept = training::check_not_input(options.export_to, resumed.path); !kept)
+    return Error{"--export: " + kept.error().message};
   found.earlier = resumed.earlier;
   for (const std::string& warning : resumed.warnings) events.say(spdlog::level::warn, "checkpoint", warning);
   events.say(spdlog::level::info, "checkpoint",

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "datasets/inputs.h"
 #include "node/front/http_rules.h"
 #include "node/front/token_file.h"
 #include "training/runs/experiment/settings/quantities.h"
@@ -118,6 +119,7 @@ Result<std::string> parse_plain_name(std::string_view text) {
 }
 
 Result<transport::AllowList> read_allowed(std::string_view path) {
+  datasets::note_input(std::string(path));
   return transport::AllowList::read(std::string(path));
 }
 

@@ -80,6 +80,10 @@ TEST_CASE("an export to ONNX that is impossible is refused in a line") {
   refused({"--format", "onnx", "--names", "gpt2", "--out", out}, "--names has no effect with --format onnx");
   refused({"--data", "glyphs", "--out", out}, "--data has no effect with --format safetensors");
   refused({"--format", "onnx", "--out", trained.model()}, "which is read");
+  refused({"--format", "onnx", "--data", "NOSUCH", "--out", out},
+          "--data has no effect, because " + trained.model() + " describes its data; omit it");
+  refused({"--format", "onnx", "--force", "--out", out}, "--force has no effect with --format onnx");
+  refused({"--model", "mlp", "--out", out}, "--model has no effect without --names");
   CHECK_FALSE(std::filesystem::exists(out));
 }
 
@@ -125,6 +129,35 @@ TEST_CASE("a GPT is exported as a folder of transformers, and another network is
         contains(refused.err, std::string("the GPT-2 of transformers cannot compute this network: ") + why));
   }
   CHECK_FALSE(std::filesystem::exists(folder.file("out")));
+}
+
+TEST_CASE("a folder of transformers replaces its own files, and another model's only with --force") {
+  const TemporaryFolder folder;
+  folder.write("book.txt", std::string(40, 'a') + "bcd\n" + std::string(400, 'd'));
+  folder.write("net.toml", "type = 'gpt'\nlayers = 1\nheads = 2\nfeatures = 8\ncontext = 6\n");
+  REQUIRE(run({"simulate", "--peers", "1", "--model", folder.file("net.toml"), "--data",
+               folder.file("book.txt"), "--steps", "1", "--looks", "0", "--out", folder.file("run")})
+              .exit_code == 0);
+  const auto exported = [&](Words more) {
+    Words words = {"export", folder.file("run"), "--format", "transformers", "--out", folder.file("out/gpt")};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  REQUIRE(exported({}).exit_code == 0);
+  CHECK(exported({}).exit_code == 0);
+  const std::string mine = read_whole(folder.file("out/gpt/config.json"));
+  const std::string other = R"({"model_type": "gpt2", "n_layer": 12})";
+  folder.write("out/gpt/config.json", other);
+  const Outcome foreign = exported({});
+  CHECK(foreign.exit_code == 2);
+  CHECK(
+      contains(foreign.err,
+               "config.json is of another model; choose another folder, or replace its files with --force"));
+  CHECK(read_whole(folder.file("out/gpt/config.json")) == other);
+  std::filesystem::remove(folder.file("out/gpt/config.json"));
+  CHECK(contains(exported({}).err, "model.safetensors is of another model"));
+  CHECK(exported({"--force"}).exit_code == 0);
+  CHECK(read_whole(folder.file("out/gpt/config.json")) == mine);
 }
 
 TEST_CASE("predict prints names of classes and all probabilities, as CSV or as a JSON object per line") {

@@ -79,6 +79,7 @@ TEST_CASE("wrong input for generate is one sentence and exit code 2") {
   const std::string file = trained.model();
   CHECK(contains(refused({}), "the model is missing: name FILE, a safetensors file, or a running peer"));
   CHECK(contains(refused({file, "--at", "7180"}), "--at cannot be combined with a file"));
+  CHECK(contains(refused({file, "--token-file", file}), "--token-file cannot be combined with a file"));
   CHECK(contains(refused({"--at", "7180", "--model", "x"}), "--model cannot be combined with --at"));
   CHECK(contains(refused({file, "--prompt", "the dog"}),
                  "the prompt: the character 'g' (U+0067) at byte 6 is none of the 14 characters"));

@@ -109,8 +109,76 @@ TEST_CASE("model show tells of a saved model what it was trained on") {
         "features    u, v", "labels      column 3 (\"kind\")", "classes     ash, elm, oak",
         "samples     301, for testing 40"})
     CHECK(has(shown.out, part));
+  const auto refused = [](const Words& words) {
+    const Outcome outcome = run(words);
+    CHECK(outcome.exit_code == 2);
+    CHECK(is_one_line(outcome.err));
+    return outcome.err;
+  };
   trained.folder.write("m.safetensors", "none");
-  CHECK(run({"model", "show", trained.folder.file("m.safetensors")}).exit_code != 0);
+  CHECK(
+      has(refused({"model", "show", trained.folder.file("m.safetensors")}), "it is too short for a header"));
+  for (const auto& [flag, value] :
+       {std::pair("--batch-size", "8"), std::pair("--input", "1x2x2"), std::pair("--classes", "2"),
+        std::pair("--data", "NOSUCH"), std::pair("--optimizer", "adamw"), std::pair("--workers", "2"),
+        std::pair("--precision", "bf16"), std::pair("--recompute", "always")})
+    CHECK(has(refused({"model", "show", trained.model(), flag, value}),
+              std::string(flag) + " has no effect, because " + trained.model() + " is a saved model"));
+}
+
+TEST_CASE("a file of another format is refused by its name wherever a model is read") {
+  const Trained trained;
+  const auto& folder = trained.folder;
+  const std::string onnx = folder.file("m.onnx");
+  REQUIRE(run({"export", trained.model(), "--format", "onnx", "--out", onnx}).exit_code == 0);
+  folder.write("m.pt", std::string("PK\3\4", 4) + std::string(100, 'x'));
+  folder.write("old.pt", std::string("\x80\2\x8a\n", 4) + std::string(100, 'x'));
+  folder.write("m.gguf", "GGUF" + std::string(100, 'x'));
+  for (const auto& [file, what] :
+       {std::pair(onnx,
+                  "it is a graph in ONNX, which is for other programs; name the file from which it was"),
+        std::pair(folder.file("m.pt"),
+                  "it is a zip archive, as torch.save writes them; write the tensors with"),
+        std::pair(folder.file("old.pt"), "it is a pickle of Python"),
+        std::pair(folder.file("m.gguf"), "it is a model in GGUF")}) {
+    for (const Words& words :
+         {Words{"model", "show", file}, Words{"evaluate", file, "--data", folder.file("a")},
+          Words{"export", file, "--out", folder.file("out")}, Words{"generate", file}}) {
+      const Outcome outcome = run(words);
+      INFO(outcome.err);
+      CHECK(outcome.exit_code == 2);
+      CHECK(is_one_line(outcome.err));
+      CHECK(has(outcome.err, file + " is not a usable safetensors file: " + what));
+    }
+  }
+}
+
+TEST_CASE("what is not said of a model of another program is asked, and what is known is not asked again") {
+  const Trained trained;
+  const auto& folder = trained.folder;
+  const std::string bare = folder.file("bare.safetensors"), data = folder.file("a");
+  {  // the same tensors without metadata
+    std::string bytes = read_whole(trained.model());
+    const std::string kept =
+        bytes.substr(8, static_cast<unsigned char>(bytes[0]) + 256U * static_cast<unsigned char>(bytes[1]));
+    json header = json::parse(kept);
+    header.erase("__metadata__");
+    std::string text = header.dump();
+    std::string length(8, '\0');
+    length[0] = static_cast<char>(text.size() % 256);
+    length[1] = static_cast<char>(text.size() / 256);
+    folder.write("bare.safetensors", length + text + bytes.substr(8 + kept.size()));
+  }
+  CHECK(has(run({"evaluate", bare, "--data", data}).err, "does not name its network; name it with --model"));
+  const Outcome named = run({"evaluate", bare, "--data", data, "--model", "softmax"});
+  INFO(named.err);
+  CHECK(named.exit_code == 0);
+  CHECK(has(named.err, "bare.safetensors names no network; its tensors are read as softmax's"));
+  std::filesystem::create_directory(folder.file("two"));
+  folder.write("two/train.csv", rows(300, 1000));
+  folder.write("two/test.csv", rows(40, 1000));
+  CHECK(has(run({"evaluate", bare, "--data", folder.file("two"), "--model", "softmax"}).err,
+            "has 3 outputs, and the data have 2 classes; use data with the classes of its training data"));
 }
 
 TEST_CASE("data that a model is not for are refused with both kinds") {
@@ -191,7 +259,7 @@ TEST_CASE("a run does not overwrite the model from which it starts") {
   std::filesystem::create_symlink(trained.model(), trained.folder.file("link.safetensors"));
   for (const std::string& to : {trained.model(), trained.folder.file("link.safetensors")})
     refused({"peer", "--listen", "none", "--export", to},
-            "--export: cannot write " + to + ": it is the file ");
+            "--export: cannot write " + to + ": it is the file " + trained.model() + ", which is read");
   for (const char* command : {"simulate", "swarm"})
     refused({command, "--peers", "1", "--force", "--out", trained.folder.file("run")},
             "is in the folder " + trained.folder.file("run") + ", whose files this run replaces");
@@ -248,6 +316,30 @@ TEST_CASE("a joiner with other data is refused, and with --own-data trains on al
   const Outcome unlike = run(joiner({"--own-data", folder.file("other.csv")}));
   CHECK(unlike.exit_code == 2);
   CHECK(has(unlike.err, "data.own_data: "));
+  first.signal(SIGTERM);
+  CHECK(first.finish().exit_code == 0);
+}
+
+TEST_CASE("a peer that waits for a joiner with other data says so at once, in its log and its status") {
+  TemporaryFolder folder;
+  folder.write("swarms.csv", rows(400, 1000));
+  folder.write("mine.csv", rows(200, 1001));
+  Program first({"peer", "--listen", "127.0.0.1:0", "--name", "first", "--expect", "2", "--model", "softmax",
+                 "--data", folder.file("swarms.csv"), "--http", "127.0.0.1:0", "--export", "none"});
+  const std::string http = first.wait_for_error_word("HTTP at ");
+  const std::string address = first.wait_for_error_word(" listens at ");
+  REQUIRE(!address.empty());
+  CHECK(first.wait_for_error_text("1 of 2 peers that begin together are there"));
+  CHECK(
+      has(run({"status", "--at", http}).out, "This peer waits: 1 of 2 peers that begin together are there"));
+  const Outcome refused = run({"peer", "--listen", "127.0.0.1:0", "--name", "second", "--join", address,
+                               "--data", folder.file("mine.csv"), "--export", "none"});
+  CHECK(refused.exit_code == 2);
+  const std::string why = "member second cannot take part in this run: data mine: these are other samples";
+  CHECK(first.wait_for_error_text(why));
+  const std::string status = run({"status", "--at", http}).out;
+  CHECK(has(status, "it begins without the others in "));
+  CHECK(has(status, "The " + why));
   first.signal(SIGTERM);
   CHECK(first.finish().exit_code == 0);
 }

@@ -1,5 +1,8 @@
 #include "datasets/readers/text_files.h"
 
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <algorithm>
 #include <filesystem>
 
@@ -157,6 +160,43 @@ TEST_CASE(
   const auto pair = load(folder.path(), "");
   REQUIRE_FALSE(pair.ok());
   CHECK(contains(pair.error().message, "99.txt' was not found"));
+}
+
+TEST_CASE("a text or tokens that are too long are refused by the length of the file, before they are read") {
+  TemporaryFolder folder;
+  constexpr std::uintmax_t kBytes = std::uintmax_t{100} << 30;  // sparse
+  for (const auto& [name, why] :
+       {std::pair("long.txt", "' makes the text longer than the 4294967295 bytes"),
+        std::pair("long.bin", "' has 53687091200 tokens, more than the 4294967295")}) {
+    folder.write(name, FileBytes(2000, 'a'));
+    std::filesystem::resize_file(folder.path(name), kBytes);
+    const auto pair = load(folder.path(name), "");
+    REQUIRE_FALSE(pair.ok());
+    CHECK(contains(pair.error().message, std::string(name) + why));
+  }
+}
+
+TEST_CASE("a folder that cannot be read is an error with the reason") {
+  TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path("closed"));
+  folder.write("closed/a.txt", bytes_in("some words"));
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {  // root may read everything
+    std::filesystem::permissions(folder.path("closed"), std::filesystem::perms::none);
+    constexpr uid_t kNobody = 65'534;
+    if (::geteuid() == 0 &&
+        (::chmod(folder.path().c_str(), 0755) != 0 || ::setresuid(kNobody, kNobody, kNobody) != 0))
+      ::_exit(2);
+    const auto pair = load(folder.path("closed"), "");
+    ::_exit(!pair.ok() && contains(pair.error().message, "closed' cannot be read: Permission denied") ? 0
+                                                                                                      : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  std::filesystem::permissions(folder.path("closed"), std::filesystem::perms::owner_all);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE(

@@ -53,6 +53,9 @@ TEST_CASE("the vocabulary of nanoGPT's meta.pkl is taken, in each form in which 
     REQUIRE(pair->origin.decisions.size() == 2);
     CHECK(contains(pair->origin.decisions[1], std::to_string(size) + " tokens that meta.pkl states"));
   }
+  folder.write("meta.pkl", bytes_in(std::string("\x80\x02}q\0X\n\0\0\0vocab_sizeq\x01K\x0as.", 26)));
+  CHECK(
+      contains(token_error(folder.path()), "the token 64 is outside the vocabulary of 10 tokens; name the"));
   folder.write("meta.pkl", bytes_in("nothing"));
   CHECK(contains(token_error(folder.path()), "meta.pkl' states no vocabulary that can be read"));
   folder.write("tokenizer.txt", bytes_in("starling tokenizer 1\nbytes\n"));

@@ -229,6 +229,9 @@ TEST_CASE("a peer that cannot prepare sends a goodbye and fails with the reason"
   life.hears(2, wire::Welcome{manifest(), 0s, {member(2)}});
   const auto end = life.happens(PrepareFailed{"the data set 'mnist' is not here"});
   REQUIRE(sent<wire::Leave>(end).size() == 1);
+  const auto refusals = sent<wire::Refusal>(end);
+  REQUIRE(refusals.size() == 1);
+  CHECK(refusals.front().second.text == "the data set 'mnist' is not here");
   REQUIRE(std::get<Finish>(end.back()).how == Finish::How::failed);
   REQUIRE(std::get<Finish>(end.back()).why == "the data set 'mnist' is not here");
 }

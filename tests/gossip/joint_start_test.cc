@@ -135,6 +135,29 @@ TEST_CASE("training begins with fewer peers when nobody has come for half a minu
   CHECK(texts(life.out, What::assembling) == std::vector<std::string>{"1 of 4", "2 of 4"});
 }
 
+TEST_CASE("a peer that waits for others says why a joiner cannot take part, and for how many it waits") {
+  Life life(together(2));
+  life.trains(rules_of());
+  life.meets(in_phase(2, wire::Phase::joining));
+  const auto told = life.hears(2, wire::Refusal{wire::RefusalReason::wrong_model, "it has other data"});
+  CHECK(texts(told, What::unfit) ==
+        std::vector<std::string>{member(2).name + " cannot take part in this run: it has other data"});
+  CHECK(all<StartTraining>(life.out).empty());
+  const auto awaited = life.peer.view().awaited;
+  REQUIRE(awaited.has_value());
+  CHECK(awaited->ready == 1);
+  CHECK(awaited->expected == 2);
+  CHECK(awaited->until == at(30s));
+  life.waits(at(30s), {2});
+  CHECK(all<StartTraining>(life.out).size() == 1);
+  CHECK_FALSE(life.peer.view().awaited.has_value());
+  // Neither a stranger nor a member that trains is a joiner.
+  life.meets(ready(3));
+  for (const std::uint64_t from : {3U, 9U})
+    CHECK(
+        texts(life.hears(from, wire::Refusal{wire::RefusalReason::wrong_model, "no"}), What::unfit).empty());
+}
+
 TEST_CASE("a peer that waits for others leaves, and ends on request, without a step") {
   Life leaves(together(2));
   leaves.trains(rules_of());

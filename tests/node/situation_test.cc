@@ -55,6 +55,19 @@ TEST_CASE("the situation tells progress, whether the loss falls, and who is behi
         "This peer trains: 3.0 epochs, the loss has not fallen below 0.5 for 4 min. All 2 members keep up.");
 }
 
+TEST_CASE("the situation of a peer that waits for others says for how long, and who cannot take part") {
+  const Instant now{std::chrono::seconds(5)};
+  CHECK(waiting_situation({1, 2, now + std::chrono::seconds(25)}, now, {}) ==
+        "This peer waits: 1 of 2 peers that begin together are there; it begins without the others in 25 s.");
+  std::vector<Happening> happenings(3);
+  happenings[0].what = happenings[1].what = "unfit";
+  happenings[0].text = "member p1 cannot take part in this run: it has other data";
+  happenings[1].text = "member p2 cannot take part in this run: it has no data";
+  CHECK(waiting_situation({1, 2, kNever}, now, happenings) ==
+        "This peer waits: 1 of 2 peers that begin together are there. The member p2 cannot take part in this "
+        "run: it has no data.");
+}
+
 TEST_CASE("the situation of a peer that does not train says why") {
   const std::vector<MemberStatus> alone = {mate("p0", "training")};
   CHECK(situation_of(doing("joining"), alone, "", {}) == "This peer joins the swarm and copies the model.");

@@ -155,11 +155,16 @@ def commands(folder):
         file.write("a,b,label\n" + "".join(f"{i % 7},{i % 3},{i % 2}\n" for i in range(400)))
     with open(text, "w", encoding="utf-8") as file:
         file.write("to be or not to be that is the question. " * 400)
-    lines = ["version", "help", "doctor", "completion bash", "rule list", "rule show noloco", "data list", "model list",
+    with open(os.path.join(folder, "large.txt"), "w", encoding="utf-8") as file:  # its tokens need 128 MB
+        file.write("to be or not to be that is the question. " * 1_600_000)
+    large = os.path.join(folder, "large.txt")
+    lines = [f"data info {large}", f"tokenizer train {large} --size 300 --out {folder}/large-tokens.json",
+             f"simulate --peers 2 --data {large} --model gpt-tiny --steps 1 --out {folder}/large",
+             "version", "help", "doctor", "completion bash", "rule list", "rule show noloco", "data list", "model list",
              "topology list", "data info glyphs", f"data info {table}", f"data info {text}", "hunt --seeds 1..5",
              "hunt --faults all --seeds 1..3", f"tokenizer train {text} --size 300 --out {folder}/tokens.json",
              "topology compare ring complete --peers 64", f"evaluate {model} --data glyphs", f"predict {model} --data glyphs",
-             f"export {model} --to {folder}/model.npz", f"generate {model}"]
+             f"export {model} --out {folder}/model.onnx --format onnx", f"generate {folder}/gpt.safetensors"]
     for name in "softmax mlp lenet resnet8 resnet18 gpt-tiny gpt-char gpt2 llama-tiny".split():
         lines += [f"model show {name}", f"model show {name} --batch-size 512", f"plan {name} --devices 2"]
     for topology in "ring complete exponential torus random-regular:k=4".split():
@@ -199,6 +204,11 @@ class Outputs(suite.Suite):
         examined = subprocess.run([self.program, "doctor"], text=True, capture_output=True).stdout
         megabytes = float(re.search(r"lenet on glyphs needs ([\d.]+) MB", examined).group(1))
         lines = commands(self.folder)
+        for model, data in ("softmax", "glyphs"), ("gpt-tiny", "text.txt"):
+            subprocess.run([self.program, "simulate", "--peers", "1", "--model", model, "--data", data, "--steps", "1", "--looks",
+                            "0", "--out", model], cwd=self.folder, check=True, capture_output=True)
+            name = "model.safetensors" if data == "glyphs" else "gpt.safetensors"
+            os.replace(os.path.join(self.folder, model, "model.safetensors"), os.path.join(self.folder, name))
         for line in self.random.sample(lines, min(len(lines), number("--count", 8))):
             self.case(f"with {2 * megabytes:.0f} MB: {line.replace(self.folder, '.')}",
                       lambda line=line: self.with_memory(line, int(2e6 * megabytes)))

@@ -2,9 +2,9 @@
 """Commands that cannot write: writes_test.py PROGRAM [COMMAND...]
 
 PROGRAM is build/release/starling. Every command that writes files or prints results runs where it cannot: on a full file
-system, one without inodes, one that is read-only, with a limit of the size of files, and with a full standard output. None
-may end by a signal, end with exit code 0 although a result is lost, say nothing, or leave a file that it does not leave
-otherwise. Needs permission to mount file systems; without it only the limits are tested. The last line is
+system, one without inodes, one that is read-only, with a limit of the size of files, over a quota (quota.c) that a call
+reports, and with a full standard output. None may end by a signal, end with exit code 0 although a result is lost, say
+nothing, or leave a file that it does not leave otherwise. Needs permission to mount file systems; without it only the limits are tested. The last line is
 "N passed, N failed".
 """
 import os
@@ -77,6 +77,7 @@ PRINTING = {
     "hunt": ["hunt", "--seeds", "1..2"],
 }
 LIMITS = (0, 700, 5000, 60_000)  # bytes of the largest file
+QUOTAS = (("write", 0), ("write", 3000), ("write", 50_000), ("open", 0), ("fsync", 0), ("close", 0), ("rename", 0))
 SIZES = (4096, 16_384, 65_536, 262_144)  # bytes of a full file system
 
 
@@ -101,13 +102,13 @@ class Writes(suite.Suite):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def start(self, words, out=subprocess.PIPE, limit=None):
+    def start(self, words, out=subprocess.PIPE, limit=None, quota=None):
         def lower():
             if limit is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
         return subprocess.run([self.program, *words], cwd=self.folder, stdout=out, stderr=subprocess.PIPE, text=True,
-                              timeout=suite.HANG, preexec_fn=lower, check=False)
+                              timeout=suite.HANG, preexec_fn=lower, check=False, env={**os.environ, **(quota or {})})
 
     def done(self, *words):
         finished = self.start(words)
@@ -158,6 +159,20 @@ class Writes(suite.Suite):
         try:
             self.prepare(name)
             self.judge(name, words, results, self.start(words, limit=limit))
+        finally:
+            shutil.rmtree(self.path("out"))
+
+    def build_quota(self):
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "quota.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", self.path("quota.so"), source, "-ldl"], check=True)
+
+    def over_quota(self, name, words, results, call, limit):
+        os.mkdir(self.path("out"))
+        try:
+            self.prepare(name)
+            quota = {"LD_PRELOAD": self.path("quota.so"), "QUOTA_FOLDER": self.path("out"), "QUOTA_CALL": call,
+                     "QUOTA_BYTES": str(limit)}
+            self.judge(name, words, results, self.start(words, quota=quota))
         finally:
             shutil.rmtree(self.path("out"))
 
@@ -225,12 +240,16 @@ class Writes(suite.Suite):
         mounts = self.can_mount()
         if not mounts:
             print("   skipped: file systems cannot be mounted here")
+        self.build_quota()
         for name, (words, results) in COMMANDS.items():
             if chosen and name not in chosen:
                 continue
             self.learn(name, words)
             for limit in LIMITS:
                 self.case(f"{name}, files of {limit} bytes", lambda: self.limited(name, words, results, limit))
+            for call, limit in QUOTAS:
+                self.case(f"{name}, a quota of {limit} bytes that {call} reports",
+                          lambda: self.over_quota(name, words, results, call, limit))
             for size in SIZES if mounts else ():
                 self.case(f"{name}, a full file system of {size} bytes",
                           lambda: self.mounted(name, words, results, f"size={size}"))

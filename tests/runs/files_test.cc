@@ -37,9 +37,37 @@ TEST_CASE("a symbolic link stays, and the file to which it leads is replaced") {
   REQUIRE(write_text(folder.file("dangling"), "made").ok());
   CHECK(contents(folder.file("disk/none")) == "made");
   CHECK(files_in(folder.file("disk")) == 2);
-  CHECK(check_not_input(folder.file("second"), {folder.file("disk/none")}).ok());
-  CHECK(!check_not_input(folder.file("second"), {folder.file("disk/none"), folder.file("disk/model")}).ok());
-  CHECK(check_not_input(folder.file("absent"), {folder.file("absent")}).ok());
+  CHECK(check_not_input(folder.file("second"), folder.file("disk/none")).ok());
+  CHECK(!check_not_input(folder.file("second"), folder.file("disk/model")).ok());
+  CHECK(check_not_input(folder.file("absent"), folder.file("absent")).ok());
+}
+
+TEST_CASE("a file that was read is not replaced, under whatever name, and a new one in its place is") {
+  const TemporaryFolder folder;
+  const std::string input = folder.write("input", "given");
+  REQUIRE(read_own_text(input, 100).ok());
+  REQUIRE(write_text(input, "given").ok());  // the program's own file
+  REQUIRE(read_text(input, 100).ok());
+  REQUIRE(::symlink(input.c_str(), folder.file("link").c_str()) == 0);
+  REQUIRE(::link(input.c_str(), folder.file("hard").c_str()) == 0);
+  for (const std::string& path :
+       {input, folder.file("../") + folder.path().substr(folder.path().rfind('/')) + "/input",
+        folder.file("link"), folder.file("hard")}) {
+    const std::string why = "cannot write " + path + ": it is the file " + input + ", which is read";
+    INFO(path);
+    REQUIRE_FALSE(write_text(path, "new").ok());
+    CHECK(write_text(path, "new").error().message == why);
+    CHECK(check_target(path).error().message == why);
+    CHECK(contents(input) == "given");
+  }
+  CHECK(files_in(folder.path()) == 3);
+  // The user puts another file there: it is no input, even if it has the number of the former one.
+  std::filesystem::remove(folder.file("hard"));
+  std::filesystem::remove(input);
+  folder.write("other", "of the program");
+  CHECK(write_text(folder.file("other"), "again").ok());
+  CHECK(write_text(folder.file("link"), "made").ok());
+  CHECK(contents(input) == "made");
 }
 
 TEST_CASE("a file replaces a regular file, and nothing else that exists") {

@@ -186,7 +186,8 @@ TEST_CASE("an export does not depend on the order and the type of the tensors in
 
 TEST_CASE("a vocabulary that is padded is read without its rows beyond the tokens") {
   const TemporaryFolder folder;
-  for (const std::string more : {"", "tied = false"}) {
+  // Hidden layers may have as many outputs as the vocabulary has tokens.
+  for (const std::string more : {"", "tied = false", "hidden = 11", "hidden = 11\ntied = false"}) {
     const models::Plan plan = small_gpt(more);
     REQUIRE(write_safetensors(folder.file("own"), plan.layout, drawn(plan), {}).ok());
     REQUIRE(export_parameters(folder.file("own"), folder.file("nano"), TensorNames::nanogpt).ok());
@@ -197,7 +198,6 @@ TEST_CASE("a vocabulary that is padded is read without its rows beyond the token
         copied.tensors[i].shape[0] += rows;
         copied.values[i].resize(copied.values[i].size() + 8 * static_cast<std::size_t>(rows), 99.0F);
       }
-      if (more.empty()) return;
       const auto bias = std::ranges::find(copied.tensors, "lm_head.bias", &TensorToWrite::name);
       if (bias == copied.tensors.end()) return;
       bias->shape[0] += rows;
@@ -228,6 +228,43 @@ TEST_CASE("an export does not overwrite the file that it reads") {
   REQUIRE_FALSE(exported.ok());
   CHECK(contains(exported.error().message, "which is read"));
   CHECK(contents(folder.file("own")) == before);
+}
+
+TEST_CASE("a file without metadata is exported under other names if the network is named") {
+  const TemporaryFolder folder;
+  const auto network =
+      models::read_model("type = 'gpt'\nlayers = 2\nheads = 2\nfeatures = 8\ncontext = 6\n", "small");
+  REQUIRE(network.ok());
+  const models::Plan plan = small_gpt("");
+  REQUIRE(write_safetensors(folder.file("own"), plan.layout, drawn(plan), {}).ok());
+  REQUIRE(export_parameters(folder.file("own"), folder.file("right"), TensorNames::gpt2).ok());
+  Copied copied(folder.file("own"));  // in the order of their names, as another program saves them
+  std::vector<std::size_t> order(copied.tensors.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::sort(order, {}, [&](std::size_t i) { return copied.tensors[i].name; });
+  std::vector<TensorToWrite> sorted;
+  for (const std::size_t i : order) {
+    sorted.push_back(copied.tensors[i]);
+    sorted.back().bytes = std::as_bytes(std::span(copied.values[i]));
+  }
+  REQUIRE(write_tensors(folder.file("sorted"), sorted, {}).ok());
+  const Status unknown = export_parameters(folder.file("sorted"), folder.file("out"), TensorNames::gpt2);
+  REQUIRE_FALSE(unknown.ok());
+  CHECK(contains(unknown.error().message,
+                 "does not name its network, and its tensors are not in the order of"));
+  REQUIRE(export_parameters(folder.file("sorted"), folder.file("out"), TensorNames::gpt2, *network).ok());
+  CHECK(Copied(folder.file("out")).values == Copied(folder.file("right")).values);
+}
+
+TEST_CASE("a checkpoint of a simulation is no model") {
+  const TemporaryFolder folder;
+  const models::Plan plan = small_gpt("");
+  REQUIRE(write_safetensors(folder.file("own"), plan.layout, drawn(plan), {{kSimulationFact, "1"}}).ok());
+  for (const Status& status : {export_parameters(folder.file("own"), folder.file("out")),
+                               Status(read_metadata(folder.file("own")).error())})
+    CHECK(contains(status.error().message,
+                   "is a checkpoint of a simulation, from which only that run resumes"));
+  CHECK_FALSE(std::filesystem::exists(folder.file("out")));
 }
 
 TEST_CASE("networks of another structure have no names of GPT-2") {

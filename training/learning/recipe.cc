@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "datasets/inputs.h"
 #include "datasets/partition.h"
 #include "kernels/by_name/backends.h"
 #include "models/spec_text.h"
@@ -143,6 +144,7 @@ Result<datasets::DataPair> load_for_file(const Experiment& experiment, const std
   const std::string flag = resumed ? "--resume: " : "model.init: ";
   const auto metadata = read_metadata(path);
   if (!metadata) return Error{flag + metadata.error().message};
+  if (!resumed) datasets::note_input(path);  // a checkpoint is the peer's own
   const auto given = given_by(path, *metadata);
   if (!given) return Error{flag + given.error().message};
   auto data = datasets::load(experiment.data.source, data_root, *given);

@@ -27,14 +27,39 @@ Result<training::TensorNames> names_of(const Arguments& arguments) {
   return static_cast<training::TensorNames>(form - kNameForms.begin());
 }
 
+// If programs that read these names assume another GELU than the network has.
+std::string warning_of_gelu(const std::string& path, const Result<models::ModelText>& model,
+                            training::TensorNames names) {
+  using training::TensorNames;
+  if (!model || names == TensorNames::starling) return "";
+  const auto plan = models::make_model(*model, {1, 1, 1, models::context_of(*model)}, 2);
+  if (!plan) return "";
+  const bool tanh = names == TensorNames::gpt2;  // what they assume
+  const bool other = std::ranges::any_of(plan->spec.layers, [tanh](const models::Layer& layer) {
+    const auto* block = std::get_if<models::TransformerBlock>(&layer.kind);
+    return block != nullptr && !block->swiglu && block->tanh != tanh;
+  });
+  if (!other) return "";
+  return tanh ? path +
+                    " computes the exact GELU: give transformers activation_function=\"gelu\", whose default "
+                    "is the approximation by tanh"
+              : path +
+                    " computes GELU by tanh, and nanoGPT computes the exact one: use "
+                    "GELU(approximate=\"tanh\")";
+}
+
 Status write_parameters(const Arguments& arguments, const std::string& from, const std::string& to) {
-  for (const char* flag : {"--data", "--model"}) {
-    if (arguments.has(flag))
-      return Error{std::string(flag) + " has no effect with --format safetensors; omit it"};
-  }
   const auto names = names_of(arguments);
   if (!names) return names.error();
-  return training::export_parameters(from, to, *names);
+  const auto flag = arguments.get("--model");
+  if (*names == training::TensorNames::starling && flag)
+    return Error{"--model has no effect without --names nanogpt or gpt2; omit it"};
+  const auto model = flag ? find_model(arguments, from) : Result<models::ModelText>(models::ModelText{});
+  if (!model) return model.error();
+  const Status written =
+      training::export_parameters(from, to, *names, flag ? std::optional(*model) : std::nullopt);
+  if (written) warn(warning_of_gelu(from, flag ? model : find_model(arguments, from), *names));
+  return written;
 }
 
 // What the file says about its data, or else --data.
@@ -42,8 +67,9 @@ Result<datasets::Description> describe_data(const Arguments& arguments, const st
                                             const datasets::Given& given) {
   const bool whole =
       given.of_model != nullptr && (given.of_model->is_text || !given.of_model->normalization.empty());
-  if (whole) return *given.of_model;
   const auto name = arguments.get("--data");
+  if (whole && name) return Error{"--data has no effect, because " + path + " describes its data; omit it"};
+  if (whole) return *given.of_model;
   if (!name)
     return Error{path +
                  " does not contain the shape and the normalization of its data; name them with --data"};
@@ -72,8 +98,6 @@ struct WholeModel {
 };
 
 Result<WholeModel> read_whole(const Arguments& arguments, const std::string& path) {
-  if (arguments.has("--names"))
-    return Error{"--names has no effect with --format " + *arguments.get("--format") + "; omit it"};
   auto metadata = training::read_metadata(path);
   if (!metadata) return metadata.error();
   const auto model = find_model(arguments, path);
@@ -93,7 +117,6 @@ Result<WholeModel> read_whole(const Arguments& arguments, const std::string& pat
 }
 
 Status write_onnx(const Arguments& arguments, const std::string& from, const std::string& to) {
-  if (Status other = training::check_not_input(to, {from}); !other) return other;
   const auto model = read_whole(arguments, from);
   if (!model) return model.error();
   const auto file =
@@ -103,11 +126,10 @@ Status write_onnx(const Arguments& arguments, const std::string& from, const std
 }
 
 Status write_folder(const Arguments& arguments, const std::string& from, const std::string& to) {
-  if (Status other = training::check_not_input(to + "/model.safetensors", {from}); !other) return other;
   const auto model = read_whole(arguments, from);
   if (!model) return model.error();
-  const Status written =
-      training::write_transformers(to, model->plan, model->parameters, model->given.tokenizer);
+  const Status written = training::write_transformers(to, model->plan, model->parameters,
+                                                      model->given.tokenizer, arguments.has("--force"));
   if (!written) return Error{from + ": " + written.error().message};
   if (model->given.tokenizer == nullptr) warn(from + " has no tokenizer, so " + to + " has none");
   return written;
@@ -115,10 +137,12 @@ Status write_folder(const Arguments& arguments, const std::string& from, const s
 
 struct Format {
   const char* name;
+  std::vector<std::string> flags;  // that have an effect with it and not with each
   Status (*write)(const Arguments& arguments, const std::string& from, const std::string& to);
 };
-constexpr std::array kFormats = {Format{"safetensors", write_parameters}, Format{"onnx", write_onnx},
-                                 Format{"transformers", write_folder}};
+const std::array kFormats = {Format{"safetensors", {"--names", "--model"}, write_parameters},
+                             Format{"onnx", {"--data", "--model"}, write_onnx},
+                             Format{"transformers", {"--data", "--model", "--force"}, write_folder}};
 
 int export_model(const Arguments& arguments) {
   const auto file = model_file(arguments);
@@ -131,6 +155,11 @@ int export_model(const Arguments& arguments) {
     return refuse(arguments,
                   Error{"--format: '" + wanted.substr(0, 80) + "' is unknown; expected " + one_of(names)});
   }
+  for (const char* flag : {"--names", "--data", "--model", "--force"}) {
+    if (arguments.has(flag) && std::ranges::count(format->flags, flag) == 0)
+      return refuse(arguments,
+                    std::string(flag) + " has no effect with --format " + format->name + "; omit it");
+  }
   const Status written = format->write(arguments, *file, *arguments.get("--out"));
   return written ? kExitDone : refuse(arguments, written.error());
 }
@@ -138,25 +167,26 @@ int export_model(const Arguments& arguments) {
 }  // namespace
 
 Command export_command() {
-  return {
-      "export",
-      "write a saved model for other programs",
-      {kModelFile},
-      {kCheckpointFlag,
-       {.name = "--out",
-        .placeholder = "FILE",
-        .help = "the file (with transformers: the folder) to write",
-        .required = true},
-       {"--format", "FORMAT",
-        "safetensors (default): only the parameters; onnx: a graph with normalization; transformers: a "
-        "folder for from_pretrained()"},
-       {"--names", "NAMES", "names of the tensors of a GPT: starling (default), nanogpt or gpt2"},
-       {"--data", "NAME-OR-PATH",
-        "with onnx and transformers: the data set, if the file does not describe it"},
-       {"--model", "NAME-OR-FILE", "with onnx and transformers: the network, if the file does not name it"}},
-      export_model,
-      "starling export ckpt/p0.1200.safetensors --out model.safetensors\n"
-      "starling export runs/run-1/model.safetensors --format onnx --out model.onnx"};
+  return {"export",
+          "write a saved model for other programs",
+          {kModelFile},
+          {kCheckpointFlag,
+           {.name = "--out",
+            .placeholder = "FILE",
+            .help = "the file (with transformers: the folder) to write",
+            .required = true},
+           {"--format", "FORMAT",
+            "safetensors (default): only the parameters; onnx: a graph with normalization; transformers: a "
+            "folder for from_pretrained()"},
+           {"--names", "NAMES", "names of the tensors of a GPT: starling (default), nanogpt or gpt2"},
+           {"--data", "NAME-OR-PATH",
+            "with onnx and transformers: the data set, if the file does not describe it"},
+           {"--model", "NAME-OR-FILE",
+            "with another format or --names: the network, if the file does not name it"},
+           {"--force", "", "with transformers: replace the files of another model in the folder"}},
+          export_model,
+          "starling export ckpt/p0.1200.safetensors --out model.safetensors\n"
+          "starling export runs/run-1/model.safetensors --format onnx --out model.onnx"};
 }
 
 }  // namespace starling::cli

@@ -193,10 +193,15 @@ int write_at_peer(const Arguments& arguments, const AskedPeer& peer, const Wante
 }
 
 int generate(Arguments arguments) {
+  const bool file = arguments.has("FILE") || arguments.has("--checkpoint");
+  for (const char* flag : {"--at", "--token-file"}) {
+    if (file && arguments.has(flag))
+      return refuse(arguments,
+                    std::string(flag) + " cannot be combined with a file: it is for a running peer");
+  }
   add_environment(arguments, {token_file_flag()});
   const auto wanted = read_wanted(arguments);
   if (!wanted) return refuse(arguments, wanted.error());
-  const bool file = arguments.has("FILE") || arguments.has("--checkpoint");
   if (!file) {
     add_environment(arguments, {at_flag()});
     if (!arguments.has("--at"))
@@ -211,8 +216,6 @@ int generate(Arguments arguments) {
     if (!peer) return refuse(arguments, peer.error());
     return write_at_peer(arguments, *peer, *wanted);
   }
-  if (arguments.has("--at"))
-    return refuse(arguments, "--at cannot be combined with a file: both name the model");
   const auto path = model_file(arguments);
   if (!path) return refuse(arguments, path.error());
   return write_from_file(arguments, *path, *wanted);

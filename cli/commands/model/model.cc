@@ -153,8 +153,15 @@ Result<training::Experiment> read_training(const Arguments& arguments) {
 
 // What a model's file says about itself and about the data on which it was trained.
 int show_file(const Arguments& arguments, const std::string& path) {
+  for (const char* flag : {"--batch-size", "--input", "--classes", "--data", "--optimizer", "--workers",
+                           "--precision", "--recompute"}) {
+    if (arguments.has(flag))
+      return refuse(arguments, std::string(flag) + " has no effect, because " + path +
+                                   " is a saved model; name a network of `model list` or a .toml file");
+  }
   const auto file = training::SafetensorsFile::open(path);
   if (!file) return refuse(arguments, file.error());
+  if (Status model = training::check_is_model(*file); !model) return refuse(arguments, model.error());
   const auto given = training::given_by(path, file->metadata());
   if (!given) return refuse(arguments, given.error());
   const auto network = training::model_of(file->metadata());

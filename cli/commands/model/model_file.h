@@ -18,7 +18,7 @@ inline const Positional kModelFile{
 inline const Flag kCheckpointFlag{"--checkpoint", "FILE", "the same as FILE"};
 
 // The path of the model: FILE or --checkpoint. In a folder: model.safetensors, or the newest complete
-// checkpoint.
+// checkpoint. No output replaces it (datasets/inputs.h).
 Result<std::string> model_file(const Arguments& arguments);
 
 // The network of the file: --model, or what the file's metadata names.

@@ -12,6 +12,7 @@
 #include "cli/commands/named_files.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/shell/log.h"
+#include "datasets/inputs.h"
 #include "kernels/by_name/backends.h"
 #include "node/keep/checkpointer.h"
 #include "training/learning/data_facts.h"
@@ -61,7 +62,10 @@ Result<models::ModelText> find_model(const Arguments& arguments, const std::stri
   auto own = training::model_of(*metadata);
   if (!flag && !own) return Error{checkpoint + " does not name its network; name it with --model"};
   if (!flag) return std::move(*own);
-  if (!own) return model;
+  if (!own) {
+    warn(checkpoint + " names no network; its tensors are read as " + model->name + "'s");
+    return model;
+  }
   // A network file may have another name than the network that it described in the run.
   const bool same = own->layers.empty() ? model->name == own->name : model->layers == own->layers;
   if (same) return model;
@@ -73,9 +77,14 @@ Result<std::string> model_file(const Arguments& arguments) {
   const auto file = arguments.get("FILE"), flag = arguments.get("--checkpoint");
   if (file && flag) return Error{"--checkpoint cannot be combined with FILE: both name the model"};
   if (!file && !flag) return Error{"FILE is missing: name the model, a safetensors file"};
-  const std::string& path = file ? *file : *flag;
+  std::string path = file ? *file : *flag;
   std::error_code none;
-  if (std::filesystem::is_directory(path, none)) return model_in(path);
+  if (std::filesystem::is_directory(path, none)) {
+    auto found = model_in(path);
+    if (!found) return found;
+    path = std::move(*found);
+  }
+  datasets::note_input(path);
   return path;
 }
 

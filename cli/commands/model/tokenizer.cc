@@ -48,7 +48,7 @@ int train_tokenizer(const Arguments& arguments) {
   const std::string path = datasets::data_path(*arguments.get("TEXT"), data_root());
   const auto documents = datasets::read_documents(path);
   if (!documents) return refuse(arguments, documents.error());
-  if (Status other = training::check_not_input(out, documents->files); !other)
+  if (Status other = training::check_target(out); !other)
     return refuse(arguments, "--out: " + other.error().message);
   warn(datasets::unread_in(path, documents->files));
   std::vector<std::string_view> views;

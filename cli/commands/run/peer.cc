@@ -1,5 +1,6 @@
 // starling peer: one peer, which begins a run or joins one.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,6 +147,18 @@ node::PeerOutcome run_all_reduce(const node::PeerOptions& options) {
   return node::run_all_reduce_peer(all_reduce);
 }
 
+// A peer with too few descriptors would wait in vain for links.
+Status check_open_files() {
+  constexpr rlim_t kLeast = 32, kUsual = 1024;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kLeast) return Done{};
+  const rlim_t given = limit.rlim_cur;
+  limit.rlim_cur = std::min(kUsual, limit.rlim_max);
+  if (limit.rlim_cur >= kLeast && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return Done{};
+  return Error{"a process may open only " + std::to_string(given) + " files here, and a peer needs " +
+               std::to_string(kLeast) + " or more; raise the limit (ulimit -n)"};
+}
+
 Status create_out(const std::string& out) {
   if (out.empty()) return Done{};
   std::error_code problem;
@@ -187,10 +200,6 @@ Status check_options(const Arguments& arguments, node::PeerOptions& options) {
   } else {
     if (Status own = refuse_shared(arguments, options); !own) return own;
   }
-  if (Status kept = training::check_not_input(options.export_to,
-                                              {options.experiment.model.init.value_or(""), options.resume});
-      !kept)
-    return Error{"--export: " + kept.error().message};
   // For joiners; a peer with a state folder may turn out to be one.
   if (std::ranges::find(options.given, "model.name") != options.given.end())
     options.expected_model = options.experiment.model.name;
@@ -218,6 +227,7 @@ int run_peer_command(Arguments arguments) {
     if (Status set = set_log(arguments.get("--log-format"), arguments.get("--log-level")); !set)
       return refuse(arguments, set.error());
   }
+  if (Status enough = check_open_files(); !enough) return refuse(arguments, enough.error());
   node::PeerOptions options;
   if (Status read = read_options(arguments, options); !read) return refuse(arguments, read.error());
   if (arguments.has("--print-config"))

@@ -30,12 +30,12 @@ Held look_into(const std::string& path, const training::Experiment& experiment, 
                const std::string& checkpoint) {
   Held held;
   held.anything = RunFolder::holds_results(path);
-  const auto text = training::read_text(path + "/experiment.toml", training::kLargestExperimentFile);
+  const auto text = training::read_own_text(path + "/experiment.toml", training::kLargestExperimentFile);
   held.same = text && *text == training::to_toml(experiment);
   if (!held.same) return held;
   std::error_code error;
   held.checkpoint = !checkpoint.empty() && std::filesystem::exists(path + "/" + checkpoint, error);
-  const auto written = training::read_text(path + "/summary.json", training::kLargestSummary);
+  const auto written = training::read_own_text(path + "/summary.json", training::kLargestSummary);
   if (!written) return held;
   auto summary = training::parse_summary(*written);
   if (summary && summary->mode == mode) held.summary = std::move(*summary);

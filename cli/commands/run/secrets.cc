@@ -4,6 +4,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/run/experiment_flags.h"
+#include "datasets/inputs.h"
 #include "node/front/token_file.h"
 #include "node/peer/settings.h"
 
@@ -73,6 +74,7 @@ Result<std::optional<transport::SwarmKeys>> read_swarm_keys(const Arguments& arg
   if (path.empty()) return std::optional<transport::SwarmKeys>();
   auto keys = transport::SwarmKeys::read(path);
   if (!keys) return key_error(arguments, keys.error());
+  datasets::note_input(path);
   return std::optional(std::move(*keys));
 }
 

@@ -1,11 +1,13 @@
 #include "training/learning/export/transformers.h"
 
+#include <array>
 #include <filesystem>
 #include <optional>
 
 #include "datasets/text/bpe.h"
 #include "models/gpt.h"
 #include "training/learning/export/tokenizer_json.h"
+#include "training/runs/records/files.h"
 #include "training/runs/records/gpt_names.h"
 #include "training/runs/records/json.h"
 #include "training/runs/records/safetensors.h"
@@ -163,10 +165,25 @@ Json tokenizer_configuration(const Gpt2& gpt, const AnyTokenizer& tokenizer) {
 
 std::string indented(const Json& json) { return json.dump(2) + "\n"; }
 
+constexpr std::array kFiles = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"};
+
+// An Error if the folder has one of these files and not this configuration: then they are another model's.
+Status check_folder(const std::string& folder, const std::string& config) {
+  constexpr std::size_t kLargest = std::size_t{1} << 20;
+  const auto there = read_own_text(folder + "/config.json", kLargest);
+  if (there && *there == config) return Done{};
+  std::error_code none;
+  for (const char* file : kFiles)
+    if (std::filesystem::exists(folder + "/" + file, none))
+      return Error{folder + "/" + file +
+                   " is of another model; choose another folder, or replace its files with --force"};
+  return Done{};
+}
+
 }  // namespace
 
 Status write_transformers(const std::string& folder, const models::Plan& plan,
-                          std::span<const float> parameters, const AnyTokenizer& tokenizer) {
+                          std::span<const float> parameters, const AnyTokenizer& tokenizer, bool force) {
   const auto gpt = as_gpt2(plan);
   if (!gpt) return Error{"the GPT-2 of transformers cannot compute this network: " + gpt.error().message};
   std::string tokens;
@@ -175,6 +192,8 @@ Status write_transformers(const std::string& folder, const models::Plan& plan,
     if (!file) return Error{"its tokenizer: " + file.error().message};
     tokens = std::move(*file);
   }
+  const std::string config = indented(configuration(*gpt, tokenizer));
+  if (Status free = force ? Done{} : check_folder(folder, config); !free) return free;
   std::error_code wrong;
   std::filesystem::create_directories(folder, wrong);
   if (wrong) return Error{"cannot make the folder " + folder + ": " + wrong.message()};
@@ -189,7 +208,7 @@ Status write_transformers(const std::string& folder, const models::Plan& plan,
         !written)
       return written;
   }
-  return write_text(folder + "/config.json", indented(configuration(*gpt, tokenizer)));
+  return write_text(folder + "/config.json", config);
 }
 
 }  // namespace starling::training

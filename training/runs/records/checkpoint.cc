@@ -130,12 +130,17 @@ std::int64_t padding_of(const models::Layout& layout, const TensorSources& sourc
   return more > 0 && more < kPaddingMax ? more : 0;
 }
 
+// Whether the tensor belongs to a linear layer that ends the network. A tied one has no weights of its own.
+bool is_of_output(const models::Layout& layout, const models::Tensor& tensor) {
+  const std::string& last = layout.tensors().back().name;
+  return last.starts_with("fc") && tensor.name.starts_with(last.substr(0, last.find('.') + 1));
+}
+
 // The shape that a tensor has in the file.
 std::vector<std::int64_t> shape_in_file(const models::Layout& layout, const models::Tensor& tensor,
                                         std::int64_t padding) {
   auto shape = tensor.shape;
-  const bool last = tensor.name.starts_with("embedding") || tensor.name.starts_with("fc");
-  if (last && shape[0] == layout.tensors().front().shape[0]) shape[0] += padding;
+  if (tensor.name == layout.tensors().front().name || is_of_output(layout, tensor)) shape[0] += padding;
   return shape;
 }
 
@@ -158,6 +163,12 @@ Status check_sources(const std::string& path, const models::Layout& layout, cons
     const auto own = shape_in_file(layout, tensor, padding);
     const auto expected = transposed ? reversed(own) : own;
     if (entry->shape != expected) {
+      const bool other_classes = entry->shape.size() == expected.size() && !transposed &&
+                                 std::equal(expected.begin() + 1, expected.end(), entry->shape.begin() + 1);
+      if (other_classes && is_of_output(layout, tensor))
+        return Error{path + " has " + std::to_string(entry->shape[0]) + " outputs, and the data have " +
+                     std::to_string(expected[0]) +
+                     " classes; use data with the classes of its training data"};
       return Error{path + " holds another model: tensor " + show_name(entry->name) + " has shape " +
                    show_shape(entry->shape) + ", expected " + show_shape(expected)};
     }
@@ -242,9 +253,17 @@ Status check_finite(const std::string& path, const models::Layout& layout, std::
   return Done{};
 }
 
+Status check_is_model(const SafetensorsFile& file) {
+  if (!file.metadata().contains(kSimulationFact)) return Done{};
+  return Error{file.path() +
+               " is a checkpoint of a simulation, from which only that run resumes; its model is " +
+               "model.safetensors in the same folder when the run has ended"};
+}
+
 Result<Facts> read_metadata(const std::string& path) {
   const auto file = SafetensorsFile::open(path);
   if (!file) return file.error();
+  if (Status model = check_is_model(*file); !model) return model.error();
   return file->metadata();
 }
 
@@ -255,9 +274,8 @@ struct ExportedTensor {
   std::vector<std::byte> values;
 };
 
-// Puts the tensors in the order of the network that the metadata name, if they are its tensors.
-void put_in_order(const Facts& metadata, std::vector<ExportedTensor>& tensors) {
-  const auto model = model_of(metadata);
+// Puts the tensors in the order of the network, if they are its tensors.
+void put_in_order(const std::optional<models::ModelText>& model, std::vector<ExportedTensor>& tensors) {
   const auto embedding = std::ranges::find_if(
       tensors, [](const ExportedTensor& tensor) { return tensor.head.name.starts_with("embedding"); });
   if (!model || embedding == tensors.end() || embedding->head.shape.size() != 2) return;
@@ -274,10 +292,14 @@ void put_in_order(const Facts& metadata, std::vector<ExportedTensor>& tensors) {
 }
 
 // Gives the tensors the names and forms of nanoGPT or GPT-2, and adds the output layer if it is tied.
-Status to_gpt(const std::string& from, TensorNames names, std::vector<ExportedTensor>& tensors) {
+Status to_gpt(const std::string& from, bool known, TensorNames names, std::vector<ExportedTensor>& tensors) {
   std::vector<NamedShape> ours;
   for (const ExportedTensor& tensor : tensors) ours.emplace_back(tensor.head.name, tensor.head.shape);
   const auto theirs = gpt_tensors(ours);
+  if (!theirs && !known)
+    return Error{from +
+                 " does not name its network, and its tensors are not in the order of GPT-2's; name the "
+                 "network with --model"};
   if (!theirs)
     return Error{from +
                  " holds no network of GPT-2's kind, with learned positions, layer norms and "
@@ -304,10 +326,12 @@ Status to_gpt(const std::string& from, TensorNames names, std::vector<ExportedTe
 
 }  // namespace
 
-Status export_parameters(const std::string& from, const std::string& to, TensorNames names) {
-  if (Status other = check_not_input(to, {from}); !other) return other;
+Status export_parameters(const std::string& from, const std::string& to, TensorNames names,
+                         const std::optional<models::ModelText>& model) {
+  if (Status other = check_not_input(to, from); !other) return other;
   const auto file = SafetensorsFile::open(from);
   if (!file) return file.error();
+  if (Status is_model = check_is_model(*file); !is_model) return is_model;
   if (Status whole = file->check_data(); !whole) return whole;
   const bool as_floats = names != TensorNames::starling;
   std::vector<ExportedTensor> tensors;
@@ -331,15 +355,16 @@ Status export_parameters(const std::string& from, const std::string& to, TensorN
     }
   }
   if (as_floats) {
-    put_in_order(file->metadata(), tensors);
-    if (Status renamed = to_gpt(from, names, tensors); !renamed) return renamed;
+    const auto network = model ? model : model_of(file->metadata());
+    put_in_order(network, tensors);
+    if (Status renamed = to_gpt(from, network.has_value(), names, tensors); !renamed) return renamed;
   }
   std::vector<TensorToWrite> written;
   for (ExportedTensor& tensor : tensors) {
     tensor.head.bytes = tensor.values;
     written.push_back(tensor.head);
   }
-  Facts metadata;
+  Facts metadata = model ? model_metadata(*model) : Facts();
   if (as_floats) metadata["format"] = "pt";  // transformers reads no file without it
   for (const char* key :
        {"model", "layers", kTokenizerFact, kDescriptionFact, "data", "seed", "steps", "samples"}) {

@@ -43,15 +43,19 @@ Result<Checkpoint> read_safetensors(const std::string& path, const models::Layou
 inline constexpr std::int64_t kPaddingMax = 128;  // nanoGPT pads 50,257 tokens to 50,304
 // An Error, with the tensor and the number of values, if values are not finite.
 Status check_finite(const std::string& path, const models::Layout& layout, std::span<const float> arena);
-// Only the metadata, to learn which model a file holds.
+// An Error if the file holds the state of a simulation.
+Status check_is_model(const SafetensorsFile& file);
+inline constexpr const char* kSimulationFact = "simulation";  // the metadata key of such a file
+// Only the metadata, to learn which model a file holds. An Error if it holds none.
 Result<Facts> read_metadata(const std::string& path);
 
 // Copies only the parameters from the file `from` to `to`, for inference, with the metadata of the network,
 // the data and the training. Under the names of nanoGPT or GPT-2 it also writes the output layer that is tied
 // to the embedding, as they do, and all tensors as F32; an Error if the network is no GPT-2, or if `to` is
-// the file `from`.
+// the file `from`. `model`: the network, if the metadata do not name it.
 Status export_parameters(const std::string& from, const std::string& to,
-                         TensorNames names = TensorNames::starling);
+                         TensorNames names = TensorNames::starling,
+                         const std::optional<models::ModelText>& model = {});
 
 // The network in a file's metadata: "model", and "layers" if the zoo does not have it.
 Facts model_metadata(const models::ModelText& model);

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "datasets/inputs.h"
+
 namespace starling::training {
 namespace {
 
@@ -79,6 +81,11 @@ Status InputFile::read(std::size_t offset, MutableBytes out) const {
 }
 
 Result<std::string> read_text(const std::string& path, std::size_t largest) {
+  datasets::note_input(path);
+  return read_own_text(path, largest);
+}
+
+Result<std::string> read_own_text(const std::string& path, std::size_t largest) {
   const auto file = InputFile::open(path);
   if (!file) return file.error();
   if (file->size() > largest) {
@@ -97,22 +104,26 @@ std::string free_path(const std::string& base, const std::string& ending) {
   return path;
 }
 
-Status check_target(const std::string& path) {
-  struct stat status {};
-  if (is_standard_output(path) || ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode))
-    return Done{};
-  return Error{"cannot write " + path + ": it is a " + kind_of(status.st_mode) + ", expected a file"};
+namespace {
+
+Error is_input(const std::string& path, const std::string& input) {
+  return Error{"cannot write " + path + ": it is the file " + input + ", which is read"};
 }
 
-Status check_not_input(const std::string& path, const std::vector<std::string>& inputs) {
-  struct stat target {};
-  if (::stat(path.c_str(), &target) != 0) return Done{};
-  for (const std::string& input : inputs) {
-    struct stat status {};
-    if (::stat(input.c_str(), &status) == 0 && status.st_dev == target.st_dev &&
-        status.st_ino == target.st_ino)
-      return Error{"cannot write " + path + ": it is the file " + input + ", which is read"};
-  }
+}  // namespace
+
+Status check_target(const std::string& path) {
+  struct stat status {};
+  if (is_standard_output(path) || ::stat(path.c_str(), &status) != 0) return Done{};
+  if (!S_ISREG(status.st_mode))
+    return Error{"cannot write " + path + ": it is a " + kind_of(status.st_mode) + ", expected a file"};
+  if (const auto input = datasets::input_at(path)) return is_input(path, *input);
+  return Done{};
+}
+
+Status check_not_input(const std::string& path, const std::string& input) {
+  std::error_code none;
+  if (std::filesystem::equivalent(path, input, none)) return is_input(path, input);
   return Done{};
 }
 

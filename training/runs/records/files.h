@@ -35,15 +35,18 @@ class InputFile {
   std::size_t size_;
 };
 
-// The text of a file of at most `largest` bytes.
+// The text of a file of at most `largest` bytes, which is an input from now on (datasets/inputs.h).
 Result<std::string> read_text(const std::string& path, std::size_t largest);
+// The same for a file that the program keeps itself and may replace.
+Result<std::string> read_own_text(const std::string& path, std::size_t largest);
 
-// Whether a file may be written to `path`: an Error if it is something else than a regular file, such as a
-// folder, a device or a pipe, which a file must not replace. Standard output under its own name is accepted.
+// Whether a file may be written to `path`: an Error if it is an input of this process under any name, or
+// something else than a regular file, such as a folder, a device or a pipe, which a file must not replace.
+// Standard output under its own name is accepted.
 Status check_target(const std::string& path);
 
-// An Error if `path` is one of the files `inputs`, under any name.
-Status check_not_input(const std::string& path, const std::vector<std::string>& inputs);
+// An Error if `path` is the file `input`, under any name.
+Status check_not_input(const std::string& path, const std::string& input);
 
 // The first of BASE + ENDING, BASE-2 + ENDING, BASE-3 + ENDING and so on that does not exist.
 std::string free_path(const std::string& base, const std::string& ending);

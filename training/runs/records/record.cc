@@ -19,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array kResults = {"summary.json", "metrics.jsonl"};
+constexpr std::array kOfTheEnd = {"summary.json", "timeline.jsonl", "pipelines.jsonl", "report.html",
+                                  "model.safetensors"};
 
 template <class Visitor, class Peer>
 requires std::same_as<std::remove_const_t<Peer>, PeerRecord>
@@ -236,7 +238,16 @@ void RunFolder::remove_end() const {
   for (const char* name : {"summary.json", "timeline.jsonl", "report.html"}) fs::remove(file(name), ignored);
 }
 
+Status RunFolder::check_inputs() const {
+  for (const char* name : kOfTheEnd)
+    if (Status accepted = check_target(file(name)); !accepted) return accepted;
+  return Done{};
+}
+
 Status RunFolder::write(const std::string& name, const std::string& text) const {
+  // The experiment that is read may be the folder's own.
+  const auto before = read_own_text(file(name), text.size());
+  if (before && *before == text) return Done{};
   return write_text(file(name), text);
 }
 

@@ -112,7 +112,10 @@ class RunFolder {
   void remove_end() const;
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
-  // Writes a file as write_atomically() does.
+  // An Error if a file that the run writes at its end would replace an input (datasets/inputs.h), so that it
+  // is reported before the run. To be called when the inputs are read.
+  Status check_inputs() const;
+  // Writes a file as write_atomically() does, unless it has this text already.
   Status write(const std::string& name, const std::string& text) const;
 
  private:

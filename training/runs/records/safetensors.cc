@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -159,6 +160,35 @@ class Crc {
   uLong value_ = crc32(0, nullptr, 0);
 };
 
+// Models in other formats, by their first bytes.
+struct OtherFormat {
+  std::string_view start;
+  const char* what;
+};
+constexpr std::array<OtherFormat, 5> kOthers = {{
+    {"PK\3\4",
+     "a zip archive, as torch.save writes them; write the tensors with safetensors.torch.save_file"},
+    {"\x80\2", "a pickle of Python; write the tensors with safetensors.torch.save_file"},
+    {"GGUF", "a model in GGUF"},
+    {"\x89HDF\r\n", "an HDF5 file"},
+    {"\x93NUMPY", "a NumPy array"},
+}};
+
+// What a file is that has no header of safetensors; empty: it is not known.
+std::string other_format(const InputFile& file) {
+  std::array<char, 8> bytes{};
+  const std::size_t size = std::min(bytes.size(), file.size());
+  if (!file.read(0, std::as_writable_bytes(std::span(bytes).first(size)))) return "";
+  const std::string_view start(bytes.data(), size);
+  for (const OtherFormat& other : kOthers)
+    if (start.starts_with(other.start)) return other.what;
+  // ONNX's ModelProto: field 1, the version of the format, then the producer's name or the graph.
+  constexpr char kVersionMax = 32;
+  const bool onnx = size > 2 && start[0] == 0x08 && start[1] > 0 && start[1] < kVersionMax &&
+                    (start[2] == 0x12 || start[2] == 0x3a);
+  return onnx ? "a graph in ONNX, which is for other programs; name the file from which it was exported" : "";
+}
+
 }  // namespace
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
@@ -168,7 +198,9 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   if (!header) {
     if (header.error().message.find(path) != std::string::npos)
       return header.error();  // from the file system, with the path
-    return Error{path + " is not a usable safetensors file: " + header.error().message};
+    const std::string other = other_format(*file);
+    return Error{path + " is not a usable safetensors file: " +
+                 (other.empty() ? header.error().message : "it is " + other)};
   }
   return SafetensorsFile(std::move(*file), std::move(*header));
 }
