@@ -98,6 +98,7 @@ void Copying::advanced(const StateAdvanced& advanced, Actions& out) {
   copy_->deadline = run_.now + run_.options.state_stall;
   if (copy_->window_chunks == 0) copy_->window_chunks = copy_->chunks = advanced.chunks;
   copy_->chunks = advanced.chunks;
+  if (advanced.chunks == advanced.total) return;  // what follows depends on the donor's trainer
   const double seconds = to_seconds(run_.now - copy_->window_began);
   if (seconds < to_seconds(run_.options.state_stall)) return;
   const double rate = static_cast<double>(copy_->chunks - copy_->window_chunks) / seconds;

@@ -45,7 +45,8 @@ struct PrepareFailed {
   std::string why;
 };
 
-struct StateAdvanced {       // progress of FetchState; at least once for every sixteenth of the arena
+// Progress of FetchState: at least once for every sixteenth of the arena, and each second after the last one.
+struct StateAdvanced {
   std::uint64_t chunks = 0;  // in place now, from any donor
   std::uint64_t total = 0;
 };

@@ -28,6 +28,7 @@
 #include "node/peer/preparation.h"
 #include "node/peer/shutdown.h"
 #include "node/peer/teller.h"
+#include "node/trainer_news.h"
 #include "topologies/graph_file.h"
 #include "training/learning/recipe.h"
 #include "training/runs/experiment/check.h"
@@ -130,7 +131,7 @@ class Daemon {
     discovery_.withdraw();
     shutdown_.begin(finish.how, finish.why);
   }
-  void act(const gossip::Notice& notice) { started_.events.tell(notice); }
+  void act(const gossip::Notice& notice) { news_.tell(notice, started_.events.tell(notice)); }
   void act(const gossip::TrustReplica&) { lives_.equipped->mixer->trust(); }
 
   Drive driver() {
@@ -143,6 +144,7 @@ class Daemon {
   Lives lives_;
   asio::steady_timer timer_{started_.io};
   Teller teller_{started_, listening_, lives_, driver()};
+  TrainerNews news_{listening_, lives_, teller_};
   Keeper keeper_{started_, listening_, lives_, teller_};
   const std::function<void(const std::string&)> lose_trainer_ = [this](const std::string& why) {
     started_.events.say(why == kLastStep ? spdlog::level::info : spdlog::level::warn, "trainer", why);
@@ -385,13 +387,15 @@ void Daemon::drive(gossip::Event event) {
 // An event of the exchanger.
 void Daemon::take_exchanged(gossip::Event event) {
   if (const auto* ended = std::get_if<gossip::ExchangeEnded>(&event)) {
-    teller_.end_exchange(ended->exchange);
+    const PeerId partner = teller_.end_exchange(ended->exchange);
     if (lives_.equipped) lives_.equipped->trainer->mixed();
+    news_.exchanged(partner);
   } else if (const auto* advanced = std::get_if<gossip::ExchangeAdvanced>(&event)) {
     teller_.account_time().advanced(advanced->exchange);
   } else if (const auto* answered = std::get_if<gossip::AnswerEnded>(&event)) {
     teller_.account_time().answered(answered->from, answered->exchange);
     if (lives_.equipped) lives_.equipped->trainer->mixed();
+    news_.exchanged(answered->from);
   } else if (std::holds_alternative<gossip::StateArrived>(event)) {
     preparation_.take_copied_parameters();
   }

@@ -53,7 +53,8 @@ typedef struct {
 typedef struct {
   size_t size;  // sizeof(starling_spec)
   int mode;
-  int quiet;  // 1: print no warnings
+  int quiet;   // 1: print no warnings
+  int events;  // 1: keep what starling_next_event() returns
   const char *model, *data, *device;
   uint64_t epoch, batch;  // samples
   starling_tensor* tensors;
@@ -61,7 +62,14 @@ typedef struct {
 } starling_spec;
 
 #define STARLING_SPEC \
-  { sizeof(starling_spec), STARLING_COPY, 0, NULL, NULL, NULL, 0, 0, NULL, 0 }
+  { sizeof(starling_spec), STARLING_COPY, 0, 0, NULL, NULL, NULL, 0, 0, NULL, 0 }
+
+// What happens in the swarm: `joined` NAME, `lost` NAME and `left` or `failed`, `mixed` NAME (an exchange
+// with it was mixed into the peer's parameters), `missed` with the number of events that were dropped, or
+// `members` with the number of `joined` that follow: the members that lived when the client attached.
+typedef struct {
+  char kind[16], name[72], text[24];
+} starling_event;
 
 typedef struct {
   size_t size;         // sizeof(starling_state); set before the call
@@ -88,6 +96,10 @@ int starling_attach(const char* path, const starling_spec* spec, starling_client
 int starling_step(starling_client* client, uint64_t samples, double loss);
 
 void starling_progress(const starling_client* client, starling_state* state);
+
+// The oldest event that was not returned yet. Returns 1, or 0 if there is none. Steps receive events; the
+// latest 64 are kept. REQUIRES: spec.events.
+int starling_next_event(starling_client* client, starling_event* event);
 
 // This peer's place among those that train, to divide data among them.
 void starling_share(const starling_client* client, uint32_t* index, uint32_t* of);
@@ -146,7 +158,7 @@ enum {  // offsets of words, in bytes
   STARLING__POST_ERA = 2120,
   STARLING__HEAD = 4096
 };
-enum { STARLING__LINE_MAX = 4096, STARLING__NAME_MAX = 200 };
+enum { STARLING__LINE_MAX = 4096, STARLING__NAME_MAX = 200, STARLING__EVENTS_MAX = 64 };
 enum {
   STARLING__ALONE,
   STARLING__DECLARED,
@@ -155,6 +167,12 @@ enum {
   STARLING__OVER,
   STARLING__REFUSED
 };
+
+// A ring of the events that were received.
+typedef struct {
+  unsigned long first, count, missed;
+  starling_event kept[STARLING__EVENTS_MAX];
+} starling__events;
 
 typedef struct {
   unsigned char* memory;  // null: none
@@ -187,6 +205,7 @@ struct starling_client {
   char* unsent;        // allocated
   size_t unsent_size, unsent_at, in_size;
   char in[2 * STARLING__LINE_MAX];
+  starling__events events;
   char text[STARLING__LINE_MAX + 1];  // of `refused` or `over`
   char error[STARLING__LINE_MAX + 256];
 };
@@ -443,7 +462,7 @@ static int starling__is_viewed(const starling_client* c, size_t i) {
 static void starling__write_piece(const starling_tensor* t, float* piece) {
   const uint64_t floats = starling__floats(t);
   for (uint64_t k = 0; k < floats; ++k) {
-    const int marked = t->role == STARLING_FROZEN && fabsf(t->data[k]) > 0x1p60f;
+    const int marked = t->role == STARLING_FROZEN && !(fabsf(t->data[k]) <= 0x1p60f);
     piece[k] = marked ? starling__mark : t->data[k];
   }
 }
@@ -560,11 +579,30 @@ static void starling__start(starling_client* c) {
   c->state = STARLING__STARTED;
   c->refused = 0;
   starling__set_real(&c->region, STARLING__RATE, c->rate);
+  if (c->spec.events) starling__send(c, "events\n");
   if (c->was_started) starling__warn(c, "attached to the peer again", "");
   c->was_started = 1;
 }
 
 // Lines
+
+// Of `event KIND WORD [WORD]`; one with another form is ignored. The oldest makes room.
+static void starling__keep_event(starling_client* c, const char* text) {
+  starling_event e;
+  memset(&e, 0, sizeof e);
+  if (sscanf(text, "%15s %71s %23s", e.kind, e.name, e.text) < 2) return;
+  if (strcmp(e.kind, "missed") == 0 || strcmp(e.kind, "members") == 0) {
+    snprintf(e.text, sizeof e.text, "%.23s", e.name);
+    e.name[0] = '\0';
+  }
+  starling__events* ring = &c->events;
+  if (ring->count == STARLING__EVENTS_MAX) {
+    ++ring->first;
+    --ring->count;
+    ++ring->missed;
+  }
+  ring->kept[(ring->first + ring->count++) % STARLING__EVENTS_MAX] = e;
+}
 
 static void starling__handle(starling_client* c, char* line) {
   char* text = strchr(line, ' ');
@@ -576,6 +614,7 @@ static void starling__handle(starling_client* c, char* line) {
   }
   if (strcmp(line, "start") == 0 && c->state == STARLING__READY) starling__start(c);
   if (strcmp(line, "say") == 0) starling__warn(c, text, "");
+  if (strcmp(line, "event") == 0 && c->spec.events) starling__keep_event(c, text);
   if (strcmp(line, "refused") == 0) {
     snprintf(c->text, sizeof c->text, "%s", text);
     c->state = STARLING__REFUSED;
@@ -846,6 +885,21 @@ void starling_progress(const starling_client* c, starling_state* state) {
   s.attached = c->state == STARLING__STARTED;
   s.done = c->state == STARLING__OVER;
   memcpy(state, &s, size < sizeof s ? size : sizeof s);
+}
+
+int starling_next_event(starling_client* c, starling_event* event) {
+  starling__events* ring = &c->events;
+  if (ring->missed > 0) {
+    memset(event, 0, sizeof *event);
+    snprintf(event->kind, sizeof event->kind, "missed");
+    snprintf(event->text, sizeof event->text, "%lu", ring->missed);
+    ring->missed = 0;
+    return 1;
+  }
+  if (ring->count == 0) return 0;
+  *event = ring->kept[ring->first++ % STARLING__EVENTS_MAX];
+  --ring->count;
+  return 1;
 }
 
 void starling_share(const starling_client* c, uint32_t* index, uint32_t* of) {

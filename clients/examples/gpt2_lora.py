@@ -59,7 +59,7 @@ lora = peft.LoraConfig(task_type="CAUSAL_LM", r=8, target_modules=["c_attn", "c_
 model = peft.get_peft_model(base, lora)
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 3e-3)
 print(f"the base has loss {loss_of(model, new):.3f} on the text")
-peer = starling.gossip(starling.peft.only_adapters(model), optimizer, model_name="gpt2-lora", batch=BATCH)  # starling
+peer = starling.gossip(model, optimizer, local=starling.peft.base(model), model_name="gpt2-lora", batch=BATCH)  # starling
 train(model, optimizer, batches(new, arguments.steps, torch.seed()))
 peer.close()  # starling
 print(f"loss {loss_of(model.merge_and_unload(), new):.3f}")

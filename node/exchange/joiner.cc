@@ -16,6 +16,7 @@ using transport::Frame;
 namespace {
 
 constexpr std::size_t kCellsPerChunk = 4;
+constexpr int kSignsOfLifeMax = 120;
 
 }  // namespace
 
@@ -125,7 +126,8 @@ asio::awaitable<Status> Joiner::copy_trainer_state(FetchPtr fetch, std::uint64_t
   if (words != state.words()) co_return Error{"the donor's has another length"};
   const auto chunks = grid();
   const training::CellGrid parts{state.words(), chunks.cell_floats};
-  for (std::size_t part = 0; part < parts.count(); ++part) {
+  int signs_of_life = 0;
+  for (std::size_t part = 0; part < parts.count();) {
     const auto frame = co_await fetch->link->read();
     if (fetch->abandoned) co_return Error{"given up"};
     if (!frame) {
@@ -135,6 +137,13 @@ asio::awaitable<Status> Joiner::copy_trainer_state(FetchPtr fetch, std::uint64_t
     fetch->link->expires_after(plane_.options.stall);
     if (frame->kind != wire::FrameKind::chunk) {
       const auto message = transport::message_in(*fetch->link, *frame);
+      if (part == 0 && message && std::holds_alternative<wire::StateHead>(*message) &&
+          signs_of_life < kSignsOfLifeMax) {
+        if (++signs_of_life == 1) spdlog::info("the donor's trainer gives its state after its step");
+        plane_.report(gossip::StateAdvanced{in_place_, chunks.count()});
+        if (fetch->abandoned) co_return Error{"given up"};  // by the event's handler
+        continue;
+      }
       const auto* refusal = message ? std::get_if<wire::Refusal>(&*message) : nullptr;
       co_return Error{refusal != nullptr ? refusal->text : "a message came in its place"};
     }
@@ -143,6 +152,7 @@ asio::awaitable<Status> Joiner::copy_trainer_state(FetchPtr fetch, std::uint64_t
         head.floats != parts.floats(part) || frame->body.size() != sizeof(float) * head.floats)
       co_return Error{"a chunk came out of order"};
     std::ranges::copy(frame->body, state.received.begin() + sizeof(float) * parts.offset(part));
+    ++part;
     plane_.report(gossip::StateAdvanced{in_place_, chunks.count()});
     if (fetch->abandoned) co_return Error{"given up"};  // by the event's handler
   }

@@ -39,9 +39,10 @@ struct ExchangerOptions {
   gossip::AnswerLimits answers{};
   std::size_t partners_max = 256;                      // partners whose link speed is remembered
   std::size_t rooms_bytes_max = std::size_t{8} << 20;  // buffers kept for the next chunks
-  // A trainer that does not give its state within this time is not waited for: it makes long steps, or waits.
-  // Shorter than the time without progress after which the joiner's core replaces a donor (state_stall).
-  Duration trainer_patience = std::chrono::seconds(2);
+  // A trainer that does not give its state within this time is not waited for.
+  Duration trainer_patience = std::chrono::seconds(60);
+  // Meanwhile the donor sends signs of life: several in the time after which the joiner's core replaces it.
+  Duration sign_of_life = std::chrono::seconds(1);
 };
 
 struct ExchangerCounters {

@@ -261,10 +261,10 @@ asio::awaitable<bool> Responder::give_state(ServerPtr server, wire::StateRequest
   const TrainerState& state = plane_.trainer_state;
   const bool with_trainers =
       state.fingerprint != 0 && request.trainer_state == state.fingerprint && state.ask();
-  bool good = co_await send(server->link, wire::StateHead{grid.arena_floats, grid.count() - first,
-                                                          with_trainers ? state.words() : 0});
+  const wire::StateHead head{grid.arena_floats, grid.count() - first, with_trainers ? state.words() : 0};
+  bool good = co_await send(server->link, head);
   if (good && server->giving) good = co_await give_chunks(server, grid, first);
-  if (good && server->giving && with_trainers) good = co_await give_trainer_state(server, grid);
+  if (good && server->giving && with_trainers) good = co_await give_trainer_state(server, grid, head);
   server->giving = false;
   if (server->closed) co_return false;
   budget_.copy_ended(server->number);
@@ -304,19 +304,25 @@ asio::awaitable<bool> Responder::give_chunks(ServerPtr server, training::CellGri
   co_return true;
 }
 
-// After the parameters, with offsets that continue theirs.
-asio::awaitable<bool> Responder::give_trainer_state(ServerPtr server, training::CellGrid grid) {
+// After the parameters, with offsets that continue theirs. `head` was sent before them.
+asio::awaitable<bool> Responder::give_trainer_state(ServerPtr server, training::CellGrid grid,
+                                                    wire::StateHead head) {
   const TrainerState& state = plane_.trainer_state;
   transport::Signal never(plane_.executor);
   const auto deadline = std::chrono::steady_clock::now() + plane_.options.trainer_patience;
-  server->link->expires_never();  // this peer causes the delay
+  auto sign = std::chrono::steady_clock::now() + plane_.options.sign_of_life;
   while (!state.is_answered()) {
     const auto time = std::chrono::steady_clock::now();
     if (time >= deadline) {
-      wire::Refusal refusal{RefusalReason::not_ready, "the donor's trainer makes a long step"};
+      wire::Refusal refusal{RefusalReason::not_ready, "the donor's trainer makes no step"};
       co_return co_await send(server->link, std::move(refusal));
     }
-    const auto next = std::min(deadline, time + kTrainerCheck);
+    if (time >= sign) {
+      if (!co_await send(server->link, head) || server->closed) co_return false;
+      sign = time + plane_.options.sign_of_life;
+    }
+    server->link->expires_never();  // this peer causes the delay
+    const auto next = std::min({deadline, sign, time + kTrainerCheck});
     co_await never.wait_until(next);
     if (server->closed || !server->giving || !server->link->is_open()) co_return false;
     budget_.copy_moved(server->number, now(), 0);

@@ -45,7 +45,7 @@ class Responder {
   asio::awaitable<bool> take_chunk(ServerPtr server, const transport::Frame& frame);
   asio::awaitable<bool> give_state(ServerPtr server, wire::StateRequest request);
   asio::awaitable<bool> give_chunk(ServerPtr server, std::uint64_t offset, Bytes values);
-  asio::awaitable<bool> give_trainer_state(ServerPtr server, training::CellGrid grid);
+  asio::awaitable<bool> give_trainer_state(ServerPtr server, training::CellGrid grid, wire::StateHead head);
   asio::awaitable<bool> give_chunks(ServerPtr server, training::CellGrid grid, std::size_t first);
   std::optional<wire::Refusal> refusal_of(const wire::StateRequest& request) const;
 

@@ -78,7 +78,7 @@ void EventLog::rewired(const std::string& topology) {
       with_unlogged("the swarm's topology is " + topology + " from now on", *unlogged));
 }
 
-void EventLog::tell(const gossip::Notice& notice) {
+std::string EventLog::tell(const gossip::Notice& notice) {
   using What = gossip::Notice::What;
   const NoticeText& it = kNoticeTexts.at(static_cast<std::size_t>(notice.what));
   const bool waiting = notice.what == What::waiting;
@@ -87,10 +87,11 @@ void EventLog::tell(const gossip::Notice& notice) {
     const std::string source = it.of_member ? to_string(notice.peer) : notice.text;
     unlogged = (waiting ? waiting_ : notices_).count(Clock::now(), it.word, source);
   }
-  if (!unlogged) return;
+  if (!unlogged) return {};
   std::string text = it.before + notice.text + it.after;
   if (!waiting) text = with_unlogged(text, *unlogged);  // a peer that waits tries many times
-  say(it.level, it.word, std::move(text), it.of_member ? notice.peer : PeerId{});
+  say(it.level, it.word, text, it.of_member ? notice.peer : PeerId{});
+  return text;
 }
 
 }  // namespace starling::node

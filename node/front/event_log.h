@@ -31,8 +31,8 @@ class EventLog {
   static constexpr std::size_t kKept = 256;
 
   // The core's notices about the swarm. The same one about the same member is told again after 10 s at the
-  // earliest, with the number of those in between.
-  void tell(const gossip::Notice& notice);
+  // earliest, with the number of those in between. Returns the sentence; empty if it was not told.
+  std::string tell(const gossip::Notice& notice);
   // The swarm follows this topology from now on. Members can change it as often as they like, so at most nine
   // lines are told in 10 s.
   void rewired(const std::string& topology);

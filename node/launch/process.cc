@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <utility>
@@ -216,7 +217,7 @@ void Process::report_last(const training::PeerReport& report) {
 }
 
 std::string loss_text(std::optional<double> loss) {
-  return loss ? fmt::format("loss {:.4f}", *loss) : "loss unknown";
+  return loss && std::isfinite(*loss) ? fmt::format("loss {:.4f}", *loss) : "loss unknown";
 }
 
 bool Process::is_time_to_log() {

@@ -43,7 +43,7 @@ class LauncherLink {
   std::shared_ptr<State> state_;
 };
 
-// "loss 0.1234", of the lines of a log.
+// "loss 0.1234", of the lines of a log; "loss unknown" also if it is not finite.
 std::string loss_text(std::optional<double> loss);
 
 struct ProcessEvents {

@@ -54,9 +54,10 @@ void Teller::begin_exchange(std::uint64_t exchange, PeerId partner) {
   account_time().began(exchange, lives_.equipped && lives_.equipped->trainer->is_paused(PausedBy::core));
 }
 
-void Teller::end_exchange(std::uint64_t exchange) {
+PeerId Teller::end_exchange(std::uint64_t exchange) {
   account_time().ended(exchange);
-  exchanging_.erase(exchange);
+  const auto ended = exchanging_.extract(exchange);
+  return ended.empty() ? PeerId{} : ended.mapped();
 }
 
 // ---- figures ----

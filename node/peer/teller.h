@@ -87,7 +87,7 @@ class Teller {
   void begin_serving() { training_start_ = Clock::now(); }
   void end_training() { training_end_ = Clock::now(); }
   void begin_exchange(std::uint64_t exchange, PeerId partner);
-  void end_exchange(std::uint64_t exchange);
+  PeerId end_exchange(std::uint64_t exchange);  // its partner; 0: it was not under way
   // Accounts the time up to now, before a change that the caller makes.
   ActivityClock& account_time();
 

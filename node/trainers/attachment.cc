@@ -20,6 +20,7 @@
 
 #include "base/text.h"
 #include "models/layout_text.h"
+#include "node/trainers/outbox.h"
 #include "node/work/free_memory.h"
 #include "transport/coroutines.h"
 
@@ -36,11 +37,14 @@ std::optional<ucred> credentials(int socket) {
   return its;
 }
 
-// False if the kernel takes none of it: the trainer reads nothing.
-bool write_line(int socket, const std::string& line) {
-  const std::string bytes = line.substr(0, kTrainerLineBytesMax - 1) + "\n";
+// False if the kernel does not take all of it: the trainer reads nothing.
+bool write_bytes(int socket, const std::string& bytes) {
   const auto written = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   return written == static_cast<ssize_t>(bytes.size());
+}
+
+bool write_line(int socket, const std::string& line) {
+  return write_bytes(socket, line.substr(0, kTrainerLineBytesMax - 1) + "\n");
 }
 
 bool write_line_with(int socket, const std::string& line, int descriptor) {
@@ -104,6 +108,9 @@ struct Attachment::Caller {
   pid_t process = 0;
   bool is_own = false;
   bool has_declared = false;
+  Outbox waiting;
+  bool is_sending = false;
+  bool wants_events = false;
 };
 
 Attachment::~Attachment() { close(); }
@@ -271,6 +278,13 @@ void Attachment::take(std::string_view line) {
     events_.rang();
   } else if (line == "bye" && is_ready_) {
     events_.bye();
+  } else if (line == "events" && is_ready_ && !attached_->wants_events) {
+    attached_->wants_events = true;
+    attached_->waiting.answer(answers_.events());
+    send_later(attached_);
+  } else if (line == "members" && is_ready_) {
+    attached_->waiting.answer(answers_.members());
+    send_later(attached_);
   }
 }
 
@@ -288,6 +302,37 @@ void Attachment::refuse(Caller& caller, const std::string& why) {
   if (unlogged)
     spdlog::warn("refused a trainer (process {}): {}", caller.process, with_unlogged(why, *unlogged));
   write_line(caller.socket.native_handle(), "refused " + why);
+}
+
+bool Attachment::wants_events() const { return attached_ && attached_->wants_events; }
+
+void Attachment::say(const std::string& text) {
+  if (!attached_) return;
+  attached_->waiting.push(("say " + text).substr(0, kTrainerLineBytesMax - 1));
+  send_later(attached_);
+}
+
+void Attachment::tell(const std::string& event) {
+  if (!wants_events()) return;
+  attached_->waiting.push("event " + event);
+  send_later(attached_);
+}
+
+void Attachment::send_later(const std::shared_ptr<Caller>& caller) {
+  if (std::exchange(caller->is_sending, true)) return;
+  transport::spawn(acceptor_.get_executor(), send_waiting(caller));
+}
+
+// The kernel reports a local socket as writable while three quarters of its memory are free. So what waits
+// here leaves room for `ring` and `over`.
+asio::awaitable<void> Attachment::send_waiting(std::shared_ptr<Caller> caller) {
+  while (!caller->waiting.is_empty()) {
+    asio::error_code error;
+    co_await caller->socket.async_wait(Socket::wait_write, asio::redirect_error(asio::use_awaitable, error));
+    if (error || !caller->socket.is_open()) co_return;
+    if (!write_bytes(caller->socket.native_handle(), caller->waiting.take())) caller->close();
+  }
+  caller->is_sending = false;
 }
 
 // A trainer that reads nothing is as good as gone; its coroutine notices the closed socket. A ring that does

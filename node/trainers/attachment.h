@@ -43,6 +43,12 @@ class Attachment {
     std::function<void()> bye = [] {};
     std::function<void()> gone = [] {};  // the trainer's connection has ended, after ready or before
   };
+  // The lines that answer `events` and `members`.
+  struct Answers {
+    std::function<std::vector<std::string>()> events = [] { return std::vector<std::string>(); };
+    std::function<std::vector<std::string>()> members = [] { return std::vector<std::string>(); };
+  };
+  void answer_with(Answers answers) { answers_ = std::move(answers); }
   void listen_to(Events events) { events_ = std::move(events); }
 
   // What the first trainer has declared; later ones must have the same tensors. REQUIRES: ready() has been
@@ -61,10 +67,13 @@ class Attachment {
   // Before an era: offers the trainer the state that came with its parameters, if one did.
   void offer_state(std::uint64_t era);
 
+  bool wants_events() const;
   // Lines for the trainer; without one they are dropped.
   void start() { send("start"); }
   void ring() { send("ring"); }
-  void say(const std::string& text) { send("say " + text); }
+  // These two wait while the trainer reads nothing; the outbox bounds their number.
+  void say(const std::string& text);
+  void tell(const std::string& event);  // "joined NAME", if the trainer wants events
   void over(const std::string& text) { send("over " + text); }
 
  private:
@@ -81,11 +90,14 @@ class Attachment {
   void leave(const std::shared_ptr<Caller>& caller);
   void refuse(Caller& caller, const std::string& why);
   void send(const std::string& line);
+  asio::awaitable<void> send_waiting(std::shared_ptr<Caller> caller);
+  void send_later(const std::shared_ptr<Caller>& caller);
 
   asio::local::stream_protocol::acceptor acceptor_;
   std::string path_;
   struct stat made_ {};  // of the socket at the path
   Events events_;
+  Answers answers_;
   std::optional<Declaration> declaration_;
   std::unique_ptr<Region> region_;
   std::vector<std::shared_ptr<Caller>> callers_;  // without the one that is attached

@@ -68,19 +68,27 @@ void Mailboxes::reply() {
 }
 
 // The first pass only looks, because a snapshot that is not finite must change nothing. The trainer may write
-// between the two passes, so the second one checks again what it adds.
+// between the two passes, so the second one checks again what it adds. Where nothing was mixed since the last
+// reply, the arena has the snapshot to the last bit, and no rounded sum; so marks of frozen tensors stay
+// marks.
 asio::awaitable<void> Mailboxes::absorb() {
   const std::uint64_t work = work_;
   const auto snapshot = region_.post(), last = region_.reply();
   const bool outdated = region_.get(TrainerWord::post_era) != era_;
   bool finite = true;
-  std::vector<float> news(std::min(kSliceFloats, snapshot.size()));
+  std::vector<float> news(std::min(kSliceFloats, snapshot.size())), sums(news.size());
   for (const bool looks : {true, false}) {
     for (std::size_t at = 0; !outdated && finite && at < snapshot.size(); at += kSliceFloats) {
-      const auto part = std::span(news).first(std::min(kSliceFloats, snapshot.size() - at));
-      for (std::size_t i = 0; i < part.size(); ++i) part[i] = snapshot[at + i] - last[at + i];
+      const std::size_t size = std::min(kSliceFloats, snapshot.size() - at);
+      const auto part = std::span(news).first(size), sum = std::span(sums).first(size);
+      arena_.read(at, sum);
+      for (std::size_t i = 0; i < size; ++i) {
+        const float posted = snapshot[at + i], before = last[at + i];
+        part[i] = posted - before;
+        sum[i] = sum[i] == before ? posted : sum[i] + part[i];
+      }
       finite = all_finite(part);
-      if (finite && !looks) arena_.add(at, part);
+      if (finite && !looks) arena_.write(at, sum);
       co_await asio::post(executor_, asio::use_awaitable);
       if (work != work_) co_return;
     }

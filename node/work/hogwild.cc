@@ -355,7 +355,8 @@ std::optional<double> HogwildTrainer::loss() const {
 std::uint64_t HogwildTrainer::count(std::size_t number, double loss) {
   const std::uint64_t batch = workers_[number]->batch_size();
   const double before = loss_.load(std::memory_order_relaxed);
-  const bool first = !std::isfinite(before) || (steps() == earlier_.steps && !earlier_.loss);
+  // The mean begins anew after a loss that is not finite, which would stay in it for ever.
+  const bool first = (steps() == earlier_.steps && !earlier_.loss) || !std::isfinite(before);
   loss_.store(first ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
   if (!std::isfinite(loss)) non_finite_ = true;
   samples_.fetch_add(batch, std::memory_order_relaxed);

@@ -177,8 +177,9 @@ TEST_CASE("what is not said of a model of another program is asked, and what is 
   std::filesystem::create_directory(folder.file("two"));
   folder.write("two/train.csv", rows(300, 1000));
   folder.write("two/test.csv", rows(40, 1000));
-  CHECK(has(run({"evaluate", bare, "--data", folder.file("two"), "--model", "softmax"}).err,
-            "has 3 outputs, and the data have 2 classes; use data with the classes of its training data"));
+  CHECK(
+      has(run({"evaluate", bare, "--data", folder.file("two"), "--model", "softmax"}).err,
+          "has 3 outputs in tensor 'fc1.weight', and the data have 2 classes; use data with the classes of"));
 }
 
 TEST_CASE("data that a model is not for are refused with both kinds") {

@@ -114,5 +114,57 @@ def arrays_of_jax_are_replaced(stage):
     raises(starling.Error, "cannot be a view", lambda: starling.attach(params, stage.socket, mode="view"))
 
 
-CASES = [keys_of_nested_trees_are_names, arrays_of_every_type_are_exchanged, new_arrays_of_each_step_are_taken,
+def frozen_arrays_survive_a_restart_of_the_peer(stage):
+    """Also values that cannot travel, which are marks in the arena; but not NaN."""
+    np = numpy()
+    for mode in "copy", "view":
+        peer = stage.daemon(every=1, ahead=1)
+        frozen = {"n": np.array([1.5, 2.0, 3.0]), "l": [4.0, 5.0, 6.0], "m": np.array([7, 8, 9], np.float32)}
+        params = {"w": np.zeros(2, np.float32), **frozen}
+        trainer = stage.keep(starling.attach(params, stage.socket, mode, roles=dict.fromkeys(frozen, "frozen")))
+        trainer.step()
+        bad = [-np.inf, 5.0, 1e300]
+        frozen["n"][:], frozen["l"][:], frozen["m"][:] = bad, bad, [-np.inf, 5.0, 3e38]
+        trainer.step()
+        trainer.step()
+        peer.until(lambda: peer.rings >= 3, "rings")
+        for name in frozen:
+            require(peer.value(name) == [2.0**-120, 5.0, 2.0**-120], f"{mode}: {name} is {peer.value(name)} in the arena")
+        peer.die()
+        steps_until(trainer, lambda: stage.messages.count("the peer has ended"), "the death is noticed")
+        peer = stage.daemon(initial=[7] * 64, every=1)
+        steps_until(trainer, lambda: list(trainer.params["w"]) == [7, 7], "it has the values of the swarm")
+        trainer.close()
+        for name in frozen:
+            wanted = bad if name != "m" else [-np.inf, 5.0, np.float32(3e38)]
+            require(list(params[name]) == wanted, f"{mode}: {name} is {params[name]}")
+        stage.messages.texts.clear()
+        peer.die()
+
+
+def doubles_beyond_the_bound_are_refused_by_name(stage):
+    np = numpy()
+    stage.daemon()
+    for value in 1e300, 2.0**61, -np.inf:
+        raises(starling.Error, "w has values up to ", lambda value=value: starling.attach({"w": np.array([1, value])}, stage.socket))
+
+
+def strided_and_foreign_arrays_and_named_tuples_are_changed_in_place(stage):
+    import collections
+    np = numpy()
+    peer = stage.daemon(every=1, ahead=1)
+    peer.on_post = lambda p: p.mix(lambda value, i: value + 1)
+    Pair = collections.namedtuple("Pair", "a b")
+    base = np.zeros(10, np.float32)
+    params = Pair(base[::2], np.arange(3, dtype=">f4"))
+    trainer = stage.keep(starling.attach(params, stage.socket))
+    require([tensor.name for tensor in peer.tensors] == ["0", "1"], f"{[t.name for t in peer.tensors]}")
+    for _ in range(2):
+        require(trainer.exchange(params) is params, "another tree")
+    require(base.tolist() == [2, 0] * 5 and params.b.tolist() == [2, 3, 4], f"{base}, {params.b}")
+
+
+CASES = [frozen_arrays_survive_a_restart_of_the_peer, doubles_beyond_the_bound_are_refused_by_name,
+         strided_and_foreign_arrays_and_named_tuples_are_changed_in_place,
+         keys_of_nested_trees_are_names, arrays_of_every_type_are_exchanged, new_arrays_of_each_step_are_taken,
          replies_of_any_size_are_taken_to_the_bit, views_of_numpy_are_the_arena, arrays_of_jax_are_replaced]

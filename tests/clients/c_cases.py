@@ -177,6 +177,24 @@ def c_survives_the_death_of_its_peer(stage):
     require("bye" in peer.lines, "it leaves")
 
 
+def c_keeps_events_until_they_are_asked_for(stage):
+    peer = stage.daemon(every=1000)
+    trainer = Trainer(stage)
+    trainer.ask(f"attach {stage.socket} copy")
+    peer.until(lambda: "events" in peer.lines, "it asks for events")
+    require(trainer.ask("events") == "", "none yet")
+    for event in "members 1", "joined ann", "lost ann failed", "mixed bob", "weather", "missed 12":
+        peer.say("event " + event)
+    trainer.ask("step 1")
+    require(trainer.ask("events") == "members  1;joined ann ;lost ann failed;mixed bob ;missed  12;", "in their order")
+    for number in range(70):
+        peer.say(f"event mixed p{number}")
+    trainer.ask("step 1")
+    found = trainer.ask("events").split(";")
+    require(found[0] == "missed  6" and found[1] == "mixed p6 " and found[64] == "mixed p69 ", f"{found}")
+    require(trainer.ask("events") == "", "once each")
+
+
 def c_children_leave_the_connection_alone(stage):
     peer = stage.daemon(every=1000)
     trainer = Trainer(stage)
@@ -207,5 +225,5 @@ def c_steps_with_nothing_to_do_are_cheap(stage):
 
 CASES = [the_header_compiles_without_warnings, c_declares_and_keeps_its_parameters, c_takes_exchanges_and_loses_no_step,
          c_views_are_the_arena, c_waits_and_reads_the_words, c_in_lock_step_begins_each_step_with_the_reply,
-         c_takes_a_new_era, c_survives_the_death_of_its_peer, c_children_leave_the_connection_alone,
+         c_takes_a_new_era, c_survives_the_death_of_its_peer, c_keeps_events_until_they_are_asked_for, c_children_leave_the_connection_alone,
          c_has_a_sentence_for_each_refusal, c_steps_with_nothing_to_do_are_cheap]

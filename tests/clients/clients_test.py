@@ -14,14 +14,17 @@ import suite  # noqa: E402
 from stage import Skipped, Stage  # noqa: E402
 import array_cases  # noqa: E402
 import c_cases  # noqa: E402
+import checkpoint_cases  # noqa: E402
 import core_cases  # noqa: E402
 import life_cases  # noqa: E402
 import model_cases  # noqa: E402
 import package_cases  # noqa: E402
 import state_cases  # noqa: E402
+import swarm_cases  # noqa: E402
 import torch_cases  # noqa: E402
 
-GROUPS = [core_cases, life_cases, array_cases, torch_cases, model_cases, state_cases, c_cases, package_cases]
+GROUPS = [core_cases, life_cases, swarm_cases, checkpoint_cases, array_cases, torch_cases, model_cases, state_cases,
+          c_cases, package_cases]
 
 
 class Clients(suite.Suite):

@@ -7,6 +7,7 @@ ends after `bye`.
 """
 import array
 import fcntl
+import json
 import os
 import socket
 import struct
@@ -68,6 +69,7 @@ class Daemon:
         self.posts = []  # (snapshot, steps, samples, era) of each
         self.view, self.ready, self.halted, self.on_post = False, False, False, None
         self.last = None  # r', the arena of the last reply
+        self.members = None  # what answers `members`; None: nothing does
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         if os.path.exists(path):
             os.unlink(path)
@@ -249,6 +251,13 @@ class Daemon:
             self._rung()
         elif word == "bye":
             self._farewell()
+        elif word == "members":
+            for member in self.members or ():
+                self.say("member " + json.dumps(member))
+            if self.members is not None:
+                self.say(f"members {len(self.members)}")
+        elif word == "events":
+            pass  # tests say them
         else:
             self.declaration[word] = text
         return True

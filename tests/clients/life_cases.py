@@ -32,6 +32,9 @@ def nobody_listens(stage):
 def a_refusal_is_an_error_with_the_sentence_of_the_peer(stage):
     stage.daemon(refuses="the run trains lenet, not gpt")
     refuses("the run trains lenet, not gpt", stage)
+    stage.daemon(f"{stage.socket}2", refuses="this peer's model differs: tensor 1 is b of 2 there, and a of 2")
+    raises(starling.Error, "and a of 2; which parameters require gradients when gossip() begins has to be the same, too",
+           lambda: starling.attach({"w": floats(1)}, f"{stage.socket}2"))
 
 
 def other_major_versions_are_refused_by_both_sides(stage):
@@ -201,6 +204,36 @@ def a_peer_of_its_own_is_started_restarted_and_ended(stage):
         require(file.read().count("waits for a trainer") == 2, "its log is in the file")
 
 
+def a_peer_that_is_started_again_resumes_its_own_checkpoints(stage):
+    program, kept = stage.stand_in(), os.path.join(stage.folder, "kept")
+    for more, words in ({"checkpoints": kept}, ["--resume", kept]), ({"checkpoints": kept, "resume": "x"}, []), ({}, []):
+        trainer = stage.keep(starling.gossip({"w": floats(1)}, listen="127.0.0.1:0", program=program, log=os.devnull, **more))
+        own, commands = trainer._daemon, []
+        start = own.start
+        own.start = lambda *added, start=start, commands=commands: (commands.append(list(added)), start(*added))
+        os.kill(own.process.pid, signal.SIGKILL)
+        steps_until(trainer, lambda: stage.messages.count("again"), "the restarted peer is attached")
+        require(commands == [words], f"{commands}")
+        trainer.close()
+        stage.messages.texts.clear()
+
+
+def a_peer_that_cannot_begin_again_is_said_once(stage):
+    program = stage.stand_in()
+    trainer = stage.keep(starling.gossip({"w": floats(1)}, listen="127.0.0.1:0", program=program, log=os.devnull))
+    with open(program, encoding="utf-8") as file:
+        text = file.read()
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(text.replace("$@", "$@\" --fail \"the port is taken"))
+    starts = []
+    start = trainer._daemon.start
+    trainer._daemon.start = lambda *added: (starts.append(1), start(*added))
+    os.kill(trainer._daemon.process.pid, signal.SIGKILL)
+    steps_until(trainer, lambda: len(starts) == 4, "four starts")
+    found = [one for one in stage.messages.texts if "cannot begin again" in one]
+    require(len(found) == 1 and found[0].endswith("error: the port is taken"), f"{stage.messages.texts}")
+
+
 def a_peer_that_cannot_begin_is_an_error_with_its_last_line(stage):
     program = stage.stand_in("--fail", "'cannot listen at 127.0.0.1:7100'")
     log = os.path.join(stage.folder, "log")
@@ -262,6 +295,7 @@ CASES = [
     impossible_parameters_and_arguments_are_errors, training_survives_the_death_of_the_peer,
     a_swarm_that_went_on_has_the_parameters, returning_never_blocks, a_refusal_on_return_is_said_once,
     forked_children_leave_the_connection_alone, a_peer_of_its_own_is_started_restarted_and_ended,
+    a_peer_that_is_started_again_resumes_its_own_checkpoints, a_peer_that_cannot_begin_again_is_said_once,
     a_peer_that_cannot_begin_is_an_error_with_its_last_line, an_exit_without_close_leaves_nothing,
     an_exception_in_the_loop_leaves_the_swarm_in_peace, settings_become_flags, regions_end_where_they_say,
 ]

@@ -4,8 +4,8 @@
 PROGRAM is build/release/starling. Each of N programs (default 150) is drawn from a table of networks, optimizers, loops and
 modes. It runs without a peer and as the only peer of a swarm, where nothing is exchanged: the final values of all tensors
 must be the same, to the last bit in view mode, and the samples those that the loader has. Every third one also runs as
-two peers in lock-step (d-psgd) with data of their own, whose gradients become zero: then their parameters agree. Needs
-the packages of scripts/frameworks; without them there is nothing to do. The last line is "N passed, N failed".
+two peers in lock-step (d-psgd) with data of their own, whose gradients become zero: then parameters and running statistics
+agree. Needs the packages of scripts/frameworks; without them there is nothing to do. The last line is "N passed, N failed".
 """
 import contextlib
 import logging
@@ -24,6 +24,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import suite  # noqa: E402
 from suite import HANG, require, seed_of_commit, until  # noqa: E402
+from table import tied  # noqa: E402
 
 sys.path.pop(0)  # where transformers would find the folder of a package that it looks for
 sys.path.insert(0, os.path.join(suite.SOURCE, "clients", "python"))
@@ -47,15 +48,6 @@ EPOCHS, PAIR_EPOCHS, QUIET = 3, 10, 5  # of two peers; the epochs from QUIET on 
 # ---- networks, with 8 inputs and 2 outputs ----
 
 def networks():
-    class Tied(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.into, self.out, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
-            self.out.weight = self.into.weight
-
-        def forward(self, x):
-            return self.head(self.out(self.into(x).relu()).relu())
-
     class Taught(nn.Module):
         """A student whose moving average, without gradients, teaches it."""
 
@@ -115,7 +107,7 @@ def networks():
 
     def adapted():
         return peft.get_peft_model(layers(nn.Tanh()), peft.LoraConfig(r=2, target_modules=["0", "2"]))
-    return {"tied": Tied, "frozen": frozen, "teacher": Taught, "LoRA": adapted, "recurrent": Recurrent,
+    return {"tied": tied, "frozen": frozen, "teacher": Taught, "LoRA": adapted, "recurrent": Recurrent,
             "batch norm": lambda: layers(nn.BatchNorm1d(8), nn.ReLU()), "observer": Observed, "sparse": Sparse, "lazy": lazy,
             "double": lambda: layers(nn.Tanh()).double(), "bfloat16": lambda: layers(nn.Tanh()).bfloat16(),
             "compiled": lambda: layers(nn.GELU())}
@@ -236,6 +228,9 @@ class Run:
             first = os.path.join(self.folder, "0.log")
             more = {"join": until(lambda: os.path.exists(first) and re.search(r"listens at (\S+),", open(first).read()),
                                   "the first peer listens").group(1)}
+        if self.network == "LoRA":
+            import starling.peft
+            more["local"] = starling.peft.base(self.model)
         return {"mode": self.mode, "name": f"p{self.place}", "log": path + ".log", "program": self.program, **more}
 
     def gossip(self, model=None, optimizer=None):
@@ -243,17 +238,11 @@ class Run:
         if self.place == "none":
             return contextlib.nullcontext()
         import starling
-        if self.network == "LoRA":
-            import starling.peft
-            starling.peft.only_adapters(self.model)
         return starling.gossip(self.whole if model is None else model, optimizer or self.optimizer, **self.arguments())
 
     def callback(self, module):
         if self.place == "none":
             return []
-        if self.network == "LoRA":
-            import starling.peft
-            starling.peft.only_adapters(self.model)
         return [getattr(__import__("starling." + module), module).Gossip(**self.arguments())]
 
     def epoch(self, number):
@@ -263,6 +252,9 @@ class Run:
             second_epoch(self.model, self.network, self.loop != "DDP")
         if self.pair and number >= QUIET:
             self.model.gain = 0.0
+            for module in self.model.modules():  # nor does a batch move statistics
+                if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                    module.momentum = 0.0
             for state in self.optimizer.state.values():  # momentum moves nothing, either
                 for value in state.values():
                     if isinstance(value, torch.Tensor) and value.dim():
@@ -423,8 +415,9 @@ class Run:
 
     def save(self):
         state = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
-        trained = [name for name, p in self.model.named_parameters() if p.requires_grad]
-        torch.save({"state": state, "trained": trained, **self.counted}, os.path.join(self.folder, f"{self.place}.pt"))
+        averaged = [name for name, p in self.model.named_parameters() if p.requires_grad]
+        averaged += [name for name, _ in self.model.named_buffers() if name.endswith(("running_mean", "running_var"))]
+        torch.save({"state": state, "averaged": averaged, **self.counted}, os.path.join(self.folder, f"{self.place}.pt"))
 
 
 def note_counts(counted):
@@ -472,7 +465,7 @@ class Loops(suite.Suite):
         flag = dict(zip(sys.argv, sys.argv[1:]))
         self.count, self.only = int(flag.get("--count", 150)), flag.get("--only", "")
         self.random = random.Random(int(flag.get("--seed", seed_of_commit())))
-        self.equal = self.close_by = self.pairs = 0
+        self.equal = self.close_by = self.pairs = self.statistics = 0
 
     def run(self):
         if torch is None:
@@ -484,7 +477,8 @@ class Loops(suite.Suite):
             name = f"{k}: {', '.join(choice)}"
             if self.only in name:
                 self.case(name, lambda k=k, choice=choice: self.row(os.path.join(self.folder, str(k)), choice, k % 3 == 0))
-        print(f"   {self.equal} equal to the last bit, {self.close_by} as close as copies are; {self.pairs} pairs agree")
+        print(f"   {self.equal} equal to the last bit, {self.close_by} as close as copies are; {self.pairs} pairs agree, "
+              f"with {self.statistics} running statistics")
 
     def draw(self, networks_left, loops_left):
         """Each network and each loop comes equally often."""
@@ -542,10 +536,11 @@ class Loops(suite.Suite):
 
     def agree(self, a, b):
         require(a["steps"] > 0 and b["steps"] > 0, "a peer without steps")
-        for name in a["trained"]:
+        for name in a["averaged"]:
             x, y = a["state"][name].double(), b["state"][name].double()
             far = ((x - y).abs() / (1 + x.abs())).max().item()
             require(far <= 5e-3, f"{name} differs by {far:.2g} between the two peers")
+            self.statistics += "running" in name
         self.pairs += 1
 
 

@@ -11,7 +11,7 @@ import types
 import daemon
 import starling
 import starling.peer
-from stage import Skipped, raises
+from stage import Skipped, raises, steps_until
 from suite import require
 from torch_cases import needs_torch, network, same, sgd, torch, train, values
 
@@ -281,6 +281,98 @@ def frozen_tensors_are_kept(stage):
         peer.die()
 
 
+def buffers_that_become_unusable_are_kept_and_harm_nothing(stage):
+    needs_torch()
+    for mode in "copy", "view":
+        peer = stage.daemon(every=1, ahead=1)
+        model = network()
+        model.register_buffer("sum", torch.ones(3))
+        trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
+        trainer.step()
+        bad = torch.tensor([float("nan"), 1.2e18 * 2, float("-inf")])
+        model.sum.copy_(bad)
+        for _ in range(2):
+            trainer.step()
+        peer.until(lambda: peer.rings >= 3, "rings")
+        require(peer.value("sum") == [2.0**-120] * 3, f"{mode}: {peer.value('sum')}")
+        trainer.close()
+        require(str(model.sum) == str(bad), f"{mode}: {model.sum}")
+        peer.die()
+
+
+def networks_and_optimizers_of_every_layout_train_as_without_a_peer(stage):
+    """Convolutions in channels_last, spectral norm, a fused optimizer, and a loop in asyncio."""
+    needs_torch()
+    import asyncio
+
+    def make(fused):
+        torch.manual_seed(8)
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(),
+                                    torch.nn.utils.spectral_norm(torch.nn.Linear(16, 2))).to(memory_format=torch.channels_last)
+        more = {"fused": True} if fused else {}
+        return model, torch.optim.AdamW(model.parameters(), 0.01, **more)
+
+    def run(model, optimizer, steps=5):
+        generator = torch.Generator().manual_seed(2)
+        for _ in range(steps):
+            x = torch.randn(4, 3, 4, 4, generator=generator).contiguous(memory_format=torch.channels_last)
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+    fused = torch.__version__ >= "2.4" and not torch.__version__.startswith("1.")  # on processors
+    plain, optimizer = make(fused)
+    run(plain, optimizer)
+    for mode in "copy", "view":
+        peer = stage.daemon(f"{stage.socket}-{mode}", every=1000)
+        model, optimizer = make(fused)
+
+        async def train(peer=peer, model=model, optimizer=optimizer, mode=mode):
+            with starling.gossip(model, optimizer, socket=peer.path, mode=mode):
+                run(model, optimizer)
+                await asyncio.sleep(0)
+                require(all(torch.equal(a, b) for a, b in zip(plain.state_dict().values(), model.state_dict().values())),
+                        f"{mode}: other values")
+        asyncio.run(train())
+        require("bye" in peer.lines and peer.get(daemon.SAMPLES) == 20, f"{peer.get(daemon.SAMPLES)} samples")
+
+
+def what_is_local_is_neither_declared_nor_changed(stage):
+    needs_torch()
+    for local in (["0.*", "*.running_*"], ("0.weight", "0.bias", "1.running_mean", "1.running_var"),
+                  lambda name, tensor: name.startswith("0.") or tensor.dim() == 1 and "running" in name):
+        peer = stage.daemon(f"{stage.socket}{id(local)}", every=1)
+        peer.on_post = lambda p: p.mix(lambda value, i: value + 1)
+        model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1))
+        before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        optimizer = torch.optim.SGD(model.parameters(), 0.0)
+        trainer = stage.keep(starling.gossip(model, optimizer, socket=peer.path, local=local))
+        require([t.name for t in peer.tensors] == ["1.weight", "1.bias", "2.weight", "2.bias", "1.num_batches_tracked"],
+                f"{[t.name for t in peer.tensors]}")
+        model.eval()
+        steps_until(trainer, lambda: bool((model[2].bias != before["2.bias"]).all()), "an exchange", optimizer.step)
+        for name in "0.weight", "0.bias", "1.running_mean", "1.running_var":
+            require(torch.equal(model.state_dict()[name], before[name]), f"{name} has changed")
+        trainer.close()
+        require(not stage.messages.count("added after"), f"{stage.messages.texts}")
+    raises(starling.Error, "local must be a function of a name and a tensor, or patterns of names, got 3",
+           lambda: starling.gossip(torch.nn.Linear(2, 1), socket=stage.socket, local=3))
+    raises(starling.Error, "there is nothing to train", lambda: starling.gossip(torch.nn.Linear(2, 1), socket=stage.socket, local="*"))
+
+
+def a_frozen_base_that_travels_is_named_with_its_bytes(stage):
+    needs_torch()
+    stage.daemon()
+    for frozen, count in (1, 1), (0, 0):
+        model = torch.nn.Sequential(torch.nn.Linear(1000, 250), torch.nn.Linear(250, 10))
+        model[1 - frozen].requires_grad_(False)
+        trainer = starling.gossip(model, torch.optim.SGD([p for p in model.parameters() if p.requires_grad], 0.1),
+                                  socket=stage.socket)
+        trainer.close()
+        found = stage.messages.count("250,250 of 252,760 floats are frozen: 1.0 MB that nothing changes")
+        require(found == count and len(stage.messages.texts) == count, f"{stage.messages.texts}")
+        stage.messages.texts.clear()
+
+
 def values_of_buffers_do_not_matter(stage):
     """Whether a model fits depends on names, shapes and types: what cannot travel is each trainer's own."""
     needs_torch()
@@ -455,7 +547,9 @@ CASES = [
     parameters_of_new_modules_are_followed, emptied_parameters_are_followed, overwritten_parameters_are_followed,
     new_data_of_parameters_are_followed, tensors_of_another_kind_end_the_membership_once,
     a_change_before_the_end_is_said_too, added_and_untied_parameters_are_named_once, unfrozen_parameters_are_exchanged,
-    frozen_tensors_are_kept, values_of_buffers_do_not_matter, values_that_cannot_travel_are_named,
+    frozen_tensors_are_kept, buffers_that_become_unusable_are_kept_and_harm_nothing,
+    networks_and_optimizers_of_every_layout_train_as_without_a_peer, what_is_local_is_neither_declared_nor_changed,
+    a_frozen_base_that_travels_is_named_with_its_bytes, values_of_buffers_do_not_matter, values_that_cannot_travel_are_named,
     tensors_that_no_swarm_averages_are_refused_by_name, what_is_no_optimizer_is_refused,
     a_gossip_that_fails_late_leaves_nothing, a_model_has_one_peer, a_replaced_optimizer_is_said_once,
     a_loaded_state_of_the_optimizer_is_cleared_by_a_new_era,

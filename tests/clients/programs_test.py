@@ -7,6 +7,7 @@ signal. Afterwards no process and no folder remains, each error is the expected 
 those of the model, unless a line says why they are not. Without PyTorch there is nothing to do. The last line is
 "N passed, N failed".
 """
+import inspect
 import json
 import os
 import random
@@ -22,6 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import suite  # noqa: E402
 from suite import HANG, processes_with, require, seed_of_commit, until  # noqa: E402
+from table import tied  # noqa: E402
 
 try:
     import torch
@@ -43,15 +45,6 @@ def networks():
         def forward(self, x):
             return self.head(self.cells(x.unsqueeze(1))[0][:, -1])
 
-    class Tied(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.into, self.out, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
-            self.out.weight = self.into.weight
-
-        def forward(self, x):
-            return self.head(self.out(self.into(x).relu()).relu())
-
     class Attention(nn.Module):
         def __init__(self):
             super().__init__()
@@ -65,7 +58,7 @@ def networks():
         model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
         model[0].requires_grad_(False)
         return model
-    return {"linear": lambda: nn.Linear(8, 2), "frozen": frozen, "recurrent": Recurrent, "tied": Tied,
+    return {"linear": lambda: nn.Linear(8, 2), "frozen": frozen, "recurrent": Recurrent, "tied": tied,
             "attention": Attention, "double": lambda: nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2)).double(),
             "normalized": lambda: nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))}
 
@@ -106,6 +99,8 @@ def restore(run):
 
 
 def assign(run):
+    if "assign" not in inspect.signature(run.model.load_state_dict).parameters:  # before PyTorch 2.1
+        return data(run)
     run.model.load_state_dict({name: tensor.clone() for name, tensor in run.model.state_dict().items()}, assign=True)
 
 

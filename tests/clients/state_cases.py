@@ -1,9 +1,12 @@
 """What a newcomer copies beside the parameters: the state of optimizers and schedulers (docs/TRAINERS.md, "State")."""
+import array
 import copy
 import math
+import os
 
 import daemon
 import starling
+from stage import raises
 from suite import require
 from torch_cases import needs_torch, network, same, torch, train, values
 
@@ -278,7 +281,33 @@ def what_is_no_state_by_parameter_is_said(stage):
     require(stage.messages.count("members that join begin with an empty LBFGS") == 1, f"{stage.messages.texts}")
 
 
+def objects_are_no_state_of_arrays(stage):
+    stage.daemon()
+    raises(starling.Error, "state: objects are for modules of PyTorch",
+           lambda: starling.gossip({"w": array.array("f", [1])}, socket=stage.socket, state=[object()]))
+    needs_torch()
+    raises(starling.Error, "state: object.0 is of type object, which has no state_dict()",
+           lambda: starling.gossip(network(), socket=stage.socket, state=[object()]))
+    stage.keep(starling.gossip(network(), socket=stage.socket, state=None))
+
+
+def a_resumed_trainer_keeps_its_own_state(stage):
+    needs_torch()
+    member = Member(stage, torch.optim.Adam, TEN)
+    path = os.path.join(stage.folder, "saved")
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters())
+    stage.daemon(path=stage.socket + "3", ahead=daemon.EVER)
+    with starling.gossip(model, optimizer, socket=stage.socket + "3") as peer:
+        train(model, optimizer, 3)
+        peer.save(path)
+    _, resumed, made = newcomer(stage, torch.optim.Adam, member, resume=path)
+    require(made.states and same_state(optimizer, resumed), "the member's state came in the place of the file's")
+    require(not same_state(optimizer, member.optimizer), "the states differ")
+
+
 CASES = [a_newcomer_has_the_state_of_every_optimizer, the_first_steps_of_a_newcomer_have_the_size_of_the_others,
          types_and_absent_states_arrive, schedulers_and_other_objects_arrive, a_state_that_is_not_finite_is_refused,
          a_new_era_takes_the_state_that_came_with_it, a_newcomer_has_the_exact_values_of_what_is_kept,
-         frozen_parameters_fit_those_that_are_not, what_is_no_state_by_parameter_is_said]
+         frozen_parameters_fit_those_that_are_not, what_is_no_state_by_parameter_is_said,
+         objects_are_no_state_of_arrays, a_resumed_trainer_keeps_its_own_state]

@@ -10,6 +10,7 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -150,6 +151,23 @@ def text_of(path):
         return file.read()
 
 
+def is_free(port):
+    """Whether a peer can listen at this port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def completed(peer):
     """The exchanges that the peer has completed, begun by itself or by others."""
     counts = (peer.ask("status") or {"exchanges": {"completed": 0, "answered": 0}})["exchanges"]
@@ -166,11 +184,13 @@ class Swarms(suite.Suite):
     def run(self):
         for work in (self.linear_models_in_c_and_python_train_with_engine_peers, self.sums_are_conserved,
                      self.every_rule_works_with_trainers,
+                     self.a_trainer_is_told_of_its_swarm, self.waits_end_with_the_words_of_the_peer,
                      self.a_peer_with_a_trainer_is_shown_and_kept_like_any_other,
                      self.a_trainer_whose_values_are_not_finite_harms_only_itself, self.kills_harm_only_what_is_killed,
                      self.a_trainer_that_began_the_run_survives_its_peer,
                      self.logs_and_errors_name_what_a_trainer_can_do, self.a_peer_that_joins_ends_after_its_trainer,
-                     self.a_killed_program_leaves_no_peer_and_no_folder, self.pytorch_trains_with_engine_peers):
+                     self.a_killed_program_leaves_no_peer_and_no_folder, self.a_killed_program_frees_its_ports,
+                     self.pytorch_trains_with_engine_peers):
             name = work.__name__.replace("_", " ")
             if not self.only or any(words in name for words in self.only):
                 self.case(name, lambda work=work, name=name: self.staged(work, name))
@@ -292,6 +312,70 @@ class Swarms(suite.Suite):
             found = sum(sum(client.params["w"]) for client in clients)
             print(f"   {mode}: {sum(counts)} exchanges, the sum changes by {abs(found / total - 1):.1e} of itself")
             require(abs(found / total - 1) < 1e-6, f"{mode}: {found} instead of {total}")
+
+    def a_trainer_is_told_of_its_swarm(self, scene):
+        """Without HTTP. One that makes no steps begins no exchange, and counts those that the other one begins."""
+        import array
+        import starling
+        first = scene.peer("first", "--every", "2 steps")
+        runner = scene.attached("runner", scene.compiled(f"{HERE}/runner.c"), first, "copy")
+        events, counts = [], {"mixed": 0, "missed": 0}
+
+        def note(event):
+            if event.kind in counts:
+                counts[event.kind] += 1 if event.kind == "mixed" else int(event.text)
+                require(event.name in ("first", None), f"{event}")
+            else:
+                events.append(event)
+
+        def until_told(condition, what):
+            wait_for(lambda: peer.exchange(samples=1) and condition(), what)
+        params = {"w": array.array("f", [0.0]) * 20000}
+        with starling.gossip(params, program=self.program, join=first.address, name="quiet", model_name="target", partners=1,
+                             log=os.path.join(scene.folder, "quiet.log"), on_event=note) as peer:
+            require(peer.progress.members == 2, f"{peer.progress}")
+            wait_for(lambda: peer.progress.exchanges >= 20, "twenty answers are counted")
+            require(not events and not counts["mixed"], "events without a step")
+            until_told(lambda: counts["mixed"] >= 20, "twenty exchanges")
+            require(events == [("joined", "first", "")], f"{events}")
+            rows = {row["name"]: row for row in peer.members()}
+            require(set(rows) == {"first", "quiet"} and rows["quiet"]["this_peer"], f"{rows}")
+            require(rows["first"]["condition"] == "training" and rows["first"]["steps"] > 0, f"{rows}")
+            runner.kill()
+            first.kill()
+            until_told(lambda: len(events) > 1, "the loss of the first")
+            require(events[1] == ("lost", "first", "failed"), f"{events}")
+            print(f"   {peer.progress.exchanges} exchanges, of which {counts['missed']} were not told one by one")
+            require(sum(counts.values()) == peer.progress.exchanges, f"{counts}, {peer.progress}")
+            require({row["name"]: row["condition"] for row in peer.members()}["first"] == "failed", f"{peer.members()}")
+
+    def waits_end_with_the_words_of_the_peer(self, scene):
+        import array
+        import starling
+        params = {"w": array.array("f", [0.0]) * 100}
+
+        def fails(words, **more):
+            try:
+                starling.gossip(params, program=self.program, log=os.path.join(scene.folder, "log"), wait=2, **more).close()
+            except starling.Error as error:
+                require(re.search(words, str(error)), str(error))
+                return
+            raise AssertionError(f"no error with {words}")
+        fails(r"training could not begin within 2 s, .*cannot reach 127\.0\.0\.1:1", join="127.0.0.1:1")
+        fails(r"1 partners did not come within 2 s, .*: 0 live", listen="127.0.0.1:0", partners=1)
+        fails(r"training could not begin within 2 s, .*1 of 2 peers that begin together", listen="127.0.0.1:0", expect=2)
+        peer = scene.peer("paused")
+        with starling.attach(params, socket=peer.socket, wait=2) as client:
+            client.exchange(samples=1)
+            peer.fetch("POST", "/api/v1/pause", COMMAND)
+            try:
+                wait_for(lambda: client.exchange(samples=1) is None, "a pause")
+                raise AssertionError("the pause has no end")
+            except starling.Error as error:
+                require("no further step within 2 s" in str(error) and "its owner paused it" in str(error), str(error))
+            peer.fetch("POST", "/api/v1/resume", COMMAND)
+            client.exchange(samples=1)
+        peer.ends_well()
 
     def a_trainer_whose_values_are_not_finite_harms_only_itself(self, scene):
         import array
@@ -445,6 +529,30 @@ class Swarms(suite.Suite):
         rows = first.ask("members")["members"]
         require([row["condition"] for row in rows if row["name"] == "killed"] == ["left"], rows)
         require(runner.running(), runner.text())
+
+    def a_killed_program_frees_its_ports(self, scene):
+        """Alone, and while it exchanges with a partner: the next program begins at the same ports."""
+        program = ("import array, sys, starling\n"
+                   "peer = starling.gossip({'w': array.array('f', [0.0]) * 20000}, model_name='target', log=sys.argv[1],\n"
+                   "                       listen=sys.argv[2], http=sys.argv[3], join=sys.argv[4:] or None)\n"
+                   "print('begun', flush=True)\nwhile True:\n    peer.exchange(samples=1)\n")
+        first = scene.peer("first", "--every", "2 steps")
+        scene.attached("runner", scene.compiled(f"{HERE}/runner.c"), first, "copy")
+        with Beats() as beats:
+            slowest = 0.0
+            for join in [], [first.address]:
+                ports = [free_port(), free_port()]
+                for life in range(4):
+                    name = f"life{life}{len(join)}"
+                    killed = scene.run(name, sys.executable, "-c", program, os.path.join(scene.folder, name + "-peer.log"),
+                                       *(f"127.0.0.1:{port}" for port in ports), *join, STARLING_PROGRAM=self.program)
+                    wait_for(lambda killed=killed: "begun" in killed.text() or not killed.running(), f"{name} begins")
+                    require(killed.running(), killed.text())
+                    require(not any(map(is_free, ports)), "a port is not used")
+                    killed.kill()
+                    slowest = max(slowest, beats.until(lambda ports=ports: all(map(is_free, ports)), "the ports are taken",
+                                                       RETURN_LIMIT))
+        print(f"   the ports were free after at most {slowest:.2f} s")
 
     def pytorch_trains_with_engine_peers(self, scene):
         """Two peers with our engine and two with PyTorch train one LeNet, whose tensors have the same names."""

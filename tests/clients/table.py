@@ -1,4 +1,4 @@
-"""A table that a linear model can learn, as a CSV file."""
+"""What several tests train: a table that a linear model can learn, as a CSV file, and a network with tied weights."""
 import csv
 import random
 
@@ -15,3 +15,18 @@ def table(path, rows=2000, inputs=8, classes=4, seed=1):
             scores = [sum(a * b for a, b in zip(row, x)) for row in weights]
             writer.writerow([*(f"{value:.4f}" for value in x), scores.index(max(scores))])
     return path
+
+
+def tied():
+    """A network with 8 inputs and 2 outputs, two layers of which have the same weights."""
+    from torch import nn
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.into, self.out, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+            self.out.weight = self.into.weight
+
+        def forward(self, x):
+            return self.head(self.out(self.into(x).relu()).relu())
+    return Tied()

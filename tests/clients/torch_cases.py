@@ -30,6 +30,31 @@ dist.barrier()
 os._exit(0)  # the destructors of Gloo's threads are not what is tested; some versions abort in them
 """
 
+# Saves, or resumes and says with what.
+RANK_SAVES = """
+import os, torch, torch.distributed as dist, starling
+dist.init_process_group("gloo", init_method="file://" + os.environ["STORE"], rank=int(os.environ["RANK"]), world_size=2)
+torch.manual_seed(dist.get_rank() + 10 * int(os.environ["RESUMES"]))
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.Adam(model.parameters())
+resume = os.environ["SAVED"] if os.environ["RESUMES"] == "1" else None
+with starling.gossip(model, optimizer, resume=resume, batch=8, on_event=lambda event: None, partners=0) as peer:
+    begin = [peer.position.steps, peer.resumed, [p.tolist() for p in model.parameters()],
+             [[float(value.sum()) for value in state.values()] for state in optimizer.state.values()]]
+    for step in range(10):
+        optimizer.zero_grad()
+        model(torch.randn(8, 4)).square().mean().backward()
+        optimizer.step()
+    assert peer.position.steps == begin[0] + 10, peer.position
+    peer.save(os.environ["SAVED"], epoch=3)
+    end = [peer.position.steps, {"epoch": 3}, [p.tolist() for p in model.parameters()],
+           [[float(value.sum()) for value in state.values()] for state in optimizer.state.values()]]
+print("begin", begin, flush=True)
+print("end", end, flush=True)
+dist.barrier()
+os._exit(0)
+"""
+
 
 def needs_torch():
     if torch is None:
@@ -242,15 +267,20 @@ def closures_are_found(stage):
     model = network()
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)
 
+    losses = []
+
     def closure():
         optimizer.zero_grad()
         loss = model(torch.ones(4, 4)).square().mean()
         loss.backward()
+        losses.append(loss.item())
         return loss
     with starling.gossip(model, optimizer, socket=stage.socket):
-        optimizer.step(closure)
-        require(peer.get(daemon.STEPS) == 1 and peer.get(daemon.SAMPLES) >= 8, "a closure's samples")
-        require(0 < peer.get(daemon.LOSS) < 100, "a closure's loss")
+        for step in 1, 2:
+            first = len(losses)
+            optimizer.step(closure)
+            require(peer.get(daemon.STEPS) == step and peer.get(daemon.SAMPLES) >= 8, "a closure's samples")
+            require(len(losses) > first + 1 and peer.get(daemon.LOSS) == losses[first], f"{peer.get(daemon.LOSS)}: {losses}")
 
 
 def scaled_losses_are_reported_unscaled(stage):
@@ -395,6 +425,37 @@ def workers_of_a_loader_leave_the_connection_alone(stage):
         require(peer.get(daemon.STEPS) == 4 and peer.get(daemon.SAMPLES) == 32 and peer.ends == 0, "the parent's steps")
 
 
+def start_ranks(stage, program, **variables):
+    return [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             env=stage.environment(STARLING_SOCKET=stage.socket, RANK=str(rank), OMP_NUM_THREADS="1",
+                                                   **{"STORE": os.path.join(stage.folder, "ranks"), **variables}))
+            for rank in range(2)]
+
+
+def outputs(ranks):
+    texts = [rank.communicate(timeout=HANG)[0] for rank in ranks]
+    require(all(rank.returncode == 0 for rank in ranks), "\n".join(texts))
+    return texts
+
+
+def ranks_are_saved_and_resumed_together(stage):
+    needs_torch()
+    if not torch.distributed.is_available():
+        raise Skipped("torch has no torch.distributed")
+    said = []
+    for resumes in range(2):
+        peer = stage.daemon(ahead=daemon.EVER)
+        texts = outputs(start_ranks(stage, RANK_SAVES, RESUMES=str(resumes), SAVED=os.path.join(stage.folder, "saved"),
+                                    STORE=os.path.join(stage.folder, f"store{resumes}")))
+        said.append([[line.partition(" ") for line in text.splitlines() if line.startswith(("begin ", "end "))]
+                     for text in texts])
+        peer.die()
+    first, second = said
+    require(first[0] == first[1] and second[0] == second[1], f"the ranks differ: {said}")
+    require(first[0][1][2] == second[0][0][2], f"the second begins as the first ended: {said}")
+    require("[20, {'epoch': 3}" in second[0][1][2], f"the steps continue: {second[0][1]}")
+
+
 def ranks_of_one_model_are_one_peer(stage):
     needs_torch()
     if not torch.distributed.is_available():
@@ -402,12 +463,8 @@ def ranks_of_one_model_are_one_peer(stage):
     peer = stage.daemon(every=4)
     peer.on_post = lambda p: p.mix(lambda value, i: value + 0.5)
     # They meet in a file: a port could be another program's.
-    ranks = [subprocess.Popen([sys.executable, "-c", RANK], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              env=stage.environment(STARLING_SOCKET=stage.socket, RANK=str(rank), OMP_NUM_THREADS="1",
-                                                    STORE=os.path.join(stage.folder, "ranks")))
-             for rank in range(2)]
-    texts = [rank.communicate(timeout=HANG)[0] for rank in ranks]
-    require(all(rank.returncode == 0 for rank in ranks), "\n".join(texts))
+    ranks = start_ranks(stage, RANK)
+    texts = outputs(ranks)
     last = [[line for line in text.splitlines() if line.startswith("weights")] for text in texts]
     require(last[0] == last[1] and len(last[0]) == 1, f"the ranks differ: {last}")
     require(peer.get(daemon.STEPS) == 40 and peer.get(daemon.SAMPLES) == 40 * 16, "samples of both ranks")
@@ -440,6 +497,6 @@ CASES = [
     hooks_are_gone_at_the_end,
     half_precision_has_a_master_whose_rounding_never_shows, a_new_era_begins_with_fresh_optimizer_state,
     views_follow_the_peer_that_returns, sharded_models_are_errors, tensors_without_a_model_are_changed_in_place,
-    workers_of_a_loader_leave_the_connection_alone, ranks_of_one_model_are_one_peer,
+    workers_of_a_loader_leave_the_connection_alone, ranks_of_one_model_are_one_peer, ranks_are_saved_and_resumed_together,
     a_training_hook_with_nothing_to_do_is_cheap,
 ]

@@ -5,6 +5,7 @@
 //   add K X                 adds X to w[K]
 //   values                  w[0] w[1] w[2] b f[0]
 //   state                   samples epochs exchanges members rate_factor eras attached done index of
+//   events                  the events since the last time, "KIND NAME TEXT;" each
 //   report A R              accuracy and learning rate
 //   cost N                  nanoseconds of processor time of a step
 //   fork                    makes steps and detaches in a child
@@ -24,6 +25,7 @@ static void attach(const char* path, const char* mode) {
   starling_spec spec = STARLING_SPEC;
   spec.model = "tiny", spec.data = "none", spec.device = "C11 cpu", spec.epoch = 1000, spec.batch = 4;
   spec.tensors = tensors, spec.count = 3;
+  spec.events = 1;
   spec.mode = strcmp(mode, "view") == 0 ? STARLING_VIEW : STARLING_COPY;
   const int failed = starling_attach(path, &spec, &client) != 0;
   puts(failed ? starling_last_error(client) : "ok");
@@ -61,6 +63,12 @@ static void state(void) {
   printf("%llu %g %llu %u %g %llu %d %d %u %u\n", (unsigned long long)s.samples, s.epochs,
          (unsigned long long)s.exchanges, s.members, s.rate_factor, (unsigned long long)s.eras, s.attached,
          s.done, index, of);
+}
+
+static void events(void) {
+  starling_event e;
+  while (starling_next_event(client, &e)) printf("%s %s %s;", e.kind, e.name, e.text);
+  puts("");
 }
 
 static void until_attached(void) {
@@ -107,6 +115,7 @@ static void run(const char* command, const char* first, const char* second) {
   if (strcmp(command, "add") == 0) printf("%g\n", (double)(tensors[0].data[n] += (float)x));
   if (strcmp(command, "values") == 0) values();
   if (strcmp(command, "state") == 0) state();
+  if (strcmp(command, "events") == 0) events();
   if (strcmp(command, "cost") == 0) cost(n);
   if (strcmp(command, "fork") == 0) fork_child();
   if (strcmp(command, "report") == 0) {

@@ -54,10 +54,12 @@ def trainer(place, model, *callbacks, **settings):
 
 
 def as_without_a_peer(place, make=language_model, gossip=None, **settings):
-    """Trains two models, one of them as a peer, and requires the same values. Returns the latter's Trainer."""
+    """Trains two models, one of them as a peer, and requires the same values. Returns the latter's Trainer. `gossip`:
+    arguments of the peer, or a function of the model that returns them."""
     plain, model = make(), make()
     trainer(place, plain, **settings).train()
-    adapter = starling.transformers.Gossip(**place.arguments(**(gossip or {})))
+    more = gossip(model) if callable(gossip) else gossip or {}
+    adapter = starling.transformers.Gossip(**place.arguments(**more))
     peer = trainer(place, model, adapter, **settings)
     peer.train()
     require(adapter.peer is None, "the peer has left")
@@ -232,22 +234,26 @@ def trained(model):
     return [name for name, parameter in model.named_parameters() if parameter.requires_grad]
 
 
+def only_adapters(model):
+    return {"local": starling.peft.base(model)}
+
+
 def only_adapters_are_exchanged(place):
-    names = trained(starling.peft.only_adapters(adapted()))
+    names = trained(adapted())
     require(len(names) == 2 and all("lora_" in name for name in names), f"{names}")
     as_without_a_peer(place, adapted)  # of the Trainer, all tensors
     require(len(place.tensors) > 10, f"{place.tensors}")
-    as_without_a_peer(place, lambda: starling.peft.only_adapters(adapted()))
+    as_without_a_peer(place, adapted, only_adapters)
     require(place.tensors == names, f"{place.tensors}")
 
 
-def merge(place, prepare):
+def merge(place, arguments):
     ends = []
     for with_peer in False, True:
         model = adapted()
         optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 0.05)
-        prepare(model)
-        with starling.gossip(model, optimizer, **place.arguments()) if with_peer else torch.enable_grad():
+        more = arguments(model)
+        with starling.gossip(model, optimizer, **place.arguments(**more)) if with_peer else torch.enable_grad():
             train(model, optimizer)
             model.merge_adapter()
             model.unmerge_adapter()
@@ -258,17 +264,17 @@ def merge(place, prepare):
 
 
 def merged_adapters_stay_merged(place):
-    merge(place, starling.peft.only_adapters)
+    merge(place, only_adapters)
 
 
 def merged_adapters_of_a_base_that_is_exchanged_stay_merged(place):
-    merge(place, lambda model: None)
+    merge(place, lambda model: {})
 
 
 def a_merge_that_removes_the_adapters_ends_the_exchanges(place):
     model = adapted()
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 0.05)
-    with starling.gossip(starling.peft.only_adapters(model), optimizer, **place.arguments()):
+    with starling.gossip(model, optimizer, **place.arguments(**only_adapters(model))):
         train(model, optimizer)
         whole = model.merge_and_unload()
         merged = values(whole)
@@ -279,9 +285,9 @@ def parts_that_are_trained_whole_are_exchanged(place):
     torch.manual_seed(1)
     base = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
     model = peft.get_peft_model(base, peft.LoraConfig(target_modules=["0"], modules_to_save=["2"], r=2))
-    names = trained(starling.peft.only_adapters(model))
+    names = trained(model)
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], 0.1)
-    with starling.gossip(model, optimizer, **place.arguments()):
+    with starling.gossip(model, optimizer, **place.arguments(**only_adapters(model))):
         model(torch.ones(3, 4)).sum().backward()
         optimizer.step()
     require(sorted(place.tensors) == sorted(names) and len(names) == 4, f"{place.tensors}")
@@ -289,7 +295,7 @@ def parts_that_are_trained_whole_are_exchanged(place):
 
 def models_without_adapters_are_refused(place):
     try:
-        starling.peft.only_adapters(language_model())
+        starling.peft.base(language_model())
     except starling.Error as error:
         require("has no adapters of PEFT" in str(error), str(error))
     else:

@@ -402,6 +402,24 @@ TEST_CASE("a donor that becomes much slower is replaced once") {
   REQUIRE(all<AbortFetch>(advances(20s, 10)).empty());  // the other donor is slow, too
 }
 
+TEST_CASE(
+    "a donor that has sent all parameters, and waits for its trainer, is kept while it gives signs of life") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3)}, 0});
+  life.meets(member(3));
+  life.happens(Prepared{rules_of()});
+  for (std::uint64_t chunks = 20; chunks <= 100; chunks += 20) {
+    life.waits(life.now + 1s, {2, 3});
+    REQUIRE(all<AbortFetch>(life.happens(StateAdvanced{chunks, 100})).empty());
+  }
+  for (int second = 0; second < 30; ++second) {
+    REQUIRE(all<AbortFetch>(life.waits(life.now + 1s, {2, 3})).empty());
+    REQUIRE(all<AbortFetch>(life.happens(StateAdvanced{100, 100})).empty());
+  }
+  REQUIRE(all<AbortFetch>(life.waits(life.now + 4s, {2, 3})).size() == 1);
+}
+
 TEST_CASE("a joining peer cannot welcome others, but adds them to its members") {
   Life life(joining({2}));
   life.happens(Start{});

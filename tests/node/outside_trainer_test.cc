@@ -233,6 +233,25 @@ TEST_CASE("a trainer without steps leaves every bit of the arena as it is") {
   }
 }
 
+TEST_CASE("where nothing was mixed the arena has the snapshot to the last bit") {
+  Bench bench;
+  std::vector<float> x(112), y(112, 0x1p-120F);  // y: marks
+  Random random(4);
+  for (float& value : x) value = static_cast<float>(random.uniform(-1e6, 1e6));
+  const auto stub = bench.begin(x);
+  stub->count(8);
+  stub->post(y);
+  bench.answer(*stub);
+  CHECK(bench.contents() == y);
+  CHECK(std::vector<float>(stub->reply(), stub->reply() + 112) == y);
+  bench.arena->mix(0, filled(1, 3), filled(1, 1), 0.5F);  // adds 1
+  stub->count(16);
+  stub->post(x);
+  bench.answer(*stub);
+  x[0] += 1;
+  CHECK(bench.contents() == x);
+}
+
 TEST_CASE("a snapshot that is not finite changes nothing, and the trainer waits for another replica") {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Bench bench;
@@ -472,6 +491,50 @@ TEST_CASE("garbage, silence and a thousand connections do not disturb the traine
     }
     return open <= Attachment::kCallersMax;
   }));
+}
+
+TEST_CASE("a trainer that asks is told events, and the members, as often as it asks") {
+  Bench bench;
+  bench.attachment.answer_with(
+      {.events =
+           [] {
+             return std::vector<std::string>{"event members 1", "event joined other"};
+           },
+       .members =
+           [] {
+             return std::vector<std::string>{"member {}", "members 1"};
+           }});
+  const auto stub = bench.begin(filled(112, 1));
+  bench.attachment.tell("joined unasked");
+  CHECK_FALSE(bench.attachment.wants_events());
+  stub->send("events");
+  stub->send("members");
+  stub->send("members");
+  bench.await(*stub, "event joined other");
+  bench.attachment.tell("mixed other");
+  bench.await(*stub, "event mixed other");
+  CHECK(std::ranges::count(stub->lines, "event members 1") == 1);
+  CHECK(std::ranges::count(stub->lines, "members 1") >= 1);
+  CHECK_FALSE(stub->has("event joined unasked"));
+}
+
+TEST_CASE("a trainer that reads nothing for long keeps its connection, and gets the latest events") {
+  Bench bench;
+  const auto stub = bench.begin(filled(112, 1));
+  stub->send("events");
+  REQUIRE(until(bench.io, [&] { return bench.attachment.wants_events(); }));
+  for (int i = 0; i < 20'000; ++i) {
+    bench.attachment.tell("mixed other");
+    bench.attachment.say("waits");
+    bench.io.restart();
+    bench.io.poll();
+  }
+  bench.attachment.tell("lost other failed");
+  bench.await(*stub, "event missed ");
+  bench.await(*stub, "event lost other failed");
+  CHECK_FALSE(stub->is_over);
+  bench.trainer->say_over("the end");
+  bench.await(*stub, "over the end");
 }
 
 TEST_CASE("words that are impossible count as what was there before") {

@@ -1,6 +1,9 @@
 #include "node/front/status.h"
 
+#include <cmath>
+
 #include "node/front/answers.h"
+#include "node/launch/process.h"
 #include "node/peer/namesake.h"
 
 #include "tests/catch.h"
@@ -260,6 +263,13 @@ TEST_CASE("an introduction names an address that can be dialed") {
 TEST_CASE("the memory of this process is between a megabyte and a terabyte") {
   CHECK(resident_bytes() > 1'000'000);
   CHECK(resident_bytes() < 1'000'000'000'000);
+}
+
+TEST_CASE("an unknown loss is no number in the log") {
+  CHECK(loss_text(0.12345) == "loss 0.1235");
+  CHECK(loss_text(std::nullopt) == "loss unknown");
+  CHECK(loss_text(std::nan("")) == "loss unknown");
+  CHECK(loss_text(HUGE_VAL) == "loss unknown");
 }
 
 }  // namespace starling::node

@@ -19,10 +19,12 @@ namespace {
 using namespace testing;
 
 constexpr std::size_t kWords = 250;  // not a multiple of the chunk
+constexpr int kNeverAnswers = 1 << 30;
 
-// A peer with a trainer whose state has these words; `answers`: the trainer gives it at once.
+// A peer with a trainer whose state has these words; it gives them when it was looked at so many times
+// before.
 struct Side {
-  Side(World& world, std::uint64_t number, std::uint64_t fingerprint, float value, bool answers = true,
+  Side(World& world, std::uint64_t number, std::uint64_t fingerprint, float value, int answers_after = 0,
        ExchangerOptions options = steady())
       : peer(world, number, options), given(kWords, value), received(kWords, -1) {
     peer.arena = std::make_unique<models::Arena>(kFloats);
@@ -39,7 +41,7 @@ struct Side {
                                   ++asked;
                                   return has_trainer;
                                 },
-                            .is_answered = [this, answers] { return answers; },
+                            .is_answered = [this, answers_after] { return looks++ >= answers_after; },
                             .arrived = [this](bool with) { arrived.push_back(with); }});
   }
   bool has_all_of(const Side& other) const {
@@ -49,7 +51,7 @@ struct Side {
   TestPeer peer;
   std::vector<float> given, received;
   std::vector<bool> arrived;
-  int asked = 0;
+  int asked = 0, looks = 0;
   bool has_trainer = true;
 };
 
@@ -85,7 +87,7 @@ TEST_CASE("a copy without the state is complete, and the trainer learns it") {
   ExchangerOptions options = steady();
   options.trainer_patience = std::chrono::milliseconds(50);
   Side other(world, 2, 8, 1), without(world, 3, 0, 1), gone(world, 4, 7, 1),
-      slow(world, 5, 7, 1, false, options);
+      slow(world, 5, 7, 1, kNeverAnswers, options);
   gone.has_trainer = false;
   std::size_t copies = 0;
   for (Side* donor : {&other, &without, &gone, &slow}) {
@@ -100,6 +102,25 @@ TEST_CASE("a copy without the state is complete, and the trainer learns it") {
   copy(world, plain, donor);
   REQUIRE(donor.asked == 0);
   REQUIRE(plain.arrived.empty());
+}
+
+TEST_CASE("a donor whose trainer makes a long step sends signs of life, and then the state") {
+  const Kind kind = GENERATE(Kind::tcp, Kind::memory);
+  World world(kind);
+  ExchangerOptions options = steady();
+  options.sign_of_life = std::chrono::milliseconds(1);
+  Side joiner(world, 1, 7, 0), donor(world, 2, 7, 2.5F, 0, options), slow(world, 3, 7, 3.5F, 5, options);
+  std::vector<std::size_t> advances;
+  for (Side* side : {&donor, &slow}) {
+    side->peer.arena->write(0, kB);
+    joiner.peer.advances.clear();
+    copy(world, joiner, *side);
+    REQUIRE(joiner.peer.values() == kB);
+    REQUIRE(joiner.arrived.back());
+    REQUIRE(joiner.has_all_of(*side));
+    advances.push_back(joiner.peer.advances.size());
+  }
+  REQUIRE(advances[1] >= advances[0] + 4);
 }
 
 TEST_CASE("a trainer is asked for its state, and gets the one that came with an era's parameters") {

@@ -14,11 +14,15 @@
 namespace starling::training {
 namespace {
 
-models::Plan small_gpt(const std::string& more) {
+models::ModelText small_text(const std::string& more) {
   const std::string network = "type = 'gpt'\nlayers = 2\nheads = 2\nfeatures = 8\ncontext = 6\n" + more;
-  const auto text = models::read_model(network, "small");
+  auto text = models::read_model(network, "small");
   REQUIRE(text.ok());
-  auto plan = models::make_model(*text, {1, 1, 1, 6}, 11);
+  return std::move(*text);
+}
+
+models::Plan small_gpt(const std::string& more) {
+  auto plan = models::make_model(small_text(more), {1, 1, 1, 6}, 11);
   REQUIRE(plan.ok());
   return std::move(*plan);
 }
@@ -162,11 +166,9 @@ TEST_CASE("files without the prefix, with masks and with PyTorch's compiled name
 
 TEST_CASE("an export does not depend on the order and the type of the tensors in the file") {
   const TemporaryFolder folder;
-  const std::string network = "type = 'gpt'\nlayers = 2\nheads = 2\nfeatures = 8\ncontext = 6\n";
-  const auto text = models::read_model(network, "small");
-  REQUIRE(text.ok());
   const models::Plan plan = small_gpt("");
-  REQUIRE(write_safetensors(folder.file("own"), plan.layout, drawn(plan), model_metadata(*text)).ok());
+  REQUIRE(
+      write_safetensors(folder.file("own"), plan.layout, drawn(plan), model_metadata(small_text(""))).ok());
   REQUIRE(export_parameters(folder.file("own"), folder.file("right"), TensorNames::gpt2).ok());
   Copied copied(folder.file("own"));
   std::vector<std::size_t> order(copied.tensors.size());
@@ -179,7 +181,7 @@ TEST_CASE("an export does not depend on the order and the type of the tensors in
     sorted.push_back(
         {copied.tensors[i].name, "F64", copied.tensors[i].shape, std::as_bytes(std::span(doubles[i]))});
   }
-  REQUIRE(write_tensors(folder.file("sorted"), sorted, model_metadata(*text)).ok());
+  REQUIRE(write_tensors(folder.file("sorted"), sorted, model_metadata(small_text(""))).ok());
   REQUIRE(export_parameters(folder.file("sorted"), folder.file("out"), TensorNames::gpt2).ok());
   CHECK(contents(folder.file("out")) == contents(folder.file("right")));
 }
@@ -232,9 +234,6 @@ TEST_CASE("an export does not overwrite the file that it reads") {
 
 TEST_CASE("a file without metadata is exported under other names if the network is named") {
   const TemporaryFolder folder;
-  const auto network =
-      models::read_model("type = 'gpt'\nlayers = 2\nheads = 2\nfeatures = 8\ncontext = 6\n", "small");
-  REQUIRE(network.ok());
   const models::Plan plan = small_gpt("");
   REQUIRE(write_safetensors(folder.file("own"), plan.layout, drawn(plan), {}).ok());
   REQUIRE(export_parameters(folder.file("own"), folder.file("right"), TensorNames::gpt2).ok());
@@ -252,7 +251,8 @@ TEST_CASE("a file without metadata is exported under other names if the network 
   REQUIRE_FALSE(unknown.ok());
   CHECK(contains(unknown.error().message,
                  "does not name its network, and its tensors are not in the order of"));
-  REQUIRE(export_parameters(folder.file("sorted"), folder.file("out"), TensorNames::gpt2, *network).ok());
+  REQUIRE(
+      export_parameters(folder.file("sorted"), folder.file("out"), TensorNames::gpt2, small_text("")).ok());
   CHECK(Copied(folder.file("out")).values == Copied(folder.file("right")).values);
 }
 
@@ -272,7 +272,8 @@ TEST_CASE("networks of another structure have no names of GPT-2") {
   for (const std::string more : {"rotary = true", "swiglu = true", "groups = 1"}) {
     const models::Plan plan = small_gpt(more);
     REQUIRE(write_safetensors(folder.file("own"), plan.layout, drawn(plan), {}).ok());
-    const auto exported = export_parameters(folder.file("own"), folder.file("out"), TensorNames::gpt2);
+    const auto exported =
+        export_parameters(folder.file("own"), folder.file("out"), TensorNames::gpt2, small_text(more));
     REQUIRE_FALSE(exported.ok());
     CHECK(contains(exported.error().message, "holds no network of GPT-2's kind"));
   }

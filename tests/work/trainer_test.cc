@@ -350,4 +350,23 @@ TEST_CASE("a loss that is not finite is reported") {
   REQUIRE(bench.trainer->non_finite());
 }
 
+TEST_CASE("the shown loss begins anew after one that is not finite") {
+  TrainerBench bench;
+  std::vector<float> good(bench.arena->size());
+  bench.arena->read(0, good);
+  bench.arena->write(0, std::vector<float>(good.size(), std::numeric_limits<float>::quiet_NaN()));
+  bench.start({});
+  REQUIRE(bench.await(1));
+  bench.trainer->pause(PausedBy::core);
+  CHECK_FALSE(bench.trainer->loss());
+  bench.arena->write(0, good);
+  bench.trainer->renew();
+  const std::uint64_t steps = bench.trainer->steps();
+  bench.trainer->resume(PausedBy::core);
+  REQUIRE(bench.await(steps + 3));
+  bench.trainer->stop();
+  REQUIRE(bench.trainer->loss());
+  CHECK(*bench.trainer->loss() < 3);  // an untrained model has ln 10
+}
+
 }  // namespace starling::node

@@ -4,13 +4,14 @@ The names follow docs/TRAINERS.md: x are the trainer's parameters, s the last sn
 post mailbox), r the peer's reply. In copy mode x += r - s takes what is new; in view mode x is the arena itself.
 """
 import contextlib
+import json
 import math
 import struct
 import threading
 import time
 
 from .connection import Connection, Lost
-from .errors import Changed, Error, log
+from .errors import Changed, Error, Limit, log
 from .region import (ACCURACY, ACCURACY_STEPS, ALLOWED, ERA, LEARNING_RATE, LOSS, MAJOR, MINOR, POST, POST_ERA,
                      POST_SAMPLES, POST_STEPS, REPLY, RING_AT, SAMPLES, STATE_ASKED, STATE_ERA, STATE_GIVEN, STEPS,
                      WAITS, Region)
@@ -20,6 +21,7 @@ REASONS = {1: "its owner paused it", 2: "the rule waits for other peers",
            3: "the replica was lost, and another one is being copied",
            4: "the last samples or steps of the run are being made"}
 SAY_AFTER, SAY_AGAIN = 1, 60  # seconds of a wait; seconds between two messages with the same reason
+SAID_MAX = 64  # messages that are remembered
 _fence = threading.Lock()  # a lock orders the words and what they announce, where the processor does not
 
 
@@ -30,10 +32,14 @@ def known(loss):
 
 class Attachment:
     """Connects and sends the declaration: `head` (its lines without tensors) and those of `tensors`. Raises
-    OSError if nobody listens at `path`. `on_era` is called when the peer has replaced the replica."""
+    OSError if nobody listens at `path`. `on_era` is called when the peer has replaced the replica. `events`: takes
+    the peer's, or None. `wait`: seconds that a step may wait, or None."""
 
-    def __init__(self, path, head, tensors, view, on_era):
+    def __init__(self, path, head, tensors, view, on_era, events=None, wait=None):
         self._tensors, self._view, self._on_era = tensors, view, on_era
+        self._events, self._wait = events, wait
+        self._members, self.members = [], None  # the answer that arrives, and the one that is complete
+        self.saying = None  # the latest `say`
         self.state, self.text = DECLARED, ""  # text: of `refused` or `over`
         self.words = self._region = None
         self.steps = self.samples = self._posted_steps = 0
@@ -66,11 +72,26 @@ class Attachment:
         elif word == "start" and self.state == READY:
             self._start()
         elif word == "say":
-            log.warning("starling: %s", text)
+            self.saying = text
+            if self._is_news(text):
+                log.warning("starling: %s", text)
+        elif word in ("event", "member", "members"):
+            try:
+                self._learn(word, text)
+            except ValueError as error:
+                raise Lost(f"the peer sent a malformed line: {error}") from None
         elif word == "refused":
             self.state, self.text = REFUSED, text
         elif word == "over":
             self._end(text)
+
+    def _learn(self, word, text):
+        if word == "event" and self._events is not None:
+            self._events.take(text)
+        elif word == "member":
+            self._members.append(json.loads(text))
+        elif word == "members":
+            self._members, self.members = [], self._members
 
     def _open(self, length):
         descriptor = self.connection.take_descriptor()
@@ -106,8 +127,12 @@ class Attachment:
             self._post = self.words.whole[REPLY]
         self.words.whole[POST] = self._post
         self.state = STARTED
+        if self._events is not None:
+            self.connection.send("events\n")
         self._adopt()
-        self._take_state()
+        if not self._tensors.resumed:
+            self._take_state()
+        self._tensors.resumed = False
 
     def _take_state(self):
         """A member's state that came with the parameters of this era."""
@@ -140,7 +165,7 @@ class Attachment:
         whole[STEPS] = steps
         self._turn()
         if steps >= whole[ALLOWED] and self.state == STARTED:
-            self.wait()
+            self.wait(Limit(self._wait))
         if self._pending:  # a reply that came since precedes what is allowed: the next step begins with it
             self._look()
 
@@ -160,20 +185,39 @@ class Attachment:
         for line in self.connection.receive():
             self._handle(line)
 
-    def wait(self):
-        """Returns when the next step is allowed, or the run is over. Raises Lost, KeyboardInterrupt."""
+    def wait(self, limit):
+        """Returns when the next step is allowed, or the run is over. Raises Lost, KeyboardInterrupt, and Error after
+        the Limit."""
         whole, since = self.words.whole, time.monotonic()
         while self.state == STARTED and self.steps >= whole[ALLOWED]:
-            self.connection.wait(SAY_AFTER)
-            if time.monotonic() - since >= SAY_AFTER:
-                self._say(whole[WAITS])
+            self.connection.wait(min(SAY_AFTER, limit.left("the peer allowed no further step", self.reason)))
+            reason = REASONS.get(whole[WAITS])
+            if reason and time.monotonic() - since >= SAY_AFTER and self._is_news(reason):
+                log.warning("starling: the next step waits for the peer: %s", reason)
             self._turn()
 
-    def _say(self, reason):
+    def reason(self):
+        """Why the peer lets the trainer wait, as far as is known; or None."""
+        reason = REASONS.get(self.words.whole[WAITS]) if self.state == STARTED else None
+        return reason or self.saying
+
+    def _is_news(self, text):
         now = time.monotonic()
-        if reason in REASONS and now - self._said.get(reason, -SAY_AGAIN) >= SAY_AGAIN:
-            self._said[reason] = now
-            log.warning("starling: the next step waits for the peer: %s", REASONS[reason])
+        if now - self._said.get(text, -SAY_AGAIN) < SAY_AGAIN:
+            return False
+        if len(self._said) >= SAID_MAX:
+            self._said.clear()
+        self._said[text] = now
+        return True
+
+    def ask_members(self, limit):
+        """The members as the peer knows them, or None if it is over. Raises Lost, and Error after the Limit."""
+        self.members = None
+        self.connection.send("members\n")
+        while self.members is None and self.state == STARTED:
+            self.connection.wait(limit.left("the peer did not name the members", lambda: None))
+            self.advance()
+        return self.members
 
     def _ring(self, due):
         if self._late_loss:

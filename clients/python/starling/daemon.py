@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 
-from .errors import Error
+from .errors import Error, log
 
 BACKOFF, BACKOFF_MAX = 0.2, 5  # seconds between two starts
 LINES = 20  # of the log that are remembered
@@ -58,6 +58,10 @@ class Daemon:
         settings = {"state": os.path.join(self.folder, "state"), "parent": os.getpid(), "parent_folder": self.folder,
                     "export": "none", **settings}
         self._command = [self.program, "peer", "--trainer", self.socket, *flags_of(settings)]
+        # One that is started again finds its own checkpoints, which no other peer may replace.
+        keeps = settings.get("checkpoints") is not None and settings.get("resume") is None
+        self._again = ["--resume", str(settings["checkpoints"])] if keeps else []
+        self._reported = None  # the error of a restarted peer that was logged
         self._log, self._lines, self._reader = log, collections.deque(maxlen=LINES), None
         self._backoff, self._next = BACKOFF, 0
         self._owner, self.process = os.getpid(), None
@@ -70,12 +74,12 @@ class Daemon:
                 raise Error(f"cannot {what}: {error.strerror}") from None
             raise
 
-    def start(self):
+    def start(self, *more):
         # A session of its own: Ctrl-C reaches the trainer, which then says `bye`. SIGPIPE stays ignored: a peer whose
         # trainer was killed answers others for a while, and its log has no reader.
         log = open(self._log, "ab", buffering=0) if self._log else None
         try:
-            self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            self.process = subprocess.Popen([*self._command, *more], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                             stderr=subprocess.STDOUT, start_new_session=True, restore_signals=False)
             reader = threading.Thread(target=self._read, args=(self.process.stdout, log), daemon=True,
                                       name="starling-log")
@@ -108,14 +112,24 @@ class Daemon:
         errors = [line for line in lines if "error" in line]
         return (errors or lines or [f"{self.program} ended with code {self.process.returncode}"])[-1]
 
+    def last_line(self):
+        """The last line of the log so far; None if there is none."""
+        return next((line for line in reversed(list(self._lines)) if line), None)
+
     def restart_if_ended(self):
         """Does not wait. Starts are at least 0.2 s apart, then twice as long each time, up to 5 s."""
         now = time.monotonic()
         if self.running() or now < self._next:
             return
+        if self._backoff > BACKOFF:  # it has not begun since the last start
+            error = self.last_error()
+            what = error.partition("error: ")[2] or error  # without the time
+            if what != self._reported:
+                self._reported = what
+                log.warning("starling: the peer cannot begin again: %s", error)
         self._next, self._backoff = now + self._backoff, min(2 * self._backoff, BACKOFF_MAX)
         try:
-            self.start()
+            self.start(*self._again)
         except OSError:
             pass  # tried again later
 

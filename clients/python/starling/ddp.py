@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from .errors import Changed, Error
-from .peer import Progress
+from .peer import Position, Progress
 from .torch import Hooks, hook_step
 
 EVERY = 8  # steps
@@ -50,10 +50,11 @@ class Group:
 
 
 class Follower:
-    """A rank other than 0. It has no connection: its progress and share say nothing."""
+    """A rank other than 0. It has no connection: its progress, share and members say nothing, and it gets no events."""
 
     def __init__(self, optimizer, group):
         self._group, self._steps = group, 0
+        self.began, self.resumed = 0, None  # the steps before a file of save(), and its values
         if group.broadcast(NOTHING) == FAILED:
             raise Error("rank 0 found no peer; its error says why")
         self._stop = hook_step(optimizer, self._stepped) if optimizer is not None else lambda: None
@@ -69,6 +70,17 @@ class Follower:
 
     def count(self, samples):
         pass
+
+    @property
+    def position(self):
+        """As rank 0's, but for the samples."""
+        return Position(self.began + self._steps, None)
+
+    def members(self):
+        return []
+
+    def save(self, path, **_):
+        """Rank 0 writes the file."""
 
     def close(self):
         self._stop()

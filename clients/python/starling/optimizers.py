@@ -67,14 +67,29 @@ class Kept:
         """The member trains it, and the parameters have its values."""
 
 
-class Leaf:
-    """A number or tensor in state_dict() of an object, at `path`."""
+class Record:
+    """What state_dict() of an object returns. Read once and loaded once for all of its leaves."""
 
-    def __init__(self, owner, path, example):
-        self.owner, self.path, self.example = owner, path, example
+    def __init__(self, owner):
+        self.owner, self.content, self.changed = owner, None, False
+        self.read()
+
+    def read(self):
+        self.content, self.changed = self.owner.state_dict(), False
+
+    def load(self):
+        if self.changed:
+            self.owner.load_state_dict(self.content)
+
+
+class Leaf:
+    """A number or tensor in a Record, at `path`."""
+
+    def __init__(self, record, path, example):
+        self.record, self.path, self.example = record, path, example
 
     def get(self):
-        node = self.owner.state_dict()
+        node = self.record.content
         for key in self.path:
             node = node[key]
         return node
@@ -82,7 +97,8 @@ class Leaf:
     def put(self, value):
         new = value.clone().to(self.example) if isinstance(self.example, torch.Tensor) else restored(
             self.example, float(value))
-        self.owner.load_state_dict(self._with(self.owner.state_dict(), self.path, new))
+        self.record.content = self._with(self.record.content, self.path, new)
+        self.record.changed = True
 
     def _with(self, node, path, new):
         if not path:
@@ -132,11 +148,11 @@ class TorchState(State):
             except Exception as error:  # of code that is not ours, in a step that nobody asked for
                 log.warning("starling: members that join begin with an empty %s, because its state is not made of "
                             "tensors by parameter: %s", type(optimizer).__name__, str(error).split("\n")[0])
-        for name, owner in more.items():
-            found += [(".".join(map(str, (name, *path))).replace(" ", "_"), Leaf(owner, path, value))
-                      for path, value in leaves(owner.state_dict())]
+        self._records = [Record(owner) for owner in more.values()]
+        for name, record in zip(more, self._records):
+            found += [(".".join(map(str, (name, *path))).replace(" ", "_"), Leaf(record, path, value))
+                      for path, value in leaves(record.content)]
         self._owners = [owner for _, owner in found]
-        self._more = more.values()
         self._optimizer = optimizer
         super().__init__([self._cell(name, owner.example) for name, owner in found])
 
@@ -158,6 +174,8 @@ class TorchState(State):
         return pieces
 
     def _write(self, pieces):
+        for record in self._records:
+            record.read()
         with torch.no_grad():
             for owner, piece in zip(self._owners, pieces):
                 value = owner.get()
@@ -175,6 +193,8 @@ class TorchState(State):
                 absent.add(id(owner))
             elif not isinstance(owner, Kept) and not bool(torch.isfinite(piece).all()):
                 return cell.name
+        for record in self._records:
+            record.read()
         with torch.no_grad():
             for owner in self._owners:
                 if id(owner) in absent:
@@ -182,8 +202,9 @@ class TorchState(State):
             for owner, piece in zip(self._owners, pieces):
                 if id(owner) not in absent:
                     owner.put(piece)
-        for owner in self._more:  # a scheduler's rates are the optimizer's
-            if self._optimizer is not None and hasattr(owner, "get_last_lr"):
-                for group, rate in zip(self._optimizer.param_groups, owner.get_last_lr()):
+        for record in self._records:
+            record.load()
+            if self._optimizer is not None and hasattr(record.owner, "get_last_lr"):  # its rates are the optimizer's
+                for group, rate in zip(self._optimizer.param_groups, record.owner.get_last_lr()):
                     group["lr"] = rate
         return None

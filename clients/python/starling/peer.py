@@ -6,12 +6,17 @@ import time
 
 from .attachment import OVER, REFUSED, STARTED, Attachment
 from .connection import Lost
-from .errors import Changed, Error, log
+from .errors import Changed, Error, Limit, log
+from .events import Events
 from .region import EXCHANGES, MEMBERS, RATE_FACTOR, SHARE_INDEX, SHARE_OF, SWARM_SAMPLES
 
 RETRY, RETRY_REFUSED = 0.1, 5  # seconds between two connections
 REPLY_SECONDS, OVER_SECONDS = 1, 10  # of waits at the end
+MEMBERS_SECONDS = 10  # until the peer has named them
+PARTNERS_LOOK = 0.02  # seconds between two looks at the word `members`, which no line announces
+WAIT = 300  # seconds of a wait, unless the user says it
 
+Position = collections.namedtuple("Position", "steps samples")
 Progress = collections.namedtuple("Progress", "samples epochs exchanges members rate_factor done")
 
 
@@ -32,10 +37,13 @@ class Peer:
     """A member of a swarm. Returns when training may begin; `tensors` then have the swarm's values.
 
     `path`: the peer's socket; `daemon`: the Daemon that listens there, if it is our own. `head`: the lines of the
-    declaration without tensors. Raises Error if no peer accepts. Later, no method raises because of the peer: without
-    one the trainer trains on alone, and returns when it can. A context manager that closes itself."""
+    declaration without tensors. `wait`: seconds that the beginning may take, and later a wait of a step; None: any.
+    `partners`: others that live when it returns. `on_event`: called with each Event, between steps; `target`: an accuracy
+    that makes one. `kept`: what save() saves; `place`: of an earlier save, where this peer continues. Raises Error if no peer accepts, and later if a wait takes too long; otherwise no method raises because
+    of the peer: without one the trainer trains on alone, and returns when it can. A context manager that closes itself."""
 
-    def __init__(self, tensors, path, head=(), mode="copy", epoch=None, batch=None, daemon=None):
+    def __init__(self, tensors, path, head=(), mode="copy", epoch=None, batch=None, daemon=None, *, wait=WAIT, partners=0,
+                 on_event=None, target=None, kept=None, place=None):
         self.tensors = tensors
         self.on_era = lambda: None  # the replica was replaced: the optimizer's state begins anew
         self.on_close = []  # functions that undo hooks
@@ -45,15 +53,21 @@ class Peer:
         self._words = self._rate = None
         self._steps = self._samples = self._others = 0  # of all its peers, and without one
         self._began = time.monotonic()
+        self._kept, self.resumed = kept, None  # resumed: the values given to the save() that was resumed
+        if place:
+            self._steps, self._samples, self._others = place["steps"], place["samples"], place["others"]
+            self._began -= place["seconds"]
         self._taken = 0
         self.own_loss = False  # the loss is reported by the trainer's own code
         self.counted = None  # samples since the last step, if count() is called
         self.on_leave = lambda: None  # after a context that ended without an exception
         self._done = self._closed = False
         self._next_try, self._warned = 0, None
+        self._wait, self.on_event, self._target = wait, on_event, target
+        self._events = None if on_event is None else Events()
         self._pid = os.getpid()
         try:
-            self._begin()
+            self._begin(Limit(wait), partners)
         except BaseException:
             if self._attachment is not None:
                 self._attachment.keep_own()
@@ -68,7 +82,7 @@ class Peer:
     def step(self, samples=None, loss=None):
         """After a step with this many samples. `loss`: a number, a function that returns it, or None."""
         if os.getpid() != self._pid or self._done or self._closed:
-            return
+            return self._tell()
         samples = (self.batch or 1) if samples is None else samples
         self._steps += 1
         self._samples += samples
@@ -83,6 +97,13 @@ class Peer:
             self._lost()
         except Changed as reason:
             self._part(reason)
+        self._tell()
+
+    def _tell(self):
+        """Calls on_event for what has happened since the last call, in the trainer's thread. Its exceptions are the
+        trainer's."""
+        while self._events and not self._closed and os.getpid() == self._pid:
+            self.on_event(self._events.pop())
 
     def exchange(self, params=None, samples=None, loss=None):
         """After a step that made `params`: reports it, and returns the parameters to continue with. Those of NumPy,
@@ -126,46 +147,104 @@ class Peer:
         words = self._words
         return words.half[SHARE_INDEX], words.half[SHARE_OF]
 
+    @property
+    def position(self):
+        """(steps, samples) of this trainer since its run began, also before it was resumed."""
+        return Position(self._steps, self._samples)
+
+    def save(self, path, **values):
+        """Writes all that gossip(resume=path) needs to continue from here: the states of the model, the optimizer and
+        objects=, of the random number generators of Python, NumPy and PyTorch, the position and the swarm's, and these
+        values, which `resumed` then has. Replaces an earlier file of this kind. Raises Error."""
+        if os.getpid() != self._pid:
+            return
+        others = self._others
+        if self._live:
+            others = max(others, self._words.whole[SWARM_SAMPLES] - self._samples)
+        self._kept.save(path, {"steps": self._steps, "samples": self._samples, "others": others,
+                               "seconds": time.monotonic() - self._began}, values)
+
+    def members(self):
+        """The members of the swarm as this peer knows them, itself included, a dictionary each: `name`, `condition`
+        (`training`, `paused`, `left`, `failed`, ...), `this_peer`, `steps`, `samples`, `loss` and the other fields of
+        /api/v1/members. Empty without a peer."""
+        if not self._live or os.getpid() != self._pid:
+            return []
+        seconds = MEMBERS_SECONDS if self._wait is None else min(self._wait, MEMBERS_SECONDS)
+        try:
+            members = self._attachment.ask_members(Limit(seconds))
+            if self._attachment.state == OVER:
+                self._finished()
+        except Lost:
+            self._lost()
+            return []
+        return members or []
+
     def report(self, accuracy=None, loss=None, learning_rate=None):
         """Numbers for the swarm's status: accuracy from 0 to 1 on the trainer's test data, loss of the latest step."""
         self.own_loss = self.own_loss or loss is not None
         self._rate = self._rate if learning_rate is None else learning_rate
         if self._live and os.getpid() == self._pid:
             self._attachment.report(accuracy, loss, learning_rate)
+        if accuracy is not None and self._target is not None and accuracy >= self._target and self._events is not None:
+            self._events.add("target", None, f"{accuracy:g}")
+            self._target = None  # once
+            self._tell()
 
     # Attaching
 
-    def _begin(self):
+    def _begin(self, limit, partners):
+        late = "training could not begin"
         while not self._connect():
             if not self._daemon:
                 raise Error(f"no peer accepts at {self._path} ({self._why}); start one with `starling peer --trainer "
                             f"{self._path}`")
             if not self._daemon.running():
                 raise Error(self._daemon.last_error())
+            limit.left(late, self._daemon.last_line)
             time.sleep(0.01)
         attachment = self._attachment
+
+        def why():
+            return attachment.reason() or (self._daemon and self._daemon.last_line())
         try:
             while attachment.state not in (STARTED, OVER, REFUSED):
-                attachment.connection.wait(1)
+                attachment.connection.wait(min(1, limit.left(late, why)))
                 attachment.advance()
             if attachment.state == STARTED:
                 self._started()
-                attachment.wait()
+                attachment.wait(limit)
+                self._await(partners, limit)
         except Lost as lost:
             daemon = self._daemon
             ended = daemon and (daemon.stop(1) or daemon.last_error())
             raise Error(ended or f"the peer at {self._path} ended the connection: {lost}") from None
         if attachment.state == REFUSED:
-            raise Error(attachment.text)
+            raise Error(attachment.text + self._hint())
         if attachment.state == OVER:
             if not self._live:
-                raise Error(f"the peer ended before the first step: {attachment.text}")
+                raise Error(f"the peer ended before the first step: {attachment.text}{self._hint()}")
             self._finished()
+
+    def _hint(self):
+        """Trained tensors come first in the layout, so that other roles look like other tensors."""
+        if "differs: tensor" not in self._attachment.text:
+            return ""
+        return "; which parameters require gradients when gossip() begins has to be the same, too"
+
+    def _await(self, partners, limit):
+        """Returns when so many others live, or the run is over."""
+        attachment = self._attachment
+        while attachment.state == STARTED and self._words.half[MEMBERS] < partners + 1:
+            left = limit.left(f"{partners} partners did not come", lambda: f"{self._words.half[MEMBERS] - 1} live")
+            attachment.connection.wait(min(PARTNERS_LOOK, left))
+            attachment.advance()
 
     def _connect(self):
         try:
             head = [*self._head, *self._made()]
-            self._attachment = Attachment(self._path, head, self.tensors, self._view, self._new_era)
+            self._attachment = Attachment(self._path, head, self.tensors, self._view, self._new_era, self._events,
+                                          self._wait)
         except OSError as error:
             self._why = error.strerror or str(error)
             return False
@@ -208,7 +287,7 @@ class Peer:
             self._started()
             self._warned = None
             log.warning("starling: attached to the peer again")
-            attachment.wait()
+            attachment.wait(Limit(self._wait))
         if attachment.state == OVER:
             self._finished()
         elif attachment.state == REFUSED:
@@ -246,6 +325,8 @@ class Peer:
 
     def _finished(self):
         self._done = True
+        if self._events is not None:
+            self._events.add("over", None, self._attachment.text)
         if self._attachment.text:
             log.info("starling: %s", self._attachment.text)
         self._drop()

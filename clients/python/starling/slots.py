@@ -19,7 +19,7 @@ KINDS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16
 
 
 LARGEST = 2.0**60  # of the values that a swarm exchanges
-MARK = 2.0**-120  # for a value beyond LARGEST; a mixture of two marks is still one
+MARK = 2.0**-120  # for a value beyond LARGEST or NaN; a mixture of two marks is still one
 
 
 def is_mark(value):

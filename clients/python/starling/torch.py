@@ -170,10 +170,10 @@ def unwrap(model):
 
 class ModelTensors(Tensors):
     """Parameters (trained, or frozen without requires_grad) and persistent buffers: running statistics of
-    normalizations are averaged (running), all others are kept (frozen). What is declared depends on names, shapes and
-    types, never on values. Slots follow the names: what the model has now under a name is exchanged."""
+    normalizations are averaged (running), all others are kept (frozen). Those that is_local(name, tensor) holds for are
+    not declared. What is declared depends on names, shapes and types, never on values. Slots follow the names: what the model has now under a name is exchanged."""
 
-    def __init__(self, model):
+    def __init__(self, model, is_local=None):
         self.model = model = unwrap(model)
         for module in model.modules():
             if type(module).__name__ == "FullyShardedDataParallel":
@@ -183,7 +183,7 @@ class ModelTensors(Tensors):
         for name, tensor, role in (*self._parameters(), *self._buffers()):
             if id(tensor) in seen:
                 tied.append((name, seen[id(tensor)]))
-            elif not getattr(tensor, "starling_local", False) and (
+            elif not (is_local and is_local(name, tensor)) and (
                     kind_of(name, tensor) or role != "trained") and tensor.numel() > 0:
                 seen[id(tensor)] = name
                 slots.append(TorchSlot(name, tensor, role))
@@ -233,6 +233,14 @@ class ModelTensors(Tensors):
             if key not in module._non_persistent_buffers_set and not complex_ones:
                 kind_of(name, tensor)
                 yield name, tensor, "running" if key in AVERAGED else "frozen"
+
+    def warn_of_frozen(self):
+        """Of a base model that travels with its adapters."""
+        every, frozen = sum(slot.floats for slot in self.slots), sum(slot.floats for slot in self.slots if slot.frozen)
+        if 2 * frozen > every:
+            log.warning("starling: %s of %s floats are frozen: %.1f MB that nothing changes and every exchange and joiner "
+                        "copies; local= keeps them out (for adapters of PEFT: local=starling.peft.base(model))",
+                        f"{frozen:,}", f"{every:,}", 4e-6 * frozen)
 
     def device(self):
         return self.slots[0].values.device if self.slots else torch.device("cpu")
@@ -324,13 +332,14 @@ class Hooks:
         self.warned = peer.batch is not None  # of steps without a forward pass
         self.loss, self.rate = None, None
         self.backwards = 0  # since the last step
+        self.stepping = False  # in optimizer.step()
         self.after = None  # called after each step
         try:
             peer.on_close.append(self._hook_forward(model))
             peer.on_close.append(Losses.listen(self._backward))
             if optimizer is not None:
                 peer.on_era = lambda: optimizer.state.clear()
-                peer.on_close.append(hook_step(optimizer, self._stepped))
+                peer.on_close.append(hook_step(optimizer, self._stepped, self._begins_step))
         except BaseException:
             peer.close()
             raise
@@ -352,13 +361,21 @@ class Hooks:
 
     def _backward(self, loss):
         """The loss of a step is the sum of its parts: of accumulated gradients, or of several losses."""
-        self.loss = loss if self.backwards == 0 or self.loss is None else self.loss + loss.to(self.loss.device)
+        if self.stepping:  # a closure, which computes the loss of this step once more
+            if self.backwards == 0:
+                self.loss = loss
+        else:
+            self.loss = loss if self.backwards == 0 or self.loss is None else self.loss + loss.to(self.loss.device)
         self.backwards += 1
         if self.backwards == BACKWARDS and self.optimizer is not None:
             log.warning("starling: the optimizer given to gossip() made no step in %d backward passes, so nothing is "
                         "exchanged; if another one trains the model, call gossip() with that one", BACKWARDS)
 
+    def _begins_step(self):
+        self.stepping = True
+
     def _stepped(self, result=None):
+        self.stepping = False
         loss, samples, self.backwards = self.loss, next((n for n in self.samples if n), None), 0
         if isinstance(result, (float, torch.Tensor)):  # a closure's
             loss = result
@@ -411,13 +428,15 @@ def innermost(optimizer):
     return optimizer
 
 
-def hook_step(optimizer, stepped):
-    """Calls stepped(result) after each optimizer.step(); result: None, or what step() returned. Returns a function
-    that ends this."""
+def hook_step(optimizer, stepped, begins=lambda: None):
+    """Calls begins() before and stepped(result) after each optimizer.step(); result: None, or what step() returned.
+    Returns a function that ends this."""
     optimizer = innermost(optimizer)
     if hasattr(optimizer, "register_step_post_hook"):
         try:
-            return optimizer.register_step_post_hook(Hook(lambda *_: stepped())).remove
+            hooks = [optimizer.register_step_post_hook(Hook(lambda *_: stepped())),
+                     optimizer.register_step_pre_hook(Hook(lambda *_: begins()))]
+            return lambda: [hook.remove() for hook in hooks]
         except AttributeError:  # of a subclass that has not called PyTorch's constructor
             pass
     step = optimizer.step
@@ -427,6 +446,8 @@ def hook_step(optimizer, stepped):
     def step_and_tell(self, *args, **kwargs):
         if self is not optimizer:  # but its copy
             return type(self).step(self, *args, **kwargs)
+        if active:
+            begins()
         result = step(*args, **kwargs)
         if active:
             stepped(result)
@@ -456,7 +477,7 @@ def check(model, optimizer):
 
 def state_of(tensors, optimizer, state):
     """What a newcomer copies beside the parameters. `state`: False, True, or further objects with state_dict()."""
-    if state is False:
+    if state is False or state is None:
         return None
     more = {} if state is True else dict(state) if isinstance(state, dict) else {
         f"{type(one).__name__}.{number}": one for number, one in enumerate(
@@ -467,15 +488,18 @@ def state_of(tensors, optimizer, state):
     return TorchState(None if optimizer is None else innermost(optimizer), tensors.slots, more)
 
 
-def gossip(model, optimizer, attach, state=True):
-    """A peer that trains `model`; attach(tensors, device) makes it. Several processes with DDP are one peer."""
+def gossip(model, optimizer, attach, restore, is_local=None, state=True):
+    """A peer that trains `model`; attach(tensors, device) makes it after restore(). Several processes with DDP are one
+    peer."""
     check(model, optimizer)
-    tensors = ModelTensors(model)
+    tensors = ModelTensors(model, is_local)
+    restore()
     tensors.state = state_of(tensors, optimizer, state)
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         if torch.distributed.get_world_size() > 1:
             from .ddp import gossip_of_group
             return gossip_of_group(model, optimizer, tensors, attach)
     peer = attach(tensors, tensors.describe())
+    tensors.warn_of_frozen()
     Hooks(peer, model, optimizer)
     return peer

@@ -1,7 +1,8 @@
 """The trainer's parameters as a tree of arrays: dictionaries, lists and tuples, whose keys make the names."""
+import array
 from collections.abc import Mapping
 
-from .slots import is_jax, is_numbers, make_slot
+from .slots import PlainSlot, is_jax, is_numbers, make_slot
 
 
 class Tensors:
@@ -12,6 +13,7 @@ class Tensors:
         self.slots, self.tied = slots, list(tied)
         self.params = None
         self.state = None  # a State, or None
+        self.resumed = False  # from a file of save(), which has its state
 
     def declaration(self):
         return [*(slot.declaration() for slot in self.slots), *(f"tied {other} {name}" for other, name in self.tied),
@@ -33,14 +35,16 @@ class Tensors:
 
 class Tree(Tensors):
     """Parameters in nested dictionaries, lists and tuples, or one array. `roles`: of names that are not trained,
-    for example {"mean": "running"}."""
+    for example {"mean": "running"}. Arrays that is_local(name, array) holds for are no part of it."""
 
-    def __init__(self, params, roles=None):
+    def __init__(self, params, roles=None, is_local=None):
         self.params = params
         self._sorts = any(is_jax(leaf) for _, leaf in self._leaves())  # as jax orders dictionaries
         roles = dict(roles or {})
         slots, tied, seen = [], [], {}
         for name, leaf in self._leaves():
+            if is_local and is_local(name, leaf):
+                continue
             slot = make_slot(name, leaf, roles.get(name, "trained"))
             if slot and id(leaf) in seen and not is_jax(leaf):
                 tied.append((name, seen[id(leaf)]))
@@ -51,6 +55,31 @@ class Tree(Tensors):
         self.params = params
         self._by_name = {slot.name: slot for slot in slots}
         self._by_name.update((other, self._by_name[name]) for other, name in tied)
+
+    def state_dict(self):
+        """The arrays that are exchanged, by their names, for a checkpoint."""
+        self.refresh()
+        return {slot.name: array.array("f" if slot.kind == "f32" else "d", slot._flat()) if isinstance(slot, PlainSlot)
+                else slot.values for slot in self.slots}
+
+    def load_state_dict(self, state):
+        names = {slot.name for slot in self.slots}
+        if names != set(state):
+            raise ValueError(f"the arrays differ: {', '.join(sorted(names ^ set(state))[:5])}")
+        for slot in self.slots:
+            value = state[slot.name]
+            if tuple(getattr(value, "shape", (len(value),) if hasattr(value, "__len__") else ())) not in (
+                    slot.shape, (slot.floats,)):
+                raise ValueError(f"the shape of {slot.name} differs")
+            if isinstance(slot.values, list):
+                slot.values[:] = value
+            elif isinstance(slot, PlainSlot):
+                slot._flat()[:] = value
+            elif hasattr(slot.values, "copy_"):  # of PyTorch
+                slot.values.data.copy_(value)
+            else:
+                slot._set(value)
+        self.store()
 
     def bind(self, params):
         """The arrays that the trainer has now."""

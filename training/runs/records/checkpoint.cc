@@ -163,11 +163,12 @@ Status check_sources(const std::string& path, const models::Layout& layout, cons
     const auto own = shape_in_file(layout, tensor, padding);
     const auto expected = transposed ? reversed(own) : own;
     if (entry->shape != expected) {
-      const bool other_classes = entry->shape.size() == expected.size() && !transposed &&
+      const bool other_classes = sources.size() == layout.tensors().size() &&
+                                 entry->shape.size() == expected.size() && !transposed &&
                                  std::equal(expected.begin() + 1, expected.end(), entry->shape.begin() + 1);
       if (other_classes && is_of_output(layout, tensor))
-        return Error{path + " has " + std::to_string(entry->shape[0]) + " outputs, and the data have " +
-                     std::to_string(expected[0]) +
+        return Error{path + " has " + std::to_string(entry->shape[0]) + " outputs in tensor " +
+                     show_name(entry->name) + ", and the data have " + std::to_string(expected[0]) +
                      " classes; use data with the classes of its training data"};
       return Error{path + " holds another model: tensor " + show_name(entry->name) + " has shape " +
                    show_shape(entry->shape) + ", expected " + show_shape(expected)};
