@@ -70,6 +70,7 @@ TEST_CASE("seeds that once violated a statement satisfy all of them") {
            Once{1242},               // pairwise: replicas that shrank to zero rejected good ones
            Once{15815968},           // the only peer that could be dialed withdrew its address
            Once{122722600190376},    // push-sum: a poisoned chunk that was sent back counted as accepted
+           Once{777000782},          // choco: partners that no longer came kept a replica from all others
        }) {
     CAPTURE(once.seed);
     HuntOptions options;

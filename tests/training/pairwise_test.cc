@@ -306,11 +306,27 @@ struct Offered {
     for (std::uint64_t partner = 2; partner <= 4; ++partner)
       for (int i = 0; i < 8; ++i) REQUIRE(offer(partner, 0.1));
   }
-  // Whether the offer is accepted. The direction is always the same.
-  bool offer(std::uint64_t partner, double distance) {
+  // A partner whose replica is at this distance. The direction is always the same.
+  Party at(double distance) const {
     auto values = contents(peer.arena);
     for (float& x : values) x += static_cast<float>(distance / 8);
-    Party party(values, pairwise_options(Payload::f32, 64));
+    return Party(values, pairwise_options(Payload::f32, 64));
+  }
+  // Whether the partner's answer to an offer of the peer is accepted.
+  bool ask(std::uint64_t partner, double distance) {
+    Party party = at(distance);
+    const Session session = session_of(++exchange, 1, partner);
+    const auto sent = peer.lend(session, {0, 1});
+    REQUIRE(sent.ok());
+    const auto reply = party.answer(seen_by_responder(session), sent->parcel);
+    REQUIRE(reply.ok());
+    const auto mixed = peer.mixer->complete(session, sent->parcel, reply->parcel);
+    if (!mixed.ok()) REQUIRE(mixed.error().fault == MixFault::far_off);
+    return mixed.ok();
+  }
+  // Whether the partner's offer is accepted.
+  bool offer(std::uint64_t partner, double distance) {
+    Party party = at(distance);
     const Session session = session_of(++exchange, partner, 1);
     const auto sent = party.lend(session, {0, 1});
     const auto answer = peer.answer(seen_by_responder(session), sent->parcel);
@@ -336,6 +352,15 @@ TEST_CASE("rejections raise the bound only while most of the known partners are 
   CHECK_FALSE(it.offer(3, 50));                               // two of three: from here the bound doubles
   CHECK_FALSE(it.offer(3, 130));
   CHECK(it.offer(2, 50));
+}
+
+TEST_CASE("partners that do not come any more do not keep a replica from its only ones") {
+  Offered it;
+  for (int i = 0; i < 11; ++i) REQUIRE(it.ask(2, 0.1));
+  CHECK_FALSE(it.offer(2, 50));  // one of three
+  CHECK_FALSE(it.offer(2, 50));
+  CHECK_FALSE(it.ask(2, 50));  // the peer has begun 12 exchanges, none with the two others
+  CHECK(it.ask(2, 50));
 }
 
 TEST_CASE("what is mixed while the replica is not trusted does not raise the bound") {

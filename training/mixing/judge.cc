@@ -52,7 +52,7 @@ void Judge::add(std::span<const float> theirs, std::span<const float> own) {
   measures_.push_back(training::measure(theirs, own));
 }
 
-MixResult<Mixed> Judge::verdict(std::uint64_t partner, std::span<const float> theirs) {
+MixResult<Mixed> Judge::verdict(const Session& session, std::span<const float> theirs) {
   STARLING_CHECK(measures_.size() == cells_.count);
   const std::size_t offset = grid_.offset(cells_.first);
   Mixed mixed;
@@ -63,7 +63,7 @@ MixResult<Mixed> Judge::verdict(std::uint64_t partner, std::span<const float> th
     mixed.norm_square += measure.norm_square;
   }
   if (!acceptable) return unacceptable(offset, theirs);
-  if (wary_ && far_off(partner)) {
+  if (wary_ && far_off(session)) {
     return MixError{{"the chunk at " + std::to_string(offset) +
                      " is farther from this replica than any honest partner's has been"},
                     MixFault::far_off};
@@ -71,21 +71,21 @@ MixResult<Mixed> Judge::verdict(std::uint64_t partner, std::span<const float> th
   return mixed;
 }
 
-MixResult<Mixed> Judge::judge(std::uint64_t partner, Cells cells, std::span<const float> theirs,
+MixResult<Mixed> Judge::judge(const Session& session, Cells cells, std::span<const float> theirs,
                               std::span<const float> own) {
   begin(cells);
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
     add(grid_.part(theirs, cells, cell), grid_.part(own, cells, cell));
   }
-  return verdict(partner, theirs);
+  return verdict(session, theirs);
 }
 
-void Judge::remember(std::uint64_t partner) {
+void Judge::remember(const Session& session) {
   for (std::size_t k = 0; k < cells_.count; ++k)
-    medians_.add(cells_.first + k, partner, measures_[k].distance());
+    medians_.add(cells_.first + k, session, measures_[k].distance());
 }
 
-bool Judge::far_off(std::uint64_t partner) {
+bool Judge::far_off(const Session& session) {
   const auto largest_norm_square = [this](std::size_t k) {
     return medians_.largest_norm_square(cells_.first + k, measures_[k].norm_square);
   };
@@ -105,7 +105,7 @@ bool Judge::far_off(std::uint64_t partner) {
   }
   bound *= leniency;
   if (bound == 0 || distance <= bound) return false;  // 0: all values so far were zeros
-  medians_.refused(partner);
+  medians_.refused(session);
   return true;
 }
 

@@ -32,20 +32,25 @@ MixError unknown_weight(std::size_t offset, float weight);
 // of these, which a minority of liars does not move, however often they come. The leniency keeps a replica
 // that was cut off for long from rejecting everyone, and being rejected, forever: while most of these
 // partners were rejected when they came last, each rejection of one of them doubles what is tolerated, up to
-// kLeniencyMost; each mix of a whole replica halves it again.
+// kLeniencyMost; each mix of a whole replica halves it again. A partner that has gone, or is no neighbor any
+// more, does not count: one that has not come during kAbsent times as many exchanges as there are partners.
+// Only exchanges that this replica began count for that, so that no partner can make others absent.
 class Medians {
  public:
   static constexpr std::size_t kPartners = 15;
+  static constexpr std::uint64_t kAbsent = 4;
 
   explicit Medians(std::size_t cells) : cells_(cells) {}
 
-  void add(std::size_t cell, std::uint64_t partner, double distance) {
+  void add(std::size_t cell, const Session& session, double distance) {
     Cell& c = cells_[cell];
-    const std::size_t place = place_of(partner);
+    const std::size_t place = place_of(session.partner);
     c.latest[place] = static_cast<float>(distance);
     refused_[place] = false;
     ++c.seen;
-    if (cell + 1 == cells_.size()) leniency_ = std::max(1.0, leniency_ / 2);
+    if (cell + 1 < cells_.size()) return;
+    leniency_ = std::max(1.0, leniency_ / 2);
+    came(partners_[place], session);
   }
   std::uint64_t seen(std::size_t cell) const { return cells_[cell].seen; }
   // The median over the partners; of an even number the lower middle, of none 0.
@@ -93,14 +98,20 @@ class Medians {
   double leniency() const { return leniency_; }
   static constexpr double kLeniencyMost = 1024;
   // A chunk of this partner was too far off. One that has not been mixed before does not count.
-  void refused(std::uint64_t partner) {
-    const auto found = known(partner);
+  void refused(const Session& session) {
+    const auto found = known(session.partner);
     if (found == partners_.end()) return;
     refused_[static_cast<std::size_t>(found - partners_.begin())] = true;
-    const auto all =
+    came(*found, session);
+    const std::uint64_t all =
         std::count_if(partners_.begin(), partners_.end(), [](const Partner& p) { return p.last != 0; });
-    if (2 * std::count(refused_.begin(), refused_.end(), true) > all)
-      leniency_ = std::min(2 * leniency_, kLeniencyMost);
+    std::size_t present = 0, refused = 0;
+    for (std::size_t place = 0; place < kPartners; ++place) {
+      if (partners_[place].last == 0 || exchanges_ - partners_[place].came >= kAbsent * all) continue;
+      ++present;
+      refused += refused_[place];
+    }
+    if (2 * refused > present) leniency_ = std::min(2 * leniency_, kLeniencyMost);
   }
 
  private:
@@ -115,7 +126,13 @@ class Medians {
   };
   struct Partner {
     std::uint64_t id = 0, last = 0;  // last: when it came, as a count of additions; 0: a free place
+    std::uint64_t came = 0;          // the same as a count of exchanges
   };
+
+  void came(Partner& partner, const Session& session) {
+    exchanges_ += session.initiator != session.partner;
+    partner.came = exchanges_;
+  }
 
   std::array<Partner, kPartners>::iterator known(std::uint64_t partner) {
     return std::find_if(partners_.begin(), partners_.end(),
@@ -129,14 +146,14 @@ class Medians {
       found = std::min_element(partners_.begin(), partners_.end(),
                                [](const Partner& a, const Partner& b) { return a.last < b.last; });
     }
-    *found = {partner, ++additions_};
+    *found = {partner, ++additions_, exchanges_};
     return static_cast<std::size_t>(found - partners_.begin());
   }
 
   std::vector<Cell> cells_;
   std::array<Partner, kPartners> partners_{};
-  std::array<bool, kPartners> refused_{};  // by place: the latest chunk was too far off
-  std::uint64_t additions_ = 0;
+  std::array<bool, kPartners> refused_{};        // by place: the latest chunk was too far off
+  std::uint64_t additions_ = 0, exchanges_ = 0;  // exchanges_: that this replica began
   double leniency_ = 1;
   bool trusts_ = false;
 };
@@ -153,16 +170,16 @@ class Judge {
   void begin(Cells cells);
   void add(std::span<const float> theirs, std::span<const float> own);
   // The verdict on what was added; `theirs` is the whole chunk.
-  MixResult<Mixed> verdict(std::uint64_t partner, std::span<const float> theirs);
+  MixResult<Mixed> verdict(const Session& session, std::span<const float> theirs);
 
   // The three together, for dense chunks. REQUIRES: both have the cells' floats.
-  MixResult<Mixed> judge(std::uint64_t partner, Cells cells, std::span<const float> theirs,
+  MixResult<Mixed> judge(const Session& session, Cells cells, std::span<const float> theirs,
                          std::span<const float> own);
 
   // The measure of the chunk's k-th cell.
   const Measure& measure(std::size_t k) const { return measures_[k]; }
-  // The chunk, which came from this partner, has been mixed: adds its distances to the medians.
-  void remember(std::uint64_t partner);
+  // The chunk has been mixed: adds its distances to the medians.
+  void remember(const Session& session);
   // The replica was replaced.
   void clear() { medians_.clear(); }
   void trust() { medians_.trust(); }  // as Mixer::trust()
@@ -171,7 +188,7 @@ class Judge {
   const Medians& medians() const { return medians_; }                    // of |theirs - own|, by cell
 
  private:
-  bool far_off(std::uint64_t partner);
+  bool far_off(const Session& session);
 
   CellGrid grid_;
   bool wary_;

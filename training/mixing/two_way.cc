@@ -68,10 +68,10 @@ bool TwoWay::take(Cells cells, std::span<const float> theirs, std::span<const fl
 
 MixResult<Mixed> TwoWay::mix(const Session& session, Cells cells, std::span<const float> theirs,
                              std::span<const float> own, float weight) {
-  const auto mixed = judge_.judge(session.partner, cells, theirs, own);
+  const auto mixed = judge_.judge(session, cells, theirs, own);
   if (!mixed) return mixed;
   if (take(cells, theirs, own, weight * session.own_share)) ++counters_.clipped;
-  judge_.remember(session.partner);
+  judge_.remember(session);
   return mixed;
 }
 

@@ -151,7 +151,7 @@ void Choco::commit(const Session& session, Cells cells, ChocoLink& link, float w
     std::uint64_t& tag = link.tags[cells.first + k];
     tag = hash_of(std::array{tag, session.initiator, session.exchange});
   }
-  judge_.remember(session.partner);
+  judge_.remember(session);
 }
 
 void Choco::values(std::vector<MutableBytes>& out) {
@@ -195,7 +195,7 @@ MixResult<Mixed> Choco::do_complete(const Session& session, const Parcel& sent, 
   theirs_.resize(n);
   publish(loan->sent, std::span(link.mine).subspan(sent.offset, n), own_);
   publish(reply, std::span(link.theirs).subspan(sent.offset, n), theirs_);
-  const auto mixed = judge_.judge(session.partner, cells, theirs_, own_);
+  const auto mixed = judge_.judge(session, cells, theirs_, own_);
   if (!mixed) return refuse(mixed.error());
   commit(session, cells, link, reply.weight * session.own_share);
   return mixed;
@@ -229,8 +229,7 @@ MixResult<Parcel> Choco::do_answer(const Session& session, Cells cells, const Pa
   // An own chunk that crosses this one is void: its cells are no longer lent.
   for (LentOnLink* loan : crossed) loan->yielded = true;
   auto reply = own_parcel(session, cells, link, offer.sequence, room, true);
-  const auto mixed =
-      reply ? judge_.judge(session.partner, cells, theirs_, own_) : MixResult<Mixed>(reply.error());
+  const auto mixed = reply ? judge_.judge(session, cells, theirs_, own_) : MixResult<Mixed>(reply.error());
   if (!mixed) {
     for (LentOnLink* loan : crossed) loan->yielded = false;
     return mixed.error();

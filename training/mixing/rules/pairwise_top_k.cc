@@ -76,7 +76,7 @@ MixResult<Mixed> PairwiseTopK::judge(const Session& session, Cells cells, const 
     const auto [begin, end] = range(theirs.places, from, from + grid_.floats(cell));
     judge_.add(theirs.values.subspan(begin, end - begin), own.subspan(begin, end - begin));
   }
-  return judge_.verdict(session.partner, theirs.values);
+  return judge_.verdict(session, theirs.values);
 }
 
 void PairwiseTopK::take(const Session& session, Cells cells, const Entries& theirs,
@@ -85,7 +85,7 @@ void PairwiseTopK::take(const Session& session, Cells cells, const Entries& thei
   mixed_.resize(own.size());
   target_.mix_at(offset, theirs.places, theirs.values, own, weight * session.own_share, mixed_);
   for (std::size_t i = 0; i < own.size(); ++i) kept_[offset + theirs.places[i]] = mixed_[i];
-  judge_.remember(session.partner);
+  judge_.remember(session);
 }
 
 MixResult<Mixed> PairwiseTopK::do_complete(const Session& session, const Parcel& sent, const Parcel& reply) {

@@ -33,9 +33,9 @@ MixResult<Parcel> ParameterServer::do_answer(const Session& session, Cells cells
   own_.resize(offer.floats);
   if (!target_.read(offer.offset, own_)) return own_diverged(offer.offset);
   add(own_, theirs_);  // where the push would lead
-  if (const auto mixed = judge_.judge(session.partner, cells, theirs_, own_); !mixed) return mixed.error();
+  if (const auto mixed = judge_.judge(session, cells, theirs_, own_); !mixed) return mixed.error();
   target_.mix(offer.offset, theirs_, own_, session.weight);
-  judge_.remember(session.partner);
+  judge_.remember(session);
   if (!target_.read(offer.offset, own_)) return own_diverged(offer.offset);
   return Parcel{.offset = offer.offset,
                 .floats = offer.floats,
@@ -55,11 +55,11 @@ MixResult<Mixed> ParameterServer::do_complete(const Session& session, const Parc
   decode_into(own_, loan->sent);
   const auto pulled = std::span(kept_).subspan(sent.offset, sent.floats);
   add(pulled, own_);  // r + d: where this replica was, as the server knows it
-  const auto mixed = judge_.judge(session.partner, loan->cells, theirs_, own_);
+  const auto mixed = judge_.judge(session, loan->cells, theirs_, own_);
   if (!mixed) return mixed;
   target_.mix(sent.offset, theirs_, own_, 1);
   std::copy(theirs_.begin(), theirs_.end(), pulled.begin());
-  judge_.remember(session.partner);
+  judge_.remember(session);
   return mixed;
 }
 

@@ -117,7 +117,7 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, Cells cells, const 
   decode_into(theirs_, offer);
   own_.resize(offer.floats);
   if (!target_.read(offer.offset, own_)) return own_diverged(offer.offset);
-  if (const auto mixed = judge_.judge(session.partner, cells, theirs_, own_); !mixed) return mixed.error();
+  if (const auto mixed = judge_.judge(session, cells, theirs_, own_); !mixed) return mixed.error();
   const auto share = static_cast<double>(offer.weight);
   for (std::size_t k = cells.count; k-- > 0;) {
     const std::size_t cell = cells.first + k;
@@ -128,7 +128,7 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, Cells cells, const 
     starved_[cell] = 0;
   }
   balance_of(session.partner) -= replicas(offer.weight, offer.floats);
-  judge_.remember(session.partner);
+  judge_.remember(session);
   reply.weight = offer.weight;
   return reply;
 }

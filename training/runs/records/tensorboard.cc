@@ -23,6 +23,8 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 }
 constexpr std::array<std::uint32_t, 256> kTable = make_table();
 
+constexpr const char* kFileName = "events.out.tfevents.";
+
 // TFRecord's mask: a checksum of data that contains checksums must differ from them.
 std::uint32_t masked(std::uint32_t crc) { return std::rotr(crc, 15) + 0xa282ead8U; }
 
@@ -66,6 +68,13 @@ std::uint32_t crc32c(const std::string& bytes) {
   return ~crc;
 }
 
+bool TensorBoard::has_files(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
+    if (entry.path().filename().string().starts_with(kFileName)) return true;
+  return false;
+}
+
 Result<std::unique_ptr<TensorBoard>> TensorBoard::open(const std::string& folder) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
@@ -73,8 +82,8 @@ Result<std::unique_ptr<TensorBoard>> TensorBoard::open(const std::string& folder
   char host[256] = {};
   if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') std::strcpy(host, "host");
   const std::time_t now = std::time(nullptr);
-  std::unique_ptr<TensorBoard> board(new TensorBoard(folder + "/events.out.tfevents." + std::to_string(now) +
-                                                     "." + host + "." + std::to_string(::getpid())));
+  std::unique_ptr<TensorBoard> board(new TensorBoard(folder + "/" + kFileName + std::to_string(now) + "." +
+                                                     host + "." + std::to_string(::getpid())));
   board->file_.open(board->path_, std::ios::binary | std::ios::trunc);
   std::string first = event_at(static_cast<double>(now), 0);
   put_bytes(first, 3, "brain.Event:2");

@@ -19,6 +19,9 @@ class TensorBoard {
   // A new file in `folder`, which is created if it is missing: events.out.tfevents.SECONDS.HOST.PID.
   static Result<std::unique_ptr<TensorBoard>> open(const std::string& folder);
 
+  // Whether the folder has such files.
+  static bool has_files(const std::string& folder);
+
   // Writes one event with all scalars. `time` in seconds since 1970.
   Status add(double time, std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars);
   const std::string& path() const { return path_; }
