@@ -21,8 +21,8 @@ bool Board::is_due() const { return is_open() && Clock::now() - shown_ >= kInter
 
 void Board::show(const PeerStatus& its, const std::optional<SelfJudge::Seen>& seen, Background& disk,
                  std::function<void(const std::string&)> failed) {
-  shown_ = Clock::now();
   if (!is_open() || its.steps == 0) return;
+  shown_ = Clock::now();
   std::vector<std::pair<std::string, double>> scalars;
   const auto draw = [&](const char* name, const std::optional<double>& value) {
     if (value) scalars.emplace_back(name, *value);

@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/files.h"
@@ -47,6 +48,13 @@ void remove_leftovers(const std::string& folder) {
     if (!name.starts_with("peers.json.") || name == "peers.json.damaged") continue;
     std::filesystem::remove(entry.path(), ignored);
   }
+}
+
+// Of the object without its member kCheckKey. A file of an earlier version has none.
+constexpr const char* kCheckKey = "check";
+std::string check_sum(const json& object) {
+  const std::string text = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return std::to_string(hash64(std::as_bytes(std::span(text))));
 }
 
 // The protocol's limits apply, because other members get what is read here.
@@ -105,16 +113,17 @@ std::string to_json(const CachedSwarm& cached) {
   json members = json::array();
   for (const CachedPeer& member : cached.members)
     members.push_back({{"name", member.name}, {"address", to_string(member.address)}});
-  const json object = {{"format", kFormat},
-                       {"swarm", cached.swarm},
-                       {"manifest",
-                        {{"model", cached.manifest.model},
-                         {"data", cached.manifest.data},
-                         {"fingerprint", cached.manifest.fingerprint},
-                         {"arena_floats", cached.manifest.arena_floats},
-                         {"seed", cached.manifest.seed},
-                         {"settings", settings}}},
-                       {"members", members}};
+  json object = {{"format", kFormat},
+                 {"swarm", cached.swarm},
+                 {"manifest",
+                  {{"model", cached.manifest.model},
+                   {"data", cached.manifest.data},
+                   {"fingerprint", cached.manifest.fingerprint},
+                   {"arena_floats", cached.manifest.arena_floats},
+                   {"seed", cached.manifest.seed},
+                   {"settings", settings}}},
+                 {"members", members}};
+  object[kCheckKey] = check_sum(object);
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -122,8 +131,13 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text) {
   ReadSwarm read;
   CachedSwarm& cached = read.swarm;
   try {
-    const json object = training::parse_json(text);
+    json object = training::parse_json(text);
     if (object.at("format").get<int>() != kFormat) return Error{"its format has another version"};
+    if (const auto check = object.find(kCheckKey); check != object.end()) {
+      const json given = *check;
+      object.erase(kCheckKey);
+      if (given != check_sum(object)) return Error{"its check sum differs"};
+    }
     object.at("swarm").get_to(cached.swarm);
     const json& manifest = object.at("manifest");
     manifest.at("model").get_to(cached.manifest.model);

@@ -58,7 +58,13 @@ Result<std::unique_ptr<Listening>> Listening::open(Started& started) {
 Status Listening::open_board() {
   const std::string& folder = started_.options.tensorboard;
   if (folder.empty()) return Done{};
-  auto opened = Board::open(folder + "/" + self_.name);
+  const std::string own = folder + "/" + self_.name;
+  if (!remembered_.resumed && remembered_.earlier.steps == 0 && training::TensorBoard::has_files(own))
+    spdlog::warn(
+        "--tensorboard: {} has figures of an earlier run, which TensorBoard draws as one with these; give "
+        "each run a folder of its own",
+        own);
+  auto opened = Board::open(own);
   if (!opened) return Error{"--tensorboard: " + opened.error().message};
   board_ = std::move(*opened);
   return Done{};

@@ -250,7 +250,7 @@ void Teller::tick() {
   if (lives_.is_running() && Clock::now() - measured_at_ >= kVitalsInterval) drive_(measure_vitals());
   warn_of_restarts();
   judge_own_replica();
-  draw_board();
+  draw_board(false);
   manager_.alive(its.state);
   if (has_begun() && started_.process.is_time_to_log()) {
     const auto& exchanges = lives_.running->core.view().exchanges;
@@ -281,9 +281,14 @@ void Teller::judge_own_replica() {
     self_judge_.judge_if_due(*lives_.built->replica, lives_.equipped->trainer->steps());
 }
 
-void Teller::draw_board() {
+void Teller::end_training() {
+  training_end_ = Clock::now();
+  draw_board(true);
+}
+
+void Teller::draw_board(bool is_last) {
   Board* const board = listening_.board();
-  if (board == nullptr || !has_begun() || !board->is_due()) return;
+  if (board == nullptr || !has_begun() || !(is_last || board->is_due())) return;
   board->show(status(), self_judge_.latest(), started_.disk, [this](const std::string& problem) {
     started_.events.say(spdlog::level::warn, "refused",
                         problem + "; no more figures are written for TensorBoard");

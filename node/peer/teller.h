@@ -85,7 +85,7 @@ class Teller {
   // Events for the time lines and the members' table.
   void begin_training();
   void begin_serving() { training_start_ = Clock::now(); }
-  void end_training() { training_end_ = Clock::now(); }
+  void end_training();
   void begin_exchange(std::uint64_t exchange, PeerId partner);
   PeerId end_exchange(std::uint64_t exchange);  // its partner; 0: it was not under way
   // Accounts the time up to now, before a change that the caller makes.
@@ -118,7 +118,7 @@ class Teller {
   double speed(const training::PeerReport& its) const;
   std::uint64_t swarm_samples(std::uint64_t own) const;
   void judge_own_replica();
-  void draw_board();
+  void draw_board(bool is_last);
 
   Started& started_;
   Listening& listening_;

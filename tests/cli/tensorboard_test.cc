@@ -32,8 +32,15 @@ TEST_CASE("a peer writes loss, progress and accuracy for TensorBoard") {
            "--split", "stages", "--name", "p0", "--tensorboard", folder.file("stages")});
   INFO(staged.err);
   REQUIRE(staged.exit_code == 0);
+  CHECK(staged.err.find("has figures of an earlier run") == std::string::npos);
   for (const auto& entry : std::filesystem::directory_iterator(folder.file("stages/p0"))) file = entry.path();
   CHECK(read_whole(file).find("pipeline/busy/stage_2") != std::string::npos);
+
+  const Outcome again = run({"peer", "--listen", "127.0.0.1:0", "--model", "softmax", "--steps", "2",
+                             "--name", "p0", "--tensorboard", folder.file("board")});
+  CHECK(again.exit_code == 0);
+  CHECK(again.err.find("--tensorboard: " + folder.file("board/p0") + " has figures of an earlier run") !=
+        std::string::npos);
 
   folder.write("taken", "x");
   const Outcome refused =

@@ -190,6 +190,20 @@ def damage_of_any_byte_is_found(stage):
         raises(starling.Error, path, lambda: checkpoint.load(path))
 
 
+def what_another_program_wrote_is_an_error(stage):
+    path = os.path.join(stage.folder, "saved")
+    floats_of_file = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    for plan, fact in (("[", floats_of_file), ('{"array": 5}', floats_of_file), ('{"what": 0}', floats_of_file),
+                       ('{"array": 0}', {**floats_of_file, "dtype": "F99"}), ('{"array": 0}', {"dtype": "F32"}),
+                       ('{"array": 0}', {**floats_of_file, "data_offsets": [0, 7]}), ('{"list": 3}', floats_of_file)):
+        metadata = {"format": checkpoint.FORMAT, "version": checkpoint.VERSION, "content": plan}
+        text = json.dumps({"__metadata__": metadata, "0": fact, checkpoint.CRC: floats_of_file}).encode()
+        content = struct.pack("<Q", len(text)) + text + bytes(8)
+        with open(path, "wb") as file:
+            file.write(content + struct.pack("<I", zlib.crc32(content)))
+        raises(starling.Error, f"{path} was not written by peer.save()", lambda: checkpoint.load(path))
+
+
 def a_save_that_is_killed_leaves_the_old_or_the_new_file(stage):
     path = os.path.join(stage.folder, "saved")
     text = ("import array, sys\nfrom starling import checkpoint\nk = 0\n"
@@ -285,6 +299,7 @@ def the_parameters_of_a_swarm_that_lives_win(stage):
 CASES = [
     a_trainer_that_is_killed_and_resumed_is_equal_to_the_last_bit, the_file_is_safetensors_with_a_check_sum,
     values_come_back_as_they_were, what_no_checkpoint_can_have_is_named_and_changes_nothing,
-    other_files_are_never_overwritten, damage_of_any_byte_is_found, a_save_that_is_killed_leaves_the_old_or_the_new_file,
+    other_files_are_never_overwritten, damage_of_any_byte_is_found, what_another_program_wrote_is_an_error,
+    a_save_that_is_killed_leaves_the_old_or_the_new_file,
     arrays_and_objects_are_resumed_too, files_that_do_not_fit_are_refused_by_name, the_parameters_of_a_swarm_that_lives_win,
 ]

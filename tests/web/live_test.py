@@ -52,6 +52,11 @@ SHIFTS = ("return new Promise(done => { new PerformanceObserver(l => done(l.getE
           " || s.node.nodeName)) + ' ' + [s.previousRect.x, s.previousRect.y] + '->' + [s.currentRect.x, s.currentRect.y])))).observe({type: 'layout-shift', buffered: true}); setTimeout(() => done([]), 300); })")
 
 
+# Whether the first state was part of the first picture.
+EARLY = ("const first = performance.getEntriesByName('starling-first-state')[0], paint = performance.getEntriesByType('paint')[0];"
+         " return !!first && !!paint && first.startTime <= paint.startTime")
+
+
 def free_port():
     with socket.socket() as it:
         it.bind(("127.0.0.1", 0))
@@ -154,14 +159,17 @@ class LivePages(suite.Suite):
         self.quiet()
 
     def does_not_shift(self, recording, position, size, dark):
-        """If the first state arrives before the page is drawn for the first time, which takes another visit on a busy machine."""
-        def still():
+        """If the first state arrives before the page is drawn for the first time. On a busy machine this takes other visits,
+        or is left out; some of the pages are always looked at."""
+        early = 0
+        for _ in range(20):
             if (shifted := self.browser.run(SHIFTED)) < 0.02:
-                return True
-            self.shifts = f"{shifted}: {self.browser.run(SHIFTS)}"
+                self.still += 1
+                return
+            early += self.browser.run(EARLY)
+            require(early < 3, f"the layout shifts by {shifted}: {self.browser.run(SHIFTS)}")
             self.visit(recording, position, size, dark)
-            return False
-        suite.until(still, lambda: f"the layout shifts by {self.shifts}")
+        print("   left out: whether the layout of the next page shifts; the machine is busy")
 
     def is_accessible(self):
         """No violation of WCAG 2 at level A or AA, contrast included, as axe-core finds them."""
@@ -742,12 +750,14 @@ class LivePages(suite.Suite):
         if self.failed:
             return
         self.browser = Browser(self.folder)
+        self.still = 0  # pages whose layout was seen not to shift
         try:
             self.visit(self.large, 0)  # the first page starts a process of the browser, and is resized while it loads
             for name in self.recordings:
                 for size, what in ((LAPTOP, "a laptop"), (PHONE, "a phone")):
                     for dark in (False, True):
                         self.case(f"{name} is complete on {what}, {'dark' if dark else 'light'}", lambda: self.looks_whole(name, size, dark))
+            self.case("the layout of some pages was seen not to shift", lambda: require(self.still > 0, "all were left out"))
             self.case("the first picture of 300 members appears within a second", self.first_picture_is_quick)
             self.case("an update of 300 members is cheap", self.updates_are_cheap)
             self.case("a burst of states is drawn at most once per second", self.a_burst_is_one_drawing)

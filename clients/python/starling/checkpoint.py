@@ -114,6 +114,8 @@ class Reader:
         if kind == "numpy":
             import numpy
             return numpy.frombuffer(data, name).reshape(shape).copy()
+        if kind != "torch":
+            raise ValueError(f"it has values of the unknown kind {kind}")
         import torch
         if not len(data):
             return torch.empty(shape, dtype=getattr(torch, name))
@@ -205,11 +207,12 @@ def load(path):
     if len(whole) < begin + 4 or zlib.crc32(memoryview(whole)[:-4]) != struct.unpack("<I", whole[-4:])[0]:
         raise Error(f"the checkpoint {path} is damaged: its check sum differs; use an earlier one")
     data = memoryview(whole)[begin:]
-    tensors = []
-    for k in range(len(header) - 2):
-        fact = header[str(k)]
-        tensors.append((fact["dtype"], fact["shape"], data[slice(*fact["data_offsets"])]))
-    return Reader(tensors).value(json.loads(header["__metadata__"]["content"]))
+    try:
+        facts = [header[str(k)] for k in range(len(header) - 2)]
+        tensors = [(fact["dtype"], fact["shape"], data[slice(*fact["data_offsets"])]) for fact in facts]
+        return Reader(tensors).value(json.loads(header["__metadata__"]["content"]))
+    except (LookupError, ValueError, TypeError, RuntimeError) as error:
+        raise Error(f"the checkpoint {path} was not written by peer.save(): {error}") from None
 
 
 # ---- random number generators ----

@@ -39,8 +39,9 @@ class Peer:
     `path`: the peer's socket; `daemon`: the Daemon that listens there, if it is our own. `head`: the lines of the
     declaration without tensors. `wait`: seconds that the beginning may take, and later a wait of a step; None: any.
     `partners`: others that live when it returns. `on_event`: called with each Event, between steps; `target`: an accuracy
-    that makes one. `kept`: what save() saves; `place`: of an earlier save, where this peer continues. Raises Error if no peer accepts, and later if a wait takes too long; otherwise no method raises because
-    of the peer: without one the trainer trains on alone, and returns when it can. A context manager that closes itself."""
+    that makes one. `kept`: what save() saves; `place`: of an earlier save, where this peer continues. Raises Error if no
+    peer accepts, and later if a wait takes too long; otherwise no method raises because of the peer: without one the
+    trainer trains on alone, and returns when it can. A context manager that closes itself."""
 
     def __init__(self, tensors, path, head=(), mode="copy", epoch=None, batch=None, daemon=None, *, wait=WAIT, partners=0,
                  on_event=None, target=None, kept=None, place=None):
