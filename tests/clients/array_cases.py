@@ -122,11 +122,11 @@ def frozen_arrays_survive_a_restart_of_the_peer(stage):
         frozen = {"n": np.array([1.5, 2.0, 3.0]), "l": [4.0, 5.0, 6.0], "m": np.array([7, 8, 9], np.float32)}
         params = {"w": np.zeros(2, np.float32), **frozen}
         trainer = stage.keep(starling.attach(params, stage.socket, mode, roles=dict.fromkeys(frozen, "frozen")))
-        trainer.step()
+        trainer.step(1)
         bad = [-np.inf, 5.0, 1e300]
         frozen["n"][:], frozen["l"][:], frozen["m"][:] = bad, bad, [-np.inf, 5.0, 3e38]
-        trainer.step()
-        trainer.step()
+        trainer.step(1)
+        trainer.step(1)
         peer.until(lambda: peer.rings >= 3, "rings")
         for name in frozen:
             require(peer.value(name) == [2.0**-120, 5.0, 2.0**-120], f"{mode}: {name} is {peer.value(name)} in the arena")

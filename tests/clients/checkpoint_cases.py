@@ -283,7 +283,7 @@ def the_parameters_of_a_swarm_that_lives_win(stage):
     path = os.path.join(stage.folder, "saved")
     stage.daemon()
     with starling.attach({"w": floats(1), "f": floats(5)}, stage.socket, roles={"f": "frozen"}) as trainer:
-        trainer.step()
+        trainer.step(1)
         trainer.save(path)
     peer = stage.daemon(f"{stage.socket}2", initial=[7] * 32)
     from starling import _gossip, _news

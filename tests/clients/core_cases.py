@@ -50,15 +50,15 @@ def steps_and_exchanges_of_the_same_moment_are_both_kept(stage):
     x = {"w": floats(0, 0)}
     trainer = stage.keep(starling.attach(x, stage.socket))
     x["w"][0] += 1
-    trainer.step()  # posts 1, 0
+    trainer.step(1)  # posts 1, 0
     peer.until(lambda: peer.posts, "a post")
     peer.mix(lambda value, i: value + 100)
     x["w"][1] += 10
-    trainer.step()
+    trainer.step(1)
     require(x["w"].tolist() == [1, 10] and len(peer.posts) == 1, "a trainer that waits for a reply trains on")
     peer.answer()  # 101, 100
     x["w"][0] += 2
-    trainer.step()
+    trainer.step(1)
     require(x["w"].tolist() == [103, 110], f"x += r - s, got {x['w'].tolist()}")
     peer.until(lambda: len(peer.posts) == 2, "the next post")
     peer.answers = True
@@ -108,7 +108,7 @@ def without_steps_since_its_post_a_trainer_has_the_reply_to_the_bit(stage):
     trainer = stage.keep(starling.attach(x, stage.socket))
     for _ in range(5):
         x["w"][0] += 0.7
-        trainer.step()  # waits for the reply, as a rule in lock step wants it
+        trainer.step(1)  # waits for the reply, as a rule in lock step wants it
         require(x["w"].tolist() == peer.value("w"), "x = r")
     require(peer.get(daemon.STEPS) == 5 and len(peer.posts) == 5, f"{len(peer.posts)} posts in 5 steps")
 
@@ -126,9 +126,24 @@ def a_reply_that_comes_with_the_permission_precedes_the_next_step(stage):
         return ()
     attachment.connection.receive = late
     x["w"][0] += 1
-    trainer.step()
+    trainer.step(1)
     attachment.connection.receive = receive
     require(x["w"][0] == 3, f"{x}")
+
+
+def steps_of_unknown_size_count_no_samples(stage):
+    peer = stage.daemon()
+    trainer = stage.keep(starling.attach({"w": floats(1)}, stage.socket))
+    for _ in range(3):
+        trainer.step()
+    require(peer.get(daemon.STEPS) == 3 and peer.get(daemon.SAMPLES) == 0, "samples that nobody knows")
+    require(stage.messages.count("unknown number of samples count none") == 1, f"{stage.messages.texts}")
+    trainer.close()
+    other = stage.daemon(f"{stage.socket}2")
+    trainer = stage.keep(starling.attach({"w": floats(1)}, other.path, batch=5))
+    trainer.step()
+    trainer.step(7)
+    require(other.get(daemon.SAMPLES) == 12 and stage.messages.count("unknown number") == 1, "known samples")
 
 
 def snapshots_count_their_steps_and_samples(stage):
@@ -179,12 +194,12 @@ def a_step_waits_and_says_why(stage):
     trainer = stage.keep(starling.attach({"w": floats(1)}, stage.socket))
     peer.set(daemon.WAITS, 1)
     stage.messages.words, stage.messages.then = "its owner paused it", lambda: peer.allow(3)
-    trainer.step()
-    trainer.step()  # waits until the message allows the third
+    trainer.step(1)
+    trainer.step(1)  # waits until the message allows the third
     require(stage.messages.count("its owner paused it") == 1, f"{stage.messages.texts}")
     peer.set(daemon.WAITS, 2)
     stage.messages.words, stage.messages.then = "the rule waits for other peers", lambda: peer.allow(daemon.EVER)
-    trainer.step()
+    trainer.step(1)
     require(len(stage.messages.texts) == 2, f"{stage.messages.texts}")
 
 
@@ -202,7 +217,7 @@ def the_run_ends_while_a_step_waits(stage):
     trainer = stage.keep(starling.attach(x, stage.socket))
     peer.set(daemon.WAITS, 4)
     stage.messages.words, stage.messages.then = "last samples", lambda: (peer.mix(lambda v, i: 8), peer.over())
-    trainer.step()
+    trainer.step(1)
     require(trainer.progress.done and x["w"][0] == 8, f"{trainer.progress}, {x}")
 
 
@@ -210,13 +225,13 @@ def after_the_end_of_the_run_the_trainer_has_its_last_parameters(stage):
     for mode in "copy", "view":
         peer = stage.daemon(every=100)
         trainer = stage.keep(starling.attach({"w": floats(1, 2)}, stage.socket, mode))
-        trainer.step()
+        trainer.step(1)
         peer.mix(lambda value, i: value * 3)
         peer.over()
         steps_until(trainer, lambda: trainer.progress.done, "the run is over")
         require(list(trainer.params["w"]) == [3, 6], f"{mode}: {list(trainer.params['w'])}")
         trainer.params["w"][0] = 7
-        trainer.step()
+        trainer.step(1)
         require(list(trainer.params["w"]) == [7, 6] and not stage.messages.texts, f"{mode}: the loop may go on")
         peer.die()
 
@@ -227,7 +242,7 @@ def the_last_steps_are_posted_at_the_end(stage):
     with starling.attach(x, stage.socket) as trainer:
         for _ in range(5):
             x["w"][0] += 1
-            trainer.step()
+            trainer.step(1)
     require(peer.value("w") == [5] and "bye" in peer.lines, f"{peer.value('w')}")
     require(x["w"][0] == 5 and trainer.progress.done, "and the result is the trainer's")
 
@@ -237,10 +252,10 @@ def the_end_waits_for_a_reply_and_then_posts(stage):
     x = {"w": floats(0)}
     trainer = stage.keep(starling.attach(x, stage.socket))
     x["w"][0] += 1
-    trainer.step()
+    trainer.step(1)
     peer.until(lambda: peer.posts, "a post")
     x["w"][0] += 1
-    trainer.step()
+    trainer.step(1)
     peer.mix(lambda value, i: value + 100)
     peer.answers = True
     waiter = in_background(peer.answer)
@@ -254,18 +269,18 @@ def a_new_era_replaces_the_parameters(stage):
     x, eras = {"w": floats(1)}, []
     trainer = stage.keep(starling.attach(x, stage.socket))
     trainer.on_era = lambda: eras.append(1)
-    trainer.step()
+    trainer.step(1)
     peer.until(lambda: peer.posts, "a post")
     peer.replace([7] + [0] * 15, era=1)
     x["w"][0] = 1000
-    trainer.step()
+    trainer.step(1)
     require(x["w"][0] == 7 and eras == [1], f"x = r, whatever the trainer has: {x}")
     peer.until(lambda: len(peer.posts) == 2, "the forgotten post is made again")
     require(peer.posts[1][3] == 1, "a post of the new era")
     peer.answers = True
     peer.answer()
     x["w"][0] += 1
-    trainer.step()
+    trainer.step(1)
     peer.until(lambda: peer.value("w") == [8], "the step is in the arena")
     require(eras == [1], "once")
 
@@ -276,7 +291,7 @@ def views_see_a_new_era(stage):
     trainer = stage.keep(starling.attach({"w": floats(1)}, stage.socket, mode="view"))
     trainer.on_era = lambda: eras.append(1)
     peer.replace([7] + [0] * 15, era=1)
-    trainer.step()
+    trainer.step(1)
     require(list(trainer.params["w"]) == [7] and eras == [1], "the arena's values, and fresh optimizer state")
 
 
@@ -286,10 +301,10 @@ def doubles_have_a_master_whose_rounding_never_shows(stage):
     x = {"d": array.array("d", start), "l": list(start)}
     trainer = stage.keep(starling.attach(x, stage.socket))
     for _ in range(3):
-        trainer.step()
+        trainer.step(1)
     require(peer.value("d") == list(start) and peer.value("l") == list(start), "the arena is the same to the bit")
     x["l"][0] += 0.5
-    trainer.step()
+    trainer.step(1)
     require(peer.value("l")[0] == floats(start[0] + 0.5)[0], "a step arrives")
     require([tensor.kind for tensor in peer.tensors] == ["f64", "f64"], "the declared types")
 
@@ -308,7 +323,8 @@ CASES = [
     steps_and_exchanges_of_the_same_moment_are_both_kept,
     no_step_and_no_parameter_is_lost_in_a_swarm_of_two,
     without_steps_since_its_post_a_trainer_has_the_reply_to_the_bit,
-    a_reply_that_comes_with_the_permission_precedes_the_next_step, snapshots_count_their_steps_and_samples, a_trainer_reads_the_swarm_in_the_words, views_are_the_arena,
+    a_reply_that_comes_with_the_permission_precedes_the_next_step, steps_of_unknown_size_count_no_samples,
+    snapshots_count_their_steps_and_samples, a_trainer_reads_the_swarm_in_the_words, views_are_the_arena,
     a_step_waits_and_says_why, a_wait_can_be_interrupted, the_run_ends_while_a_step_waits,
     after_the_end_of_the_run_the_trainer_has_its_last_parameters, the_last_steps_are_posted_at_the_end,
     the_end_waits_for_a_reply_and_then_posts, a_new_era_replaces_the_parameters, views_see_a_new_era,

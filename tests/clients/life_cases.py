@@ -51,7 +51,7 @@ def other_minor_versions_and_unknown_lines_are_accepted(stage):
     peer = stage.daemon(region_minor=9, before_start=["weather fine 20", "unheard-of", "say waits for a partner"])
     trainer = stage.keep(starling.attach({"w": floats(1)}, stage.socket))
     peer.say("tomorrow x y")
-    trainer.step()
+    trainer.step(1)
     require(stage.messages.texts == ["starling: waits for a partner"], f"{stage.messages.texts}")
 
 
@@ -94,13 +94,13 @@ def training_survives_the_death_of_the_peer(stage):
         def work():
             trainer.params["w"][0] += 1
         work()
-        trainer.step()
+        trainer.step(1)
         peer.die()
         stage.messages.texts.clear()
         steps_until(trainer, lambda: stage.messages.count("the peer has ended"), "the death is noticed", work)
         for _ in range(100):
             work()
-            trainer.step()
+            trainer.step(1)
         made = trainer.params["w"][0]
         require(made > 100 and stage.messages.count("the peer has ended") == 1, "it trains on, and warns once")
         peer = stage.daemon()  # without parameters of its own: it begins the run
@@ -143,7 +143,7 @@ def returning_never_blocks(stage):
     acceptor = in_background(lambda: accepted.append(silent.accept()))
     steps_until(trainer, lambda: accepted, "it connects")
     for _ in range(1000):
-        trainer.step()  # no answer to its declaration
+        trainer.step(1)  # no answer to its declaration
     acceptor.join()
     accepted[0][0].close()
     silent.close()
@@ -171,14 +171,14 @@ def forked_children_leave_the_connection_alone(stage):
     if child == 0:
         try:
             for _ in range(10):
-                trainer.step()
+                trainer.step(1)
             trainer.report(accuracy=1)
             trainer.close()
         finally:
             os._exit(0)
     os.waitpid(child, 0)
     require(peer.get(daemon.STEPS) == 0 and peer.ends == 0, "the child made no step and no end")
-    trainer.step()
+    trainer.step(1)
     peer.until(lambda: len(peer.posts) == 1, "the parent's step is posted")
 
 
@@ -196,7 +196,7 @@ def a_peer_of_its_own_is_started_restarted_and_ended(stage):
     steps_until(trainer, lambda: stage.messages.count("again"), "the restarted peer is attached")
     require(own.process.pid != first, "another process")
     x["w"][0] = 9
-    trainer.step()
+    trainer.step(1)
     trainer.close()
     require(own.process.returncode == 0 and trainer.progress.done, "it left in peace")
     require(not os.path.exists(own.folder), "its folder is gone")
@@ -263,7 +263,7 @@ def an_exception_in_the_loop_leaves_the_swarm_in_peace(stage):
 
     def loop():
         with starling.attach({"w": floats(1)}, stage.socket) as trainer:
-            trainer.step()
+            trainer.step(1)
             raise ZeroDivisionError("of the loop")
     raises(ZeroDivisionError, "of the loop", loop)
     require("bye" in peer.lines, "it said bye")

@@ -121,13 +121,13 @@ def replaced(change, stage):
         peer = stage.daemon(every=1, ahead=1)
         model = network()
         trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
-        trainer.step()
+        trainer.step(1)
         change(model, 7.0)
-        trainer.step()
+        trainer.step(1)
         peer.until(lambda: peer.get(daemon.STEPS) == 2, "the step")
         require(peer.value("0.weight") == [7.0] * 32, f"{mode}: the swarm has the new values")
         peer.mix(lambda value, i: value + 1)
-        trainer.step()
+        trainer.step(1)
         require(bool((model[0].weight == 8).all()), f"{mode}: the new tensor takes exchanges: {model[0].weight}")
         change(model, 5.0)
         trainer.close()
@@ -183,10 +183,10 @@ def tensors_of_another_kind_end_the_membership_once(stage):
             peer = stage.daemon(every=1, ahead=1)
             model = network()
             trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
-            trainer.step()
+            trainer.step(1)
             change(model)
             for _ in range(3):
-                trainer.step()
+                trainer.step(1)
             peer.until(lambda: peer.ends, "the peer leaves")
             require("bye" in peer.lines and trainer.progress.done, f"{mode}: it left in peace")
             require(len(stage.messages.texts) == 1 and stage.messages.count(words), f"{mode}: {stage.messages.texts}")
@@ -205,7 +205,7 @@ def a_change_before_the_end_is_said_too(stage):
         peer = stage.daemon(every=1000)
         model = network()
         with starling.gossip(model, socket=stage.socket, mode=mode) as trainer:
-            trainer.step()
+            trainer.step(1)
             prune(model)
         peer.until(lambda: peer.ends, "the peer leaves")
         require(stage.messages.count("0.weight is no longer in the model") == 1, f"{mode}: {stage.messages.texts}")
@@ -225,13 +225,13 @@ def added_and_untied_parameters_are_named_once(stage):
     model.register_buffer("cache", torch.zeros(2), persistent=False)
     model.head.weight = torch.nn.Parameter(torch.zeros(2, 8))
     for _ in range(3):
-        trainer.step()
+        trainer.step(1)
     require(stage.messages.texts == [
         "starling: head.weight, extra.weight, extra.bias and 2 more: added after gossip() began, so not exchanged"],
             f"{stage.messages.texts}")
     with torch.no_grad():
         model[3].weight.fill_(4)
-    trainer.step()
+    trainer.step(1)
     require(peer.value("3.weight") == [4.0] * 16 and peer.ends == 0, "the others are exchanged")
 
 
@@ -242,11 +242,11 @@ def unfrozen_parameters_are_exchanged(stage):
         model = network()
         model[0].weight.requires_grad = False
         trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
-        trainer.step()
+        trainer.step(1)
         model[0].weight.requires_grad = True
         model[0].weight.data.fill_(4)
         peer.on_post = lambda p: p.mix(lambda value, i: value + 1)
-        trainer.step()
+        trainer.step(1)
         peer.until(lambda: peer.value("0.weight") == ([5.0] if mode == "copy" else [4.0]) * 32, "it is exchanged")
         require(model[0].weight.flatten().tolist() == peer.value("0.weight"), f"{mode}: {model[0].weight}")
         peer.die()
@@ -261,18 +261,18 @@ def frozen_tensors_are_kept(stage):
         model[0].requires_grad_(False)
         model.register_buffer("scale", torch.ones(2))
         trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
-        trainer.step()
+        trainer.step(1)
         with torch.no_grad():
             model[0].bias.fill_(3)
             model.scale.data = torch.full((2,), 4.0)
             model[1].num_batches_tracked += 6
         peer.on_post = lambda p: p.mix(lambda value, i: value + 1)
         for _ in range(3):
-            trainer.step()
+            trainer.step(1)
         peer.until(lambda: peer.rings >= 3, "rings")
         peer.replace([0.5] * peer.count, era=1)
         peer.on_post = None
-        trainer.step()
+        trainer.step(1)
         trainer.close()
         require(model[0].bias.tolist() == [3.0] * 8 and model.scale.tolist() == [4.0] * 2, f"{mode}: {model[0].bias}")
         require(model[1].num_batches_tracked.item() == 6, f"{mode}: {model[1].num_batches_tracked}")
@@ -288,11 +288,11 @@ def buffers_that_become_unusable_are_kept_and_harm_nothing(stage):
         model = network()
         model.register_buffer("sum", torch.ones(3))
         trainer = stage.keep(starling.gossip(model, socket=stage.socket, mode=mode))
-        trainer.step()
+        trainer.step(1)
         bad = torch.tensor([float("nan"), 1.2e18 * 2, float("-inf")])
         model.sum.copy_(bad)
         for _ in range(2):
-            trainer.step()
+            trainer.step(1)
         peer.until(lambda: peer.rings >= 3, "rings")
         require(peer.value("sum") == [2.0**-120] * 3, f"{mode}: {peer.value('sum')}")
         trainer.close()
@@ -386,7 +386,7 @@ def values_of_buffers_do_not_matter(stage):
         starling.gossip(first, socket=stage.socket, mode=mode).close()
         fit = [(t.name, t.text) for t in peer.tensors]
         with starling.gossip(second, socket=stage.socket, mode=mode) as trainer:
-            trainer.step()
+            trainer.step(1)
         require(fit == [(t.name, t.text) for t in peer.tensors], f"{mode}: {fit}")
         require(first.mask.tolist() == [lowest, -inf, inf, 1.0], f"{mode}: {first.mask}")
         require(second.mask.tolist() == [lowest, 2.0, -inf, 1.0], f"{mode}: {second.mask}")

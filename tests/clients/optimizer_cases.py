@@ -121,5 +121,29 @@ def changes_after_the_last_step_stay(place):
     require(torch.allclose(last, model[0].weight, 1e-5, 1e-6), "the change is lost")
 
 
-CASES = [changes_after_the_last_step_stay, sam_steps_once_for_two_passes, lbfgs_steps_once_for_many_passes,
-         two_optimizers_train_what_is_exchanged]
+def compiled_code_counts_its_samples(place):
+    """Whatever was compiled, and whether it ran before gossip() or not."""
+    for what in "model", "model in place", "step":
+        for ran_before in False, True:
+            model = network()
+            optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+            called = torch.compile(model, backend="aot_eager") if what == "model" else model
+
+            def step(number):
+                optimizer.zero_grad()
+                loss_of(called, number).backward()
+                optimizer.step()
+            if what == "model in place":
+                model.compile(backend="aot_eager")
+            elif what == "step":
+                step = torch.compile(step, backend="aot_eager")
+            if ran_before:
+                step(0)
+            with starling.gossip(model, optimizer, **place.arguments()) as peer:
+                for number in range(3):
+                    step(number)
+                require(tuple(peer.position) == (3, 3 * BATCH), f"{what}, {ran_before}: {peer.position}")
+
+
+CASES = [compiled_code_counts_its_samples, changes_after_the_last_step_stay, sam_steps_once_for_two_passes,
+         lbfgs_steps_once_for_many_passes, two_optimizers_train_what_is_exchanged]

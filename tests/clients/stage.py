@@ -92,7 +92,7 @@ def steps_until(peer, condition, what, work=lambda: None):
         if condition():
             return True
         work()
-        peer.step()
+        peer.step(1)
         return False
     suite.until(stepped, f"made steps in vain until {what}", 0)
 

@@ -73,7 +73,7 @@ def a_step_that_waits_too_long_is_an_error_each_time(stage):
         raises(starling.Error, words, trainer.step)
     peer.allow(daemon.EVER)
     x["w"][0] += 4
-    trainer.step()
+    trainer.step(1)
     trainer.close()
     require(peer.get(daemon.STEPS) == 4 and peer.value("w") == [5], "no step is lost, and it leaves as usual")
 
@@ -83,7 +83,7 @@ def without_a_bound_a_step_waits_for_its_peer(stage):
     trainer = stage.keep(starling.attach({"w": floats(1)}, stage.socket, wait=None))
     peer.set(daemon.WAITS, 1)
     stage.messages.words, stage.messages.then = "its owner paused it", lambda: peer.allow(daemon.EVER)
-    trainer.step()
+    trainer.step(1)
     require(peer.get(daemon.STEPS) == 1, "the step is made")
 
 
@@ -161,7 +161,7 @@ def the_exception_of_a_function_for_events_is_the_trainers(stage):
     raises(ZeroDivisionError, "ann", lambda: steps_until(trainer, lambda: False, "an event"))
     raises(ZeroDivisionError, "bob", lambda: steps_until(trainer, lambda: False, "an event"))
     steps = peer.get(daemon.STEPS)
-    trainer.step()
+    trainer.step(1)
     require(len(events) == 2 and peer.get(daemon.STEPS) == steps + 1, "once each, and no step is lost")
 
 
@@ -181,7 +181,7 @@ def the_end_of_the_run_is_an_event(stage):
     trainer, events = told(stage)
     peer.over("the peer is finished")
     steps_until(trainer, lambda: events, "the end is told")
-    trainer.step()
+    trainer.step(1)
     require(events == [("over", None, "the peer is finished")], f"{events}")
 
 
@@ -217,7 +217,7 @@ def trainers_that_want_no_events_are_sent_none(stage):
     trainer = stage.keep(starling.attach({"w": floats(1)}, stage.socket))
     peer.say("event mixed ann")
     for _ in range(10):
-        trainer.step()
+        trainer.step(1)
     trainer.close()
     require("events" not in peer.lines, f"{peer.lines}")
 
@@ -229,7 +229,7 @@ def members_are_asked_for_between_steps(stage):
     peer.say("event mixed ann")
     require(trainer.members() == peer.members, f"{trainer.members()}")
     require(not events, "events wait for the step")
-    trainer.step()
+    trainer.step(1)
     require(events == [("mixed", "ann", "")], f"{events}")
     peer.members = None
     trainer._wait = SOON

@@ -61,6 +61,7 @@ class Peer:
         self._taken = 0
         self.own_loss = False  # the loss is reported by the trainer's own code
         self.counted = None  # samples since the last step, if count() is called
+        self._warned_of_samples = False
         self.on_leave = lambda: None  # after a context that ended without an exception
         self._done = self._closed = False
         self._next_try, self._warned = 0, None
@@ -84,7 +85,8 @@ class Peer:
         """After a step with this many samples. `loss`: a number, a function that returns it, or None."""
         if os.getpid() != self._pid or self._done or self._closed:
             return self._tell()
-        samples = (self.batch or 1) if samples is None else samples
+        if samples is None:
+            samples = self.batch or self._unknown()
         self._steps += 1
         self._samples += samples
         try:
@@ -99,6 +101,13 @@ class Peer:
         except Changed as reason:
             self._part(reason)
         self._tell()
+
+    def _unknown(self):
+        if not self._warned_of_samples:
+            self._warned_of_samples = True
+            log.warning("starling: steps with an unknown number of samples count none, so epochs, rates and weights by work "
+                        "are without them; name the samples of a step with batch=")
+        return 0
 
     def _tell(self):
         """Calls on_event for what has happened since the last call, in the trainer's thread. Its exceptions are the

@@ -1,6 +1,7 @@
 """Peers that train a torch.nn.Module: tensors by their names in the module, and hooks so that the loop is unchanged."""
 import contextlib
 import functools
+import sys
 import types
 
 import torch
@@ -329,11 +330,11 @@ class Hooks:
     def __init__(self, peer, model, optimizer, weight=1):
         self.peer, self.optimizer, self.weight = peer, optimizer, weight
         self.samples = [0, 0, 0]  # since the last step: see _forward()
-        self.warned = peer.batch is not None  # of steps without a forward pass
         self.loss, self.rate = None, None
         self.backwards = 0  # since the last step
         self.stepping = False  # in optimizer.step()
         self.after = None  # called after each step
+        forget_compiled()
         try:
             peer.on_close.append(self._hook_forward(model))
             peer.on_close.append(Losses.listen(self._backward))
@@ -382,10 +383,6 @@ class Hooks:
         self.samples = [0, 0, 0]
         if self.peer.counted is not None:
             samples, self.peer.counted = self.peer.counted * self.weight, 0
-        if samples is None and not self.warned:
-            self.warned = True
-            log.warning("starling: a step without a forward pass of the model that gossip() was given counts as one sample; "
-                        "name the samples of a step with batch=")
         if isinstance(loss, torch.Tensor):
             loss = loss.item if loss.device.type != "cpu" else loss.item()
         rate = self.optimizer.param_groups[0]["lr"]
@@ -397,6 +394,13 @@ class Hooks:
         self.peer.step(samples, None if self.peer.own_loss else loss)
         if self.after:
             self.after()
+
+
+def forget_compiled():
+    """What torch.compile made of modules without hooks does not call hooks that come later: it is made anew."""
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None:
+        dynamo.reset()
 
 
 def in_backward():
