@@ -305,25 +305,38 @@ bool before(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - k;
 }
 
-// The places of runs in their sweep, by the names of their folders; none if the folder is no sweep's.
-std::map<std::string, std::size_t> places_in_sweep(const std::string& folder) {
+using Values = std::map<std::string, std::string>;
+
+struct PlaceInSweep {
+  std::size_t place = 0;
+  Values values;  // of the lists
+};
+
+// The runs of a sweep, by the names of their folders; none if the folder is no sweep's.
+std::map<std::string, PlaceInSweep> places_in_sweep(const std::string& folder) {
   constexpr std::size_t kLargest = std::size_t{1} << 30;
-  std::map<std::string, std::size_t> places;
+  std::map<std::string, PlaceInSweep> places;
   const auto text = training::read_text(folder + "/results.json", kLargest);
   const Json results = text ? training::parse_json(*text) : Json();
   if (!results.is_object() || !results.contains("runs")) return places;
-  for (const Json& run : results.at("runs"))
-    if (run.is_object() && run.contains("folder") && run.at("folder").is_string())
-      places.emplace(run.at("folder").get<std::string>(), places.size());
+  for (const Json& run : results.at("runs")) {
+    if (!run.is_object() || !run.contains("folder") || !run.at("folder").is_string()) continue;
+    PlaceInSweep place{places.size(), {}};
+    if (const auto values = run.find("values"); values != run.end() && values->is_object())
+      for (const auto& [key, value] : values->items())
+        if (value.is_string()) place.values.emplace(key, value.get<std::string>());
+    places.emplace(run.at("folder").get<std::string>(), std::move(place));
+  }
   return places;
 }
 
-// The folders of runs: the folder itself, or those in it, in the order of the sweep's file.
-Result<std::vector<std::string>> runs_in(const std::string& folder) {
+// The folders of runs: the folder itself, or those in it, in the order of the sweep's file, with the values
+// there.
+Result<std::vector<std::pair<std::string, Values>>> runs_in(const std::string& folder) {
   std::error_code problem;
   if (!fs::exists(folder, problem)) return Error{"the folder " + folder + " does not exist"};
   if (!fs::is_directory(folder, problem)) return Error{folder + " is a file, not the folder of a run"};
-  if (fs::exists(folder + "/summary.json", problem)) return std::vector<std::string>{folder};
+  if (fs::exists(folder + "/summary.json", problem)) return std::vector{std::pair(folder, Values())};
   std::vector<std::string> runs;
   for (const auto& entry : fs::directory_iterator(folder, problem)) {
     const std::string path = entry.path().string();
@@ -334,13 +347,15 @@ Result<std::vector<std::string>> runs_in(const std::string& folder) {
   const auto places = places_in_sweep(folder);
   const auto place_of = [&](const std::string& run) {
     const auto found = places.find(fs::path(run).filename().string());
-    return found == places.end() ? places.size() : found->second;
+    return found == places.end() ? PlaceInSweep{places.size(), {}} : found->second;
   };
   std::sort(runs.begin(), runs.end(), [&](const std::string& a, const std::string& b) {
-    const std::size_t x = place_of(a), y = place_of(b);
+    const std::size_t x = place_of(a).place, y = place_of(b).place;
     return x != y ? x < y : before(a, b);
   });
-  return runs;
+  std::vector<std::pair<std::string, Values>> found;
+  for (const std::string& run : runs) found.emplace_back(run, place_of(run).values);
+  return found;
 }
 
 std::string without_slashes(std::string folder) {
@@ -352,7 +367,7 @@ std::string without_slashes(std::string folder) {
 
 Result<Report> read_report(const std::vector<std::string>& folders, const ReportOptions& options) {
   Report report;
-  std::vector<std::string> paths;
+  std::vector<std::pair<std::string, Values>> paths;
   std::set<std::string> seen;
   std::optional<Error> first;  // of a path without results
   for (const std::string& folder : folders) {
@@ -364,9 +379,9 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
       report.skipped.push_back(folder);
       continue;
     }
-    for (const std::string& run : *runs) {
+    for (const auto& run : *runs) {
       std::error_code ignored;
-      if (seen.insert(fs::weakly_canonical(run, ignored).string()).second) paths.push_back(run);
+      if (seen.insert(fs::weakly_canonical(run.first, ignored).string()).second) paths.push_back(run);
     }
   }
   if (paths.empty() && first) return *first;
@@ -374,9 +389,11 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
     return Error{"the folders contain " + std::to_string(paths.size()) + " runs; a report may have " +
                  std::to_string(kMostRuns) + " at most"};
   const std::size_t most_points = std::clamp(kMostPointsInAll / paths.size(), kFewestPoints, kMostPoints);
-  for (const std::string& path : paths) {
+  for (const auto& [path, values] : paths) {
     auto run = read_run(path, most_points);
     if (!run) return run.error();
+    run->spelled = values;
+    if (!run->links.empty()) run->spelled.erase("gossip.topology");  // it has the name of its graph
     report.runs.push_back(std::move(*run));
   }
   number_graphs(report.runs);

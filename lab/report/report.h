@@ -76,6 +76,7 @@ struct ReportRun : ReportSummary {
   std::optional<double> target;                 // of the experiment: an accuracy, or
   bool target_is_loss = false;                  // a loss
   std::map<std::string, std::string> settings;  // of its experiment.toml: "gossip.rule", "fault.1.slow"
+  std::map<std::string, std::string> spelled;   // those of its sweep, as the sweep's file has them: "0.5 s"
   std::string links;                     // the name of its topology with the graph, if that is from a file
   std::set<std::string> without_effect;  // keys that are not among `settings`, because they change nothing
   std::vector<training::Look> looks;     // every evaluation, and the end

@@ -77,8 +77,9 @@ bool means(const std::string& text, const std::string& value) {
 bool has_part(const ReportRun& run, const Part& part) {
   return std::any_of(part.keys.begin(), part.keys.end(), [&](const std::string& key) {
     if (run.without_effect.contains(key)) return true;
-    const auto found = run.settings.find(key);
-    return means(part.value, found == run.settings.end() ? "" : found->second);
+    const auto found = run.settings.find(key), spelled = run.spelled.find(key);
+    return means(part.value, found == run.settings.end() ? "" : found->second) ||
+           (spelled != run.spelled.end() && means(part.value, spelled->second));
   });
 }
 

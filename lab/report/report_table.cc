@@ -58,6 +58,11 @@ void make_groups(Report& report) {
     if (modes_differ) run.settings["mode"] = run.mode;
   report.keys = differing_keys(report.runs);
   report.names = training::short_names(report.keys);
+  // Equal values are shown alike, as the first sweep spells them.
+  std::map<std::pair<std::string, std::string>, std::string> spelled;
+  for (const ReportRun& run : report.runs)
+    for (const auto& [key, text] : run.spelled)
+      if (run.settings.contains(key)) spelled.try_emplace({key, setting(run, key)}, text);
   std::map<std::vector<std::string>, std::size_t> places;
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     ReportRun& run = report.runs[i];
@@ -69,6 +74,9 @@ void make_groups(Report& report) {
     const auto [found, fresh] = places.try_emplace(place, report.groups.size());
     if (fresh) {
       ReportGroup& group = report.groups.emplace_back();
+      for (std::size_t k = 0; k < values.size(); ++k)
+        if (const auto text = spelled.find({report.keys[k], values[k]}); text != spelled.end())
+          values[k] = text->second;
       group.values = values;
       group.label = label_of(report, run, values);
     }

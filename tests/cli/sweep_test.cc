@@ -120,6 +120,28 @@ TEST_CASE("a sweep with --keep-going ends with exit code 1 and a list of what fa
   CHECK(std::filesystem::exists(folder.file("out/rule=pairwise,seed=2/summary.json")));
 }
 
+TEST_CASE("all files of a sweep have the values as the user spells them") {
+  const TemporaryFolder folder;
+  folder.write("try.toml",
+               "peers = 2\n[model]\nname = \"softmax\"\n[training]\nsteps = 5\n"
+               "[sweep]\ngossip.every = [\"0.5 s\", \"20000us\"]\nseed = [1, 2]\n");
+  const std::string out = folder.file("out");
+  const Outcome outcome = run({"sweep", folder.file("try.toml"), "--out", out});
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  for (const std::string value : {"0.5 s", "20000us"}) {
+    INFO(value);
+    CHECK(outcome.out.find("\n" + value + " ") != std::string::npos);
+    for (const char* file : {"results.csv", "curves.csv"})
+      CHECK(read_whole(out + "/" + file).find("\n" + value + ",1,") != std::string::npos);
+    CHECK(read_whole(out + "/results.json").find("\"" + value + "\"") != std::string::npos);
+    const Outcome against = run({"report", out, "--against", "every=" + value, "--csv",
+                                 folder.file("table.csv"), "--out", folder.file("page.html")});
+    CHECK(against.exit_code == 0);
+    CHECK(read_whole(folder.file("table.csv")).find("\n" + value + ",") != std::string::npos);
+  }
+}
+
 TEST_CASE("the sweep in README.md runs, and its folder can be reported with a wildcard", "[figures]") {
   const TemporaryFolder folder;
   const auto blocks = blocks_of("README.md", "toml");

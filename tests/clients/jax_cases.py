@@ -1,4 +1,6 @@
 """starling.jax with Optax, Flax and Equinox."""
+import threading
+
 import equinox
 import flax.linen
 import flax.nnx
@@ -100,6 +102,31 @@ def a_joiner_of_jax_has_the_parameters_of_the_swarm(place):
             near(peer.params, first, 0)
 
 
+def a_joiner_of_jax_has_the_state_of_the_optimizer(place):
+    optimizer, joined, steps = optax.adam(0.01), [], 0
+    first, _ = linen()
+    gradients = jax.tree_util.tree_map(jnp.ones_like, first)
+    with starling.jax.gossip(first, optimizer.init(first), **place.arguments()) as peer:
+        address = place.log().split("listens at ")[1].split(",")[0]
+
+        def join():
+            second = jax.tree_util.tree_map(jnp.zeros_like, first)
+            with starling.jax.gossip(second, optimizer.init(second), join=address, program=place.program,
+                                     log=place.path("second.log")) as other:
+                joined.append(other.state)
+        thread = threading.Thread(target=join, daemon=True)
+        thread.start()
+        params, state = peer.both
+        while thread.is_alive():
+            updates, state = optimizer.update(gradients, state)
+            params, state = peer.exchange(optax.apply_updates(params, updates), BATCH, 1.0, state)
+            steps += 1
+    count = int(joined[0][0].count)
+    require(0 < count <= steps, f"{count} of {steps} steps")
+    for leaf in jax.tree_util.tree_leaves(joined[0][0].mu):
+        require(jnp.allclose(leaf, 1 - 0.9**count, 1e-5), f"after {count} steps: {leaf}")
+
+
 def trees_without_arrays_are_refused(place):
     try:
         starling.jax.gossip({"a": 1}, **place.arguments())
@@ -110,4 +137,5 @@ def trees_without_arrays_are_refused(place):
 
 
 CASES = [parameters_of_flax_linen_are_exchanged, states_of_flax_nnx_are_exchanged, models_of_equinox_are_exchanged,
-         bfloat16_of_jax_is_exchanged, a_joiner_of_jax_has_the_parameters_of_the_swarm, trees_without_arrays_are_refused]
+         bfloat16_of_jax_is_exchanged, a_joiner_of_jax_has_the_parameters_of_the_swarm,
+         a_joiner_of_jax_has_the_state_of_the_optimizer, trees_without_arrays_are_refused]

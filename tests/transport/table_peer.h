@@ -16,13 +16,18 @@ namespace starling::transport::testing {
 
 inline wire::Message ping(std::uint64_t sequence) { return wire::Ping{sequence, PeerId{9}, {}}; }
 
+// Of a table whose handshakes may take long, as on a busy machine.
+inline LinkTableOptions patient() {
+  return {.dial_limit = kLong, .handshake_limit = kLong, .write_limit = kLong};
+}
+
 // A table that listens, and the messages it received.
 struct TablePeer {
-  TablePeer(World& world, std::uint64_t number, LinkTableOptions options = {},
+  TablePeer(World& world, std::uint64_t number, LinkTableOptions options = patient(),
             const std::string& swarm = "test", Address at = anywhere())
       : TablePeer(world, self(number, at, swarm), options) {}
 
-  TablePeer(World& world, const Self& who, LinkTableOptions options = {})
+  TablePeer(World& world, const Self& who, LinkTableOptions options = patient())
       : id(who.identity->id()),
         transport(world.make_transport()),
         table(std::make_unique<LinkTable>(world.executor(), *transport, who, events(), options)) {
