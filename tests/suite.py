@@ -104,6 +104,10 @@ while os.getppid() == parent:
         self.close()
 
 
+class Skipped(Exception):
+    """Why a case cannot run here."""
+
+
 class Suite:
     """A base class: the derived `run()` calls `case()`. `folder` is a temporary folder of this run. If `pictures` is not None,
     the suite saves its screenshots there."""
@@ -118,6 +122,8 @@ class Suite:
             work()
             self.passed += 1
             print(f"   passed: {name}")
+        except Skipped as reason:
+            print(f"   skipped: {name}: {reason}")
         except Exception as error:  # any error fails only this case
             self.failed += 1
             print(f"   FAILED: {name}: {error}")

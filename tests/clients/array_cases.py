@@ -1,8 +1,8 @@
 """Trees of arrays of NumPy and JAX."""
 import daemon
 import starling
-from stage import Skipped, raises, steps_until
-from suite import require
+from stage import raises, steps_until
+from suite import Skipped, require
 
 
 def numpy():

@@ -4,8 +4,8 @@ import shutil
 import subprocess
 
 import daemon
-from stage import CLIENTS, HERE, Skipped
-from suite import HANG, require
+from stage import CLIENTS, HERE
+from suite import HANG, Skipped, require
 
 STRICT = ["-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I", f"{CLIENTS}/c"]
 

@@ -11,9 +11,9 @@ import sys
 import zlib
 
 import starling
-from stage import Skipped, raises, steps_until
+from stage import raises, steps_until
 from starling import checkpoint
-from suite import require
+from suite import Skipped, require
 
 try:
     import torch

@@ -11,8 +11,8 @@ import types
 import daemon
 import starling
 import starling.peer
-from stage import Skipped, raises, steps_until
-from suite import require
+from stage import raises, steps_until
+from suite import Skipped, require
 from torch_cases import needs_torch, network, same, sgd, torch, train, values
 
 LOAD = """

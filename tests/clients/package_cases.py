@@ -10,8 +10,8 @@ import sys
 import zipfile
 
 from c_cases import compiled
-from stage import CLIENTS, Skipped
-from suite import HANG, require
+from stage import CLIENTS
+from suite import HANG, Skipped, require
 from table import table
 
 EXAMPLES = os.path.join(CLIENTS, "examples")

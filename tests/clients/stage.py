@@ -16,10 +16,6 @@ CLIENTS = os.path.join(SOURCE, "clients")
 sys.path.insert(0, os.path.join(CLIENTS, "python"))
 
 
-class Skipped(Exception):
-    """Why a case cannot run here."""
-
-
 class Messages(logging.Handler):
     """The client's warnings, and what to do when one comes: `then` is called once, with the first that has `words`."""
 

@@ -5,8 +5,8 @@ import sys
 
 import daemon
 import starling
-from stage import Skipped, microseconds, raises
-from suite import HANG, require
+from stage import microseconds, raises
+from suite import HANG, Skipped, require
 
 try:
     import torch
