@@ -256,7 +256,7 @@ bool Attachment::share_region(Caller& caller) {
 }
 
 bool Attachment::ask_for_state() {
-  if (!is_ready_ || !gives_state_) return false;
+  if (!is_started_ || !gives_state_) return false;
   region_->set(PeerWord::state_asked, ++state_asked_);
   ring();
   return true;
@@ -293,7 +293,7 @@ void Attachment::leave(const std::shared_ptr<Caller>& caller) {
   std::erase(callers_, caller);
   if (attached_ != caller) return;
   attached_.reset();
-  is_ready_ = false;
+  is_ready_ = is_started_ = false;
   events_.gone();
 }
 

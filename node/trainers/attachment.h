@@ -58,7 +58,8 @@ class Attachment {
 
   bool is_ready() const { return is_ready_; }
 
-  // Asks the trainer for its state, for a newcomer. False: no trainer is there, or it has none.
+  // Asks the trainer for its state, for a newcomer. False: no trainer is there, it has not started, or it has
+  // none.
   bool ask_for_state();
   // Whether region().state_given() has what was asked for last.
   bool state_is_given() const;
@@ -69,7 +70,10 @@ class Attachment {
 
   bool wants_events() const;
   // Lines for the trainer; without one they are dropped.
-  void start() { send("start"); }
+  void start() {
+    is_started_ = true;
+    send("start");
+  }
   void ring() { send("ring"); }
   // These two wait while the trainer reads nothing; the outbox bounds their number.
   void say(const std::string& text);
@@ -102,7 +106,7 @@ class Attachment {
   std::unique_ptr<Region> region_;
   std::vector<std::shared_ptr<Caller>> callers_;  // without the one that is attached
   std::shared_ptr<Caller> attached_;
-  bool is_ready_ = false, gives_state_ = false;
+  bool is_ready_ = false, is_started_ = false, gives_state_ = false;
   bool received_state_ = false;  // and not offered to the trainer
   std::uint64_t state_asked_ = 0;
   LogLimiter refusals_{64};  // by process

@@ -152,6 +152,7 @@ TEST_CASE("a trainer is asked for its state, and gets the one that came with an 
                          {.stepped = [] {}, .ended = [](const std::string&) {}});
   attachment.region().state_received()[5] = std::byte{9};
   attachment.copied(true);
+  CHECK_FALSE(attachment.ask_for_state());  // it makes no steps yet, and would not answer
   trainer.start();
   await("start");
   CHECK(stub.word(1112) == 1);  // of era 0
