@@ -50,8 +50,9 @@ void remove_leftovers(const std::string& folder) {
   }
 }
 
-// Of the object without its member kCheckKey. A file of an earlier version has none.
-constexpr const char* kCheckKey = "check";
+constexpr const char* kCheckKey = "check";  // a file of an earlier version has none
+
+// The check sum of the object without its member kCheckKey.
 std::string check_sum(const json& object) {
   const std::string text = object.dump(-1, ' ', false, json::error_handler_t::replace);
   return std::to_string(hash64(std::as_bytes(std::span(text))));
