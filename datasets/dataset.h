@@ -92,6 +92,7 @@ struct Origin {
   std::vector<std::string> decisions = {};    // one clause each
   std::vector<std::string> notes = {};        // the same about this machine's files; in no file of a model
   std::vector<std::string> files = {};        // of a folder: of both parts, also of one that is not needed
+  bool label_chosen = false;                  // whether the user named the column of the labels
 };
 
 // A training and a test set that belong together. Both carry the training set's normalization.

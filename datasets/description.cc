@@ -43,7 +43,8 @@ std::string listed(const std::vector<std::string>& names) {
   return text + (names.size() > kMost ? " and so on" : "");
 }
 
-Status check_kind(const Description& model, const Description& data) {
+// Appends to `origin` what the data have in another form than the model's.
+Status check_kind(const Description& model, const Description& data, Origin& origin) {
   const auto wrong = [&](const std::string& its, const std::string& theirs) -> Status {
     return Error{"the model is for " + its + ", and '" + data.name + "' has " + theirs};
   };
@@ -55,9 +56,14 @@ Status check_kind(const Description& model, const Description& data) {
                  "'" + data.columns[i] + "' there");
   }
   const std::size_t its = label_column(model.label).number, theirs = label_column(data.label).number;
-  if ((model.columns.empty() || data.columns.empty()) && its != theirs && its > 0 && theirs > 0)
+  if ((!model.columns.empty() && !data.columns.empty()) || its == theirs || its == 0 || theirs == 0)
+    return Done{};
+  if (!origin.label_chosen)
     return wrong("rows with the labels in " + model.label,
                  "them in " + data.label + "; select the column with :label=" + std::to_string(its));
+  origin.decisions.push_back("the labels are " + data.label +
+                             " as selected, and the model's data have them in " + model.label +
+                             ", so the other columns are taken in their order");
   return Done{};
 }
 
@@ -142,7 +148,7 @@ std::string decisions_text(const DataPair& pair) {
 }
 
 Status adopt(const Description& model, DataPair& pair) {
-  if (Status fits = check_kind(model, unhashed(pair)); !fits) return fits;
+  if (Status fits = check_kind(model, unhashed(pair), pair.origin); !fits) return fits;
   std::erase_if(pair.origin.decisions, [&](const std::string& decision) {
     return std::ranges::find(model.decisions, decision) != model.decisions.end();
   });

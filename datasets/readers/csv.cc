@@ -87,6 +87,7 @@ class Table {
   Origin origin() const {
     Origin origin{"CSV", columns_.called(columns_.label), columns_.names, classes_->in_order(),
                   columns_.decisions};
+    origin.label_chosen = columns_.label_chosen;
     if (!origin.columns.empty())
       origin.columns.erase(origin.columns.begin() + static_cast<std::ptrdiff_t>(columns_.label));
     return origin;

@@ -256,6 +256,7 @@ Result<CsvColumns> read_csv_columns(const std::string& file, std::string_view li
   const auto found = find_label(file, columns, label);
   if (!found) return found.error();
   columns.label = *found;
+  columns.label_chosen = !label.said.empty();
   if (!columns.names.empty() && columns.names.front().empty() && columns.label > 0)
     columns.decisions.emplace_back("column 1 has no name, as the index that pandas writes, and is a feature");
   return columns;

@@ -28,6 +28,7 @@ struct CsvColumns {
   char delimiter = ',';
   std::vector<std::string> names;  // empty if the file has no header
   std::size_t count = 0, label = 0;
+  bool label_chosen = false;  // by the user
   std::vector<std::string> decisions;
 
   std::string called(std::size_t index) const {

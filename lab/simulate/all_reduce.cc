@@ -231,12 +231,12 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
   }
   std::unique_ptr<Ensemble> ensemble;
   if (traits(experiment.gossip.rule).meeting == Meeting::every_step) {
-    ensemble = make_sharing_ensemble(std::move(workers), *first, (*run)->pool());
+    ensemble = make_sharing_ensemble(std::move(workers), first->values, (*run)->pool());
   } else {
     const auto mix = training::mix_options(experiment);
     if (!mix) return mix.error();
-    ensemble = make_outer_ensemble(std::move(workers), *first, (*run)->plan().layout.trained_size(), *mix,
-                                   (*run)->pool());
+    ensemble = make_outer_ensemble(std::move(workers), first->values, (*run)->plan().layout.trained_size(),
+                                   *mix, (*run)->pool());
   }
   return AllReduceRun(options, folder, **run, std::move(ensemble)).run();
 }

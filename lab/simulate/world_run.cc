@@ -179,7 +179,8 @@ class WorldRun {
     if (!first) return first.error();
     if (Status begun = (*run)->begin(from != nullptr ? from->place().metrics_bytes : 0); !begun)
       return begun.error();
-    return WorldRun(options, folder, from, std::move(*run), std::move(*world), std::move(*first)).run();
+    return WorldRun(options, folder, from, std::move(*run), std::move(*world), std::move(first->values))
+        .run();
   }
 
  private:

@@ -232,7 +232,8 @@ Preparation::Making Preparation::with_state(Making built) {
   } else if (built->experiment.model.init && started_.options.join.empty()) {
     auto first = training::starting_parameters(built->experiment, built->replica->plan);
     if (!first) return first.error();
-    built->first_parameters = std::move(*first);
+    if (!first->note.empty()) spdlog::warn("{}", first->note);
+    built->first_parameters = std::move(first->values);
   }
   return built;
 }

@@ -1,6 +1,7 @@
 // A saved model and the data that it judges: its own normalization and classes, contradictions, and files
 // that must not be overwritten.
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -49,6 +50,20 @@ std::string content_of(const std::string& path) {
   std::stringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
+}
+
+// Writes a copy of a model without metadata, as other programs write them.
+void write_bare(const std::string& model, const std::string& path) {
+  const std::string whole = content_of(model);
+  std::uint64_t length = 0;
+  std::memcpy(&length, whole.data(), sizeof length);
+  const std::string data = whole.substr(sizeof length + length);
+  json header = json::parse(whole.substr(sizeof length, length));
+  header.erase("__metadata__");
+  const std::string text = header.dump();
+  length = text.size();
+  std::ofstream(path, std::ios::binary)
+      << std::string(reinterpret_cast<const char*>(&length), sizeof length) << text << data;
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -157,18 +172,7 @@ TEST_CASE("what is not said of a model of another program is asked, and what is 
   const Trained trained;
   const auto& folder = trained.folder;
   const std::string bare = folder.file("bare.safetensors"), data = folder.file("a");
-  {  // the same tensors without metadata
-    std::string bytes = read_whole(trained.model());
-    const std::string kept =
-        bytes.substr(8, static_cast<unsigned char>(bytes[0]) + 256U * static_cast<unsigned char>(bytes[1]));
-    json header = json::parse(kept);
-    header.erase("__metadata__");
-    std::string text = header.dump();
-    std::string length(8, '\0');
-    length[0] = static_cast<char>(text.size() % 256);
-    length[1] = static_cast<char>(text.size() / 256);
-    folder.write("bare.safetensors", length + text + bytes.substr(8 + kept.size()));
-  }
+  write_bare(trained.model(), bare);
   CHECK(has(run({"evaluate", bare, "--data", data}).err, "does not name its network; name it with --model"));
   const Outcome named = run({"evaluate", bare, "--data", data, "--model", "softmax"});
   INFO(named.err);
@@ -180,6 +184,33 @@ TEST_CASE("what is not said of a model of another program is asked, and what is 
   CHECK(
       has(run({"evaluate", bare, "--data", folder.file("two"), "--model", "softmax"}).err,
           "has 3 outputs in tensor 'fc1.weight', and the data have 2 classes; use data with the classes of"));
+}
+
+TEST_CASE("test rows whose labels lack a model's last classes are judged without a description, too") {
+  const TemporaryFolder folder;
+  const auto table = [&](const std::string& name, int classes) {
+    std::filesystem::create_directories(folder.file(name));
+    std::string text = "u,v,kind\n";
+    for (int k = 0; k < 120; ++k) {
+      const int label = k % classes;
+      text += std::to_string(label == 1 ? 3 : k % 7 * 0.1) + "," +
+              std::to_string(label == 2 ? 5 : k % 5 * 0.1) + "," + std::to_string(label) + "\n";
+    }
+    for (const char* part : {"/train.csv", "/test.csv"}) folder.write(name + part, text);
+    return folder.file(name);
+  };
+  const std::string three = table("three", 3), two = table("two", 2), bare = folder.file("bare.safetensors");
+  REQUIRE(run({"simulate", "--peers", "1", "--model", "softmax", "--data", three, "--epochs", "15",
+               "--batch-size", "16", "--learning-rate", "0.2", "--looks", "0", "--out", folder.file("run")})
+              .exit_code == 0);
+  write_bare(folder.file("run/model.safetensors"), bare);
+  const Outcome judged = run({"evaluate", bare, "--data", two, "--model", "softmax"});
+  INFO(judged.err);
+  REQUIRE(judged.exit_code == 0);
+  CHECK(has(judged.err, "bare.safetensors has 3 outputs, and the labels of two go up to 1"));
+  CHECK(has(judged.out, "over 120 test samples"));
+  CHECK(has(run({"predict", bare, "--data", two, "--model", "softmax", "--probabilities"}).out,
+            "probability_2\n"));
 }
 
 TEST_CASE("data that a model is not for are refused with both kinds") {

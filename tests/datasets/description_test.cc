@@ -279,8 +279,11 @@ TEST_CASE("the labels of a table are in the column of the model's, by its name o
     INFO((pair.ok() ? "" : pair.error().message));
     REQUIRE(pair.ok());
     CHECK(pair->test.labels == FileBytes{1});
-    CHECK(contains(judge(model, "7,8,1\n", ":label=3").error().message,
-                   "them in column 3; select the column with :label=1"));
+    const auto moved = judge(model, "7,8,1\n", ":label=3");
+    REQUIRE(moved.ok());
+    CHECK(moved->test.labels == FileBytes{1});
+    CHECK(moved->test.features == pair->test.features);
+    CHECK(contains(decisions_text(*moved), "the labels are column 3 as selected, and the model's data have"));
   }
   CHECK(judge(named, "u,v,kind\n7,8,1\n")->test.labels == FileBytes{1});
   CHECK(judge(named, "kind,u,v\n1,7,8\n")->test.labels == FileBytes{1});

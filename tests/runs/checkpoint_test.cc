@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "base/random.h"
 #include "tests/catch.h"
@@ -148,13 +149,44 @@ TEST_CASE("a file with values that are not finite is exported under no names") {
   }
 }
 
-TEST_CASE("PyTorch's counters of batches are no parameters") {
+TEST_CASE("PyTorch's counters of batches and masks of attention are no parameters") {
   const TemporaryFolder folder;
   models::Layout layout;
   layout.append("bn1.weight", {2});
-  const std::string header = R"({"bn1.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-                             R"("bn1.num_batches_tracked":{"dtype":"I64","shape":[],"data_offsets":[8,16]}})";
-  CHECK(read_safetensors(folder.write("a", safetensors(header, 16)), layout).ok());
+  const auto read = [&](const std::string& other) {
+    const std::string header =
+        R"({"bn1.weight":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)" + other + "}";
+    return read_safetensors(folder.write("a", safetensors(header, 16)), layout).ok();
+  };
+  const std::string place = R"("data_offsets":[8,16]})";
+  CHECK(read(R"("bn1.num_batches_tracked":{"dtype":"I64","shape":[],)" + place));
+  CHECK(read(R"("block1.attn.masked_bias":{"dtype":"F64","shape":[],)" + place));
+  CHECK(read(R"("block1.attn.bias":{"dtype":"I64","shape":[1,1,1,1],)" + place));
+  CHECK_FALSE(read(R"("block1.attn.bias":{"dtype":"F32","shape":[2],)" + place));
+}
+
+TEST_CASE("a tensor of any type of safetensors is measured, and named if it does not belong to the model") {
+  const TemporaryFolder folder;
+  models::Layout layout;
+  layout.append("w", {2});
+  const auto refusal = [&](const std::string& dtype, int values, int bytes) {
+    const std::string end = std::to_string(8 + bytes);
+    const std::string header = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"x":{"dtype":")" +
+                               dtype + R"(","shape":[)" + std::to_string(values) + R"(],"data_offsets":[8,)" +
+                               end + "]}}";
+    return read_safetensors(folder.write("a", safetensors(header, 8 + bytes)), layout).error().message;
+  };
+  for (const auto& [dtype, values, bytes] : std::vector<std::tuple<const char*, int, int>>{
+           {"F4", 6, 3},          {"F6_E2M3", 4, 3},     {"F6_E3M2", 8, 6}, {"BOOL", 3, 3}, {"U8", 3, 3},
+           {"I8", 3, 3},          {"F8_E5M2", 3, 3},     {"F8_E4M3", 3, 3}, {"I16", 3, 6},  {"F8_E8M0", 3, 3},
+           {"F8_E4M3FNUZ", 3, 3}, {"F8_E5M2FNUZ", 3, 3}, {"U16", 3, 6},     {"F16", 3, 6},  {"BF16", 3, 6},
+           {"I32", 3, 12},        {"U32", 3, 12},        {"F32", 3, 12},    {"C64", 3, 24}, {"F64", 3, 24},
+           {"I64", 3, 24},        {"U64", 3, 24}}) {
+    INFO(dtype);
+    CHECK(contains(refusal(dtype, values, bytes), "tensor 'x' does not belong"));
+    CHECK(contains(refusal(dtype, values, bytes + 1), "do not fit its shape"));
+  }
+  CHECK(contains(refusal("F4", 3, 2), "do not fit its shape"));  // a byte and a half
 }
 
 TEST_CASE("a file with an invalid header is rejected with the reason") {

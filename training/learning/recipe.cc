@@ -269,13 +269,13 @@ void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models
   models::initialize(plan, Random(seed).split(kParameters), arena);
 }
 
-Result<std::vector<float>> starting_parameters(const Experiment& experiment, const models::Plan& plan) {
-  if (!experiment.model.init) return first_parameters(plan, experiment.seed);
+Result<FirstParameters> starting_parameters(const Experiment& experiment, const models::Plan& plan) {
+  if (!experiment.model.init) return FirstParameters{first_parameters(plan, experiment.seed), ""};
   auto read = read_safetensors(*experiment.model.init, plan.layout);
   if (!read) return Error{"model.init: " + read.error().message};
   if (Status finite = check_finite(*experiment.model.init, plan.layout, read->arena); !finite)
     return Error{"model.init: " + finite.error().message};
-  return std::move(read->arena);
+  return FirstParameters{std::move(read->arena), std::move(read->note)};
 }
 
 Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan,
@@ -286,7 +286,7 @@ Status write_starting_parameters(const Experiment& experiment, const models::Pla
   }
   const auto parameters = starting_parameters(experiment, plan);
   if (!parameters) return parameters.error();
-  arena.write(0, *parameters);
+  arena.write(0, parameters->values);
   return Done{};
 }
 

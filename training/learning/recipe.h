@@ -59,9 +59,13 @@ std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed
 // The same, written directly into an arena of that size.
 void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models::Arena& arena);
 
+struct FirstParameters {
+  std::vector<float> values;  // arena_size() floats
+  std::string note;           // what was left out of the experiment's file; empty: nothing
+};
 // The parameters of the experiment's file if it names one, else first_parameters(). The Error names a tensor
 // that does not fit.
-Result<std::vector<float>> starting_parameters(const Experiment& experiment, const models::Plan& plan);
+Result<FirstParameters> starting_parameters(const Experiment& experiment, const models::Plan& plan);
 // The same, written into an arena of that size. On an Error nothing is written.
 Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan,
                                  models::Arena& arena);

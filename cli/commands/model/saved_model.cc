@@ -98,6 +98,22 @@ Result<std::vector<float>> read_parameters(const std::string& path, const models
 
 namespace {
 
+// Gives data whose labels are numbers the classes of a file with more outputs: the labels may lack the last.
+Status take_outputs(const std::string& path, const models::ModelText& model, datasets::DataPair& data,
+                    models::Plan& plan) {
+  const auto outputs = training::outputs_in(path, plan.layout);
+  if (!outputs) return outputs.error();
+  const int labels = data.any().classes;
+  if (*outputs <= labels || !data.origin.class_names.empty()) return Done{};
+  data.train.classes = data.test.classes = *outputs;
+  auto wider = training::make_plan(model, data);
+  if (!wider) return wider.error();
+  warn(fmt::format("{} has {} outputs, and the labels of {} go up to {}", path, *outputs, data.name,
+                   labels - 1));
+  plan = std::move(*wider);
+  return Done{};
+}
+
 // Reads the model, a full checkpoint or a file with only parameters, and --data.
 Result<SavedModel> load_saved_model(const Arguments& arguments) {
   const auto file = model_file(arguments);
@@ -116,6 +132,9 @@ Result<SavedModel> load_saved_model(const Arguments& arguments) {
   warn(training::warning_of_description(path, *given, *data));
   auto plan = training::make_plan(*model, *data);
   if (!plan) return plan.error();
+  if (given->of_model == nullptr && !data->any().is_text()) {
+    if (Status wide = take_outputs(path, *model, *data, *plan); !wide) return wide.error();
+  }
   auto parameters = read_parameters(path, plan->layout);
   if (!parameters) return parameters.error();
   return SavedModel{path, std::move(*model), std::move(*data), std::move(*plan), std::move(*parameters)};

@@ -226,7 +226,9 @@ Result<Materials> gather_materials(const Experiment& experiment) {
   Result<models::Plan> plan = training::make_plan(experiment, *data);
   if (!plan) return plan.error();
   if (experiment.model.init) {
-    if (const auto first = training::starting_parameters(experiment, *plan); !first) return first.error();
+    const auto first = training::starting_parameters(experiment, *plan);
+    if (!first) return first.error();
+    warn(first->note);
   }
   if (const auto changed = training::make_augmentation(experiment, data->train); !changed)
     return changed.error();

@@ -106,9 +106,6 @@ Status rename_gpt(const SafetensorsFile& file, const models::Layout& layout, con
       return same;
     sources.erase(head);
   }
-  std::erase_if(sources, [&](const auto& each) {
-    return each.first.starts_with(prefix) && is_gpt_buffer(each.first.substr(prefix.size()));
-  });
   renamed.merge(sources);
   sources = std::move(renamed);
   return Done{};
@@ -206,6 +203,16 @@ Status read_tensor(const SafetensorsFile& file, const TensorSource& source, std:
 
 }  // namespace
 
+Result<int> outputs_in(const std::string& path, const models::Layout& layout) {
+  const auto file = SafetensorsFile::open(path);
+  if (!file) return file.error();
+  if (layout.tensors().empty() || !is_of_output(layout, layout.tensors().back())) return 0;
+  const SafetensorsEntry* last = file->find(layout.tensors().back().name);
+  constexpr std::int64_t kMost = 1 << 24;
+  return last == nullptr || last->shape.empty() || last->shape[0] > kMost ? 0
+                                                                          : static_cast<int>(last->shape[0]);
+}
+
 Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout) {
   auto file = SafetensorsFile::open(path);
   if (!file) return file.error();
@@ -213,7 +220,8 @@ Result<Checkpoint> read_safetensors(const std::string& path, const models::Layou
 
   TensorSources sources;
   for (const SafetensorsEntry& entry : file->entries()) {
-    if (is_parameter(file->metadata(), entry.name)) sources[entry.name] = {&entry};
+    if (is_parameter(file->metadata(), entry.name) && !is_attention_mask({entry.name, entry.shape}))
+      sources[entry.name] = {&entry};
   }
   const bool own = layout.tensors().empty() || sources.contains(layout.tensors().front().name);
   if (const auto prefix = own ? std::nullopt : gpt_prefix(sources)) {

@@ -32,7 +32,7 @@ struct Checkpoint {
 // begin with "optimizer." or "sampler.".
 inline constexpr const char* kFullCheckpoint = "checkpoint";
 // Whether a tensor of this name, in a file with this metadata, is a parameter of the model. PyTorch's
-// counters of batches (num_batches_tracked) are none.
+// counters of batches (num_batches_tracked) are none. Masks of attention are left out where files are read.
 bool is_parameter(const Facts& metadata, const std::string& tensor);
 
 // The file must have exactly the tensors of `layout`, in any order, with their names, shapes and dtype F32,
@@ -41,6 +41,8 @@ bool is_parameter(const Facts& metadata, const std::string& tensor);
 // SafetensorsFile::open() rejects.
 Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout);
 inline constexpr std::int64_t kPaddingMax = 128;  // nanoGPT pads 50,257 tokens to 50,304
+// The outputs of the linear layer that ends the network, in the file; 0 if the file has no such layer.
+Result<int> outputs_in(const std::string& path, const models::Layout& layout);
 // An Error, with the tensor and the number of values, if values are not finite.
 Status check_finite(const std::string& path, const models::Layout& layout, std::span<const float> arena);
 // An Error if the file holds the state of a simulation.

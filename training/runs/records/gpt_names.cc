@@ -72,8 +72,11 @@ void transpose_weights(std::span<const float> from, std::size_t rows, std::size_
   }
 }
 
-bool is_gpt_buffer(const std::string& name) {
-  return name.starts_with("h.") && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
+bool is_attention_mask(const NamedShape& tensor) {
+  const auto& [name, shape] = tensor;
+  if (name.ends_with(".attn.masked_bias")) return shape.empty();
+  return name.ends_with(".attn.bias") && shape.size() == 4 && shape[0] == 1 && shape[1] == 1 &&
+         shape[2] == shape[3];
 }
 
 }  // namespace starling::training

@@ -33,7 +33,8 @@ inline constexpr const char* kGptPrefix = "transformer.";
 // [rows, columns] to [columns, rows].
 void transpose_weights(std::span<const float> from, std::size_t rows, std::size_t columns, float* to);
 
-// Whether a tensor of such a file, its name without a prefix, holds no parameters: the mask of attention.
-bool is_gpt_buffer(const std::string& name);
+// Whether the tensor is the causal mask of attention, which PyTorch's modules keep as a buffer, and no
+// parameter: "h.0.attn.bias" of [1, 1, n, n], or "h.0.attn.masked_bias" of one value.
+bool is_attention_mask(const NamedShape& tensor);
 
 }  // namespace starling::training

@@ -30,13 +30,15 @@ constexpr const char* kMetadata = "__metadata__";
 // Tensors, and keys of the metadata; a shape has depth 3.
 constexpr JsonLimits kHeaderLimits{.keys = models::kTensorsMax + 1, .depth = 8};
 
-// Bytes of one element; 0 for a dtype that safetensors does not know.
-std::size_t element_size(const std::string& dtype) {
-  static const std::map<std::string, std::size_t> kSizes = {
-      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
-      {"BF16", 2}, {"I32", 4}, {"U32", 4}, {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8}};
-  const auto found = kSizes.find(dtype);
-  return found == kSizes.end() ? 0 : found->second;
+// Bits of one element; 0 for a dtype that safetensors does not know.
+std::size_t element_bits(const std::string& dtype) {
+  static const std::map<std::string, std::size_t> kBits = {
+      {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6}, {"BOOL", 8}, {"U8", 8},   {"I8", 8},
+      {"F8_E5M2", 8},     {"F8_E4M3", 8},     {"F8_E8M0", 8}, {"I16", 16}, {"U16", 16}, {"F16", 16},
+      {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"BF16", 16},   {"I32", 32}, {"U32", 32}, {"F32", 32},
+      {"C64", 64},        {"F64", 64},        {"I64", 64},    {"U64", 64}};
+  const auto found = kBits.find(dtype);
+  return found == kBits.end() ? 0 : found->second;
 }
 
 Result<SafetensorsEntry> read_entry(const std::string& name, const Json& value, std::size_t data_size) {
@@ -48,18 +50,18 @@ Result<SafetensorsEntry> read_entry(const std::string& name, const Json& value, 
   SafetensorsEntry entry;
   entry.name = name;
   const Json& dtype = value["dtype"];
-  if (!dtype.is_string() || element_size(dtype.get<std::string>()) == 0)
+  if (!dtype.is_string() || element_bits(dtype.get<std::string>()) == 0)
     return refuse("has an unknown dtype");
   entry.dtype = dtype.get<std::string>();
 
   const Json& shape = value["shape"];
-  std::size_t bytes = element_size(entry.dtype);
+  std::size_t bits = element_bits(entry.dtype);
   if (!shape.is_array()) return refuse("has no shape");
   for (const Json& extent : shape) {
     if (!extent.is_number_unsigned()) return refuse("has a shape that is not made of whole numbers");
     const auto n = extent.get<std::uint64_t>();
-    if (n > data_size || (n > 0 && bytes > data_size / n)) return refuse("is larger than the file");
-    bytes *= n;
+    if (n > 2 * data_size || (n > 0 && bits > 8 * data_size / n)) return refuse("is larger than the file");
+    bits *= n;
     entry.shape.push_back(static_cast<std::int64_t>(n));
   }
 
@@ -70,7 +72,7 @@ Result<SafetensorsEntry> read_entry(const std::string& name, const Json& value, 
   }
   const auto begin = offsets[0].get<std::uint64_t>(), end = offsets[1].get<std::uint64_t>();
   if (begin > end || end > data_size) return refuse("has data_offsets outside of the file");
-  if (end - begin != bytes)
+  if (8 * (end - begin) != bits)
     return refuse("has data_offsets that do not fit its shape " + show_shape(entry.shape));
   entry.begin = begin;
   entry.end = end;
@@ -238,7 +240,7 @@ Status SafetensorsFile::read_floats(const SafetensorsEntry& entry, std::span<flo
   if (entry.dtype == "F32") return read(entry, std::as_writable_bytes(out));
   std::vector<std::byte> bytes(entry.end - entry.begin);
   if (Status got = read(entry, bytes); !got) return got;
-  const std::size_t size = element_size(entry.dtype);
+  const std::size_t size = element_bits(entry.dtype) / 8;
   STARLING_CHECK(bytes.size() == out.size() * size);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::byte* at = bytes.data() + i * size;
