@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "lab/report/lines.h"
 #include "topologies/graph_file.h"
 #include "training/runs/experiment/experiment_file.h"
-#include "training/runs/experiment/settings/effect.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/files.h"
 #include "training/runs/records/json.h"
@@ -97,6 +95,20 @@ std::string take_peers(ReportRun& run, const Json& per_peer) {
   return "";
 }
 
+// Who made the run, and from what; older runs say neither.
+void take_makers(ReportRun& run, const Json& made) {
+  const auto text = [&made](const char* key) {
+    const auto found = made.find(key);
+    return found != made.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  if (const std::string program = text("program"); !program.empty())
+    run.program = "starling " + program + (text("processor").empty() ? "" : " on " + text("processor"));
+  const auto contents = made.find("contents");
+  if (contents == made.end() || !contents->is_object()) return;
+  for (const auto& [key, hash] : contents->items())
+    if (hash.is_string()) run.contents[key] = hash.get<std::string>();
+}
+
 // Returns the first problem, or nothing.
 std::string take_summary(ReportRun& run, const Json& json) {
   Fields fields(json);
@@ -134,6 +146,8 @@ std::string take_summary(ReportRun& run, const Json& json) {
     for (const auto& [steps, count] : fields.part("staleness", false).items())
       if (count.is_number()) run.staleness.emplace_back(steps, count.get<double>());
   }
+  if (fields.has("trace_hash")) run.trace_hash = fields.text("trace_hash");
+  if (fields.has("made_from")) take_makers(run, fields.part("made_from", false));
   if (const std::string problem = take_peers(run, fields.part("per_peer", true)); !problem.empty())
     return problem;
   return fields.problem().empty() ? exchanges.problem() : fields.problem();
@@ -162,30 +176,6 @@ bool take_cell(std::vector<PeerCells>& peers, const Json& line) {
   return true;
 }
 
-// The settings of a run's experiment.toml, by key. Starling writes it with one key per line.
-std::map<std::string, std::string> settings_in(const std::string& toml) {
-  std::map<std::string, std::string> settings;
-  std::string table;
-  std::map<std::string, std::size_t> numbers;  // of [[fault]] and [[peer]]
-  std::istringstream lines(toml);
-  for (std::string text; std::getline(lines, text);) {
-    const std::string_view line = text;
-    if (line.empty() || line.front() == '#') continue;
-    if (line.starts_with("[[")) {
-      const std::string name(line.substr(2, line.find(']') - 2));
-      table = name + "." + std::to_string(++numbers[name]) + ".";
-    } else if (line.starts_with("[")) {
-      table = std::string(line.substr(1, line.find(']') - 1)) + ".";
-    } else if (const auto equals = line.find(" = "); equals != std::string_view::npos) {
-      std::string value(line.substr(equals + 3));
-      if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
-        value = value.substr(1, value.size() - 2);
-      settings[table + std::string(line.substr(0, equals))] = std::move(value);
-    }
-  }
-  return settings;
-}
-
 // Runs that differ only in a setting without effect are of the same kind.
 void drop_without_effect(ReportRun& run) {
   training::Experiment experiment;
@@ -196,26 +186,35 @@ void drop_without_effect(ReportRun& run) {
   for (const std::string& key : run.without_effect) run.settings.erase(key);
 }
 
-// A graph from a file is called by the file.
-void name_graph(ReportRun& run) {
+// A graph from a file, and layers, are called by the name of their file.
+void take_contents(ReportRun& run) {
   const auto topology = run.settings.find("gossip.topology");
-  if (topology == run.settings.end()) return;
-  const std::string shown = topologies::shown_name(topology->second);
-  if (shown == topology->second) return;
-  run.links = std::exchange(topology->second, shown);
+  if (topology != run.settings.end()) {
+    const std::string shown = topologies::shown_name(topology->second);
+    if (shown != topology->second) run.contents["gossip.topology"] = std::exchange(topology->second, shown);
+  }
+  const auto layers = run.settings.find("model.layers");
+  if (layers == run.settings.end()) return;
+  run.contents["model.name"] = std::move(layers->second);
+  run.settings.erase(layers);
 }
 
-// Different graphs may come from files of the same name: the second one is "file:g.txt (2)".
-void number_graphs(std::vector<ReportRun>& runs) {
-  std::map<std::string, std::vector<std::string>> graphs;  // by the name of the file
+// Settings with equal contents have one name, the first, and others of this name have a number:
+// "file:g.txt (2)", "my.csv (2)".
+void name_contents(std::vector<ReportRun>& runs) {
+  std::map<std::string, std::map<std::string, std::string>> names;  // by key and content
+  std::map<std::string, std::map<std::string, int>> uses;           // by key and name
   for (ReportRun& run : runs) {
-    if (run.links.empty()) continue;
-    std::string& shown = run.settings["gossip.topology"];
-    auto& known = graphs[shown];
-    const auto found = std::find(known.begin(), known.end(), run.links);
-    const auto number = found - known.begin() + 1;
-    if (found == known.end()) known.push_back(run.links);
-    if (number > 1) shown += " (" + std::to_string(number) + ")";
+    for (const auto& [key, content] : run.contents) {
+      const auto setting = run.settings.find(key);
+      if (setting == run.settings.end()) continue;
+      const auto [known, fresh] = names[key].try_emplace(content, setting->second);
+      if (fresh) {
+        const int number = ++uses[key][setting->second];
+        if (number > 1) known->second += " (" + std::to_string(number) + ")";
+      }
+      setting->second = known->second;
+    }
   }
 }
 
@@ -231,11 +230,11 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
     return damaged(summary_path, problem);
 
   if (const std::string path = folder + "/experiment.toml"; fs::exists(path)) {
-    const auto text = training::read_text(path, training::kLargestExperimentFile);
-    if (!text) return text.error();
-    run.settings = settings_in(*text);
+    auto settings = training::values_in(path);
+    if (!settings) return settings.error();
+    run.settings = std::move(*settings);
     drop_without_effect(run);
-    name_graph(run);
+    take_contents(run);
     for (const std::string key : {"training.target_accuracy", "training.target_loss"}) {
       const auto target = run.settings.find(key);
       if (target == run.settings.end()) continue;
@@ -393,10 +392,11 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
     auto run = read_run(path, most_points);
     if (!run) return run.error();
     run->spelled = values;
-    if (!run->links.empty()) run->spelled.erase("gossip.topology");  // it has the name of its graph
+    if (run->contents.contains("gossip.topology"))
+      run->spelled.erase("gossip.topology");  // it has the name of its graph
     report.runs.push_back(std::move(*run));
   }
-  number_graphs(report.runs);
+  name_contents(report.runs);
   if (const Status made = tabulate(report, options); !made) return made.error();
   for (const std::size_t i : with_details(report))
     if (const Status added = add_details(report.runs[i]); !added) return added.error();

@@ -77,7 +77,11 @@ struct ReportRun : ReportSummary {
   bool target_is_loss = false;                  // a loss
   std::map<std::string, std::string> settings;  // of its experiment.toml: "gossip.rule", "fault.1.slow"
   std::map<std::string, std::string> spelled;   // those of its sweep, as the sweep's file has them: "0.5 s"
-  std::string links;                     // the name of its topology with the graph, if that is from a file
+  // What settings name, by their keys: the hash of the data, the layers of a network, a graph. Runs differ in
+  // such a setting if they differ here.
+  std::map<std::string, std::string> contents;
+  std::string program;     // that made it, and the processor: "starling 0.3.0 on avx2"; empty: unknown
+  std::string trace_hash;  // of a simulation
   std::set<std::string> without_effect;  // keys that are not among `settings`, because they change nothing
   std::vector<training::Look> looks;     // every evaluation, and the end
   std::vector<training::Look> losses;    // the same, as training::losses_in()
@@ -96,8 +100,8 @@ struct ReportGroup {
   std::string label;                // "slow=10,rule=d-psgd", as the names of a sweep's folders
   std::vector<std::string> values;  // of Report::keys
   std::vector<std::size_t> runs;
-  // Of `runs`, those in the statistics: not simulations that repeat a seed, because they repeat its result,
-  // and not interrupted runs, unless they had reached the target.
+  // Of `runs`, those in the statistics: not simulations that repeat a seed, because they repeat its result or
+  // contradict it, and not interrupted runs, unless they had reached the target.
   std::vector<std::size_t> counted;
   std::size_t reached = 0;  // counted runs that reached the target
   // The time's mean and interval come from log_spread_of(), for the runs that reached the target; it has an
@@ -179,6 +183,10 @@ std::string to_csv(const Report& report);
 // measured, and end: true for the last line of a run, evaluated on the whole test set. Cells are numbers,
 // true and false, or texts; what was not measured is empty. The Error names a file that is damaged.
 Result<std::string> curves_csv(const Report& report);
+
+// A sentence for each reason for which runs are not in the statistics, with the runs, and one if several
+// versions of the program, or processors, made them.
+std::vector<std::string> set_aside(const Report& report);
 
 // "2 seeds: intervals mean little; 5 or more are usual" if groups have several seeds, but few; else empty.
 std::string few_seeds(const Report& report);

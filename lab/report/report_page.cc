@@ -370,17 +370,7 @@ std::string table_note(const Report& report) {
         "are real. A row has none unless all of its runs reached the target. ",
         report.reference == 0 ? "the first row" : report.groups[report.reference].label);
   }
-  std::size_t repeated = 0, interrupted = 0;
-  for (const ReportGroup& group : report.groups) {
-    const std::size_t left_out = interrupted_in(report, group.runs) - interrupted_in(report, group.counted);
-    repeated += group.runs.size() - group.counted.size() - left_out;
-    interrupted += left_out;
-  }
-  if (repeated > 0)
-    note += fmt::format("Simulations that repeat a seed of their kind are not counted: {}. ", repeated);
-  if (interrupted > 0 && report.runs.size() > 1)
-    note += fmt::format("Interrupted runs count only if they had reached the target; not counted: {}. ",
-                        interrupted);
+  for (const std::string& sentence : set_aside(report)) note += sentence + ". ";
   if (const std::string few = few_seeds(report); !few.empty()) note += few + ".";
   return note.empty() ? "" : "<p class=\"note\">" + escape_xml(note) + "</p>";
 }

@@ -1,5 +1,6 @@
 // The groups and the table of a report.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -48,6 +49,15 @@ bool repeats(const Report& report, const ReportGroup& group, const ReportRun& ru
          std::any_of(group.counted.begin(), group.counted.end(), [&](std::size_t other) {
            return report.runs[other].mode == run.mode && report.runs[other].seed == run.seed;
          });
+}
+
+// "a, b and 3 more": the names of the folders.
+std::string folders_of(const Report& report, const std::vector<std::size_t>& runs) {
+  constexpr std::size_t kListed = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(runs.size(), kListed); ++i)
+    text += (i > 0 ? ", " : "") + std::filesystem::path(report.runs[runs[i]].folder).filename().string();
+  return runs.size() > kListed ? text + fmt::format(" and {} more", runs.size() - kListed) : text;
 }
 
 void make_groups(Report& report) {
@@ -312,6 +322,41 @@ std::string to_csv(const Report& report) {
     text += "\n";
   }
   return text;
+}
+
+std::vector<std::string> set_aside(const Report& report) {
+  std::vector<std::size_t> repeated, contrary, interrupted;
+  std::set<std::string> makers;
+  for (const ReportGroup& group : report.groups) {
+    for (const std::size_t i : group.runs) {
+      const ReportRun& run = report.runs[i];
+      if (!run.program.empty()) makers.insert(run.program);
+      if (std::ranges::binary_search(group.counted, i)) continue;
+      const auto twin = std::ranges::find_if(group.counted, [&](std::size_t other) {
+        return run.mode == "simulate" && report.runs[other].mode == run.mode &&
+               report.runs[other].seed == run.seed;
+      });
+      if (run.end.interrupted || twin == group.counted.end())
+        interrupted.push_back(i);
+      else
+        (report.runs[*twin].trace_hash == run.trace_hash ? repeated : contrary).push_back(i);
+    }
+  }
+  std::vector<std::string> sentences;
+  const auto tell = [&](const char* what, const std::vector<std::size_t>& runs) {
+    if (!runs.empty())
+      sentences.push_back(fmt::format("{}: {} ({})", what, runs.size(), folders_of(report, runs)));
+  };
+  tell("Simulations that repeat a seed of their kind are not counted", repeated);
+  tell(
+      "Simulations that have the settings, contents and seed of another one, but another trace, are not "
+      "counted",
+      contrary);
+  if (report.runs.size() > 1)
+    tell("Interrupted runs count only if they had reached the target; not counted", interrupted);
+  if (makers.size() > 1)
+    sentences.push_back(fmt::format("The runs were made by {}", fmt::join(makers, " and ")));
+  return sentences;
 }
 
 std::string few_seeds(const Report& report) {

@@ -83,7 +83,9 @@ void add_theory(ReportRun& run) {
   const auto nothing = [&](const std::string& why) { run.prediction = "No prediction: " + why + "."; };
   if (run.peers < 2) return nothing("one peer agrees with itself");
   if (run.peers > kMostPeersAnalyzed) return nothing("the graph is too large to be analyzed here");
-  const auto topology = topologies::Topology::parse(run.links.empty() ? run.topology : run.links);
+  const auto graph = run.contents.find("gossip.topology");
+  const auto topology =
+      topologies::Topology::parse(graph == run.contents.end() ? run.topology : graph->second);
   if (!topology) return nothing("the topology is not known to this program");
   const topologies::Schedule schedule = topology->among(run.peers);
   const auto analysis = topologies::analyze(schedule);

@@ -34,9 +34,13 @@ struct SimulationPlace {
 
 class SimulationFile {
  public:
+  using Facts = training::Facts;
+
   // Writes atomically. `learners`: the latest of each machine that trains, else null. `experiment`: its text.
-  static Status write(const std::string& path, const std::string& experiment, const SimulationPlace& place,
-                      World& world, const std::vector<RestorableLearner*>& learners) {
+  // `contents`: of what it names (training::MadeFrom).
+  static Status write(const std::string& path, const std::string& experiment, const Facts& contents,
+                      const SimulationPlace& place, World& world,
+                      const std::vector<RestorableLearner*>& learners) {
     std::vector<training::TensorToWrite> tensors;
     std::deque<StateWriter> states;
     const auto add_bytes = [&](const std::string& name, const StateWriter& state) {
@@ -58,6 +62,7 @@ class SimulationFile {
     add_bytes("values", values);
     Facts facts{{kKind, "1"}, {kExperiment, experiment}};
     for (const auto& [name, number] : kNumbers) facts[name] = std::to_string(place.*number);
+    for (const auto& [name, hash] : contents) facts[kContent + name] = hash;
     return training::write_tensors(path, tensors, std::move(facts), training::Durability::checked);
   }
 
@@ -80,6 +85,12 @@ class SimulationFile {
   }
 
   const SimulationPlace& place() const { return place_; }
+  Facts contents() const {
+    Facts contents;
+    for (const auto& [name, hash] : file_.metadata())
+      if (name.starts_with(kContent)) contents[name.substr(kContent.size())] = hash;
+    return contents;
+  }
 
   // Puts the values into a world at the same happening. After an Error, which names what differs, the world
   // is unusable.
@@ -111,7 +122,7 @@ class SimulationFile {
   }
 
  private:
-  using Facts = training::Facts;
+  inline static const std::string kContent = "content.";
   static constexpr const char* kKind = training::kSimulationFact;
   static constexpr const char* kExperiment = "experiment";
 

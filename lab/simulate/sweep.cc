@@ -11,12 +11,15 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "lab/made_from.h"
 #include "lab/simulate/simulate.h"
 #include "lab/thread_pool.h"
+#include "training/learning/recipe.h"
 #include "training/runs/experiment/experiment_file.h"
 #include "training/runs/experiment/kinds.h"
 #include "training/runs/records/files.h"
@@ -66,6 +69,18 @@ std::string middle_and_range(std::vector<double> values, const char* form) {
          fmt::format(fmt::runtime(form), values.back()) + ")";
 }
 
+using Contents = std::map<std::string, std::string>;
+
+// What the experiment names, whose content is not in experiment.toml.
+std::vector<std::string> named_contents(const training::Experiment& experiment) {
+  return {experiment.data.source, experiment.model.init.value_or("")};
+}
+
+training::MadeFrom made_from_in(const std::string& summary) {
+  const auto read = training::parse_summary(summary);
+  return read ? read->made_from : training::MadeFrom{};
+}
+
 class Runs {
  public:
   Runs(const Sweep& sweep, const SweepOptions& options)
@@ -81,6 +96,7 @@ class Runs {
     for (std::size_t i = 0; i < summaries->size(); ++i) {
       if ((*summaries)[i].empty()) continue;
       summaries_[i] = training::parse_json((*summaries)[i]);
+      note_makers(made_from_in((*summaries)[i]));
       to_target_[i] = time_to_target(i);
       ++outcome_.kept;
     }
@@ -117,6 +133,9 @@ class Runs {
     }
     if (!written) return written.error();
     outcome_.interrupted = stopped_;
+    if (makers_.size() > 1)
+      outcome_.mixed = "runs of this sweep were made by " +
+                       training::joined({makers_.begin(), makers_.end()}, " and ") + ", and are in one table";
     outcome_.table = table();
     outcome_.json = json();
     return outcome_;
@@ -152,6 +171,10 @@ class Runs {
     fs::remove_all(folder_of(i), problem);
     fs::rename(part, folder_of(i), problem);
     if (problem) return Error{"cannot create the folder " + folder_of(i) + ": " + problem.message()};
+    if (const std::string changed = note_contents(point.experiment, summary->made_from); !changed.empty())
+      return Error{folder_of(i) + ": " + changed +
+                   " other runs of this sweep were made; repeat them with --force"};
+    note_makers(summary->made_from);
     const std::string text = training::to_json(*summary);
     summaries_[i] = Json::parse(text);
     to_target_[i] = time_to_target(i);
@@ -165,6 +188,15 @@ class Runs {
       options_.finished(point, outcome_.ran + outcome_.kept, sweep_.points.size(), seconds.count(), text);
     }
     return Done{};
+  }
+
+  void note_makers(const training::MadeFrom& made) {
+    if (!made.program.empty()) makers_.insert("starling " + made.program + " on " + made.processor);
+  }
+  // The sentence of changed_content() if a run before had the same names and other contents.
+  std::string note_contents(const training::Experiment& experiment, const training::MadeFrom& made) {
+    const auto [known, fresh] = contents_.try_emplace(named_contents(experiment), made.contents);
+    return fresh ? "" : changed_content(experiment, known->second, made.contents);
   }
 
   void note_failure(const SweepPoint& point, const std::string& reason) {
@@ -295,6 +327,8 @@ class Runs {
   std::mutex mutex_;                              // protects all below while runs are under way
   std::vector<Json> summaries_;                   // null: not complete
   std::vector<std::optional<double>> to_target_;  // seconds, of complete runs
+  std::map<std::vector<std::string>, Contents> contents_;
+  std::set<std::string> makers_;  // of complete runs
   SweepOutcome outcome_;
   std::optional<Error> problem_;
   std::atomic<bool> stopped_{false};
@@ -305,6 +339,7 @@ class Runs {
 
 Result<std::vector<std::string>> complete_summaries(const Sweep& sweep, const SweepOptions& options) {
   std::vector<std::string> summaries(sweep.points.size());
+  std::map<std::vector<std::string>, Contents> now;  // by their names
   for (std::size_t i = 0; i < sweep.points.size(); ++i) {
     const std::string folder = options.out + "/" + sweep.points[i].name;
     if (options.force || !fs::exists(folder + "/summary.json")) continue;
@@ -320,6 +355,19 @@ Result<std::vector<std::string>> complete_summaries(const Sweep& sweep, const Sw
     }
     if (!training::parse_json(*summary).is_object())
       return Error{folder + "/summary.json is not the summary of a run; remove it"};
+    const training::Experiment& its = sweep.points[i].experiment;
+    const auto [known, fresh] = now.try_emplace(named_contents(its));
+    if (fresh) {
+      const auto data = training::load_data(its, options.data_root);
+      if (!data) return data.error();
+      auto contents = contents_of(its, *data);
+      if (!contents) return contents.error();
+      known->second = std::move(*contents);
+    }
+    const std::string changed = changed_content(its, made_from_in(*summary).contents, known->second);
+    if (!changed.empty())
+      return Error{"--out: " + changed + " the run in " + folder +
+                   "; choose another folder, or use --force to repeat the runs"};
     summaries[i] = std::move(*summary);
   }
   return summaries;

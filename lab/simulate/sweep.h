@@ -34,13 +34,14 @@ struct SweepOutcome {
   std::size_t ran = 0, kept = 0;  // kept: complete before this sweep
   bool interrupted = false;
   std::vector<std::pair<std::string, std::string>> failures;  // names of runs, and why they failed
+  std::string mixed;  // a sentence if other versions of the program, or other processors, made some runs
   std::string table;  // over the seeds of each combination: accuracy, time, time to the target
   std::string json;   // the content of results.json
 };
 
-// An Error before the first run if a folder contains results of another experiment (without `force`) or
-// cannot be written, and after a run that fails, whose name begins the message; with `keep_going` only if
-// results cannot be written.
+// An Error before the first run if a folder contains results of another experiment, or of data or first
+// parameters that have changed since (without `force`), or cannot be written, and after a run that fails,
+// whose name begins the message; with `keep_going` only if results cannot be written.
 Result<SweepOutcome> run_sweep(const training::Sweep& sweep, const SweepOptions& options);
 
 // The summary.json of each point that is complete in options.out, otherwise an empty text. An Error as

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/ids.h"
+#include "lab/made_from.h"
 #include "topologies/graph_file.h"
 #include "training/learning/data_facts.h"
 #include "training/learning/recipe.h"
@@ -120,9 +121,11 @@ Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experimen
   if (!backend) return backend.error();
   const auto schedule = training::make_schedule(experiment, data->train.size(), data->train.context);
   if (!schedule) return schedule.error();
+  auto made_from = lab::made_from(experiment, *data);
+  if (!made_from) return made_from.error();
   std::unique_ptr<VirtualRun> run(new VirtualRun(experiment, options, folder, std::move(*data),
                                                  std::move(*plan), std::move(*backend), *schedule));
-  run->started_ = started;
+  run->started_ = {started, std::move(*made_from)};
   if (Status planned = run->divide_peers(); !planned) return planned.error();
   return run;
 }
@@ -303,6 +306,7 @@ void VirtualRun::describe(training::Summary& summary) const {
   summary.data_description = training::short_description_json(data_);
   summary.peers = experiment_.peers;
   summary.topology = topologies::shown_name(experiment_.gossip.topology);
+  summary.made_from = made_from();
   summary.rule = traits(experiment_.gossip.rule).name;
   summary.payload = traits(experiment_.gossip.payload).name;
   summary.samples_per_second =
@@ -354,7 +358,8 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
   }
   metrics_.flush();
   if (!metrics_) return metrics_failed();
-  summary.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  summary.wall_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started_.at).count();
   if (first_step_)
     summary.wall_training_seconds = std::chrono::duration<double>(*last_step_ - *first_step_).count();
   if (auto written = folder_.write("summary.json", training::to_json(summary) + "\n"); !written)

@@ -57,6 +57,7 @@ class VirtualRun {
   // The length of a peer's step without faults.
   Duration step_of(std::uint32_t peer) const { return devices_.steps.at(peer); }
   const std::vector<Duration>& steps() const { return devices_.steps; }  // of all peers
+  const training::MadeFrom& made_from() const { return started_.made_from; }
   // How the devices of a peer share its training; null if it has one.
   const DividedPeer* divided(std::uint32_t peer) const { return devices_.divided.at(peer).get(); }
 
@@ -124,7 +125,10 @@ class VirtualRun {
   const training::Experiment& experiment_;
   const SimulateOptions& options_;
   const training::RunFolder& folder_;
-  std::chrono::steady_clock::time_point started_;
+  struct Start {
+    std::chrono::steady_clock::time_point at{};
+    training::MadeFrom made_from{};
+  } started_;
   datasets::DataPair data_;
   models::Plan plan_;
   std::unique_ptr<kernels::Backend> backend_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gossip/rules.h"
+#include "lab/made_from.h"
 #include "lab/recurrence.h"
 #include "lab/simulate/divided_peer.h"
 #include "lab/simulate/incidents.h"
@@ -173,6 +174,10 @@ class WorldRun {
                                                  const RunFolder& folder, const SimulationFile* from) {
     auto run = VirtualRun::make(experiment, options, folder);
     if (!run) return run.error();
+    if (from != nullptr) {
+      const std::string changed = changed_content(experiment, from->contents(), (*run)->made_from().contents);
+      if (!changed.empty()) return Error{"cannot resume: " + changed + " the checkpoint was written"};
+    }
     auto world = world_of(**run);
     if (!world) return world.error();
     auto first = training::starting_parameters(experiment, (*run)->plan());
@@ -379,9 +384,9 @@ class WorldRun {
     const auto metrics_bytes = run_->settle_metrics();
     const Status written =
         metrics_bytes
-            ? SimulationFile::write(folder_.file(kSimulationFile), training::to_toml(experiment_),
-                                    {happenings_, world_.trace_hash(), world_.samples(), *metrics_bytes},
-                                    world_, learners_)
+            ? SimulationFile::write(
+                  folder_.file(kSimulationFile), training::to_toml(experiment_), run_->made_from().contents,
+                  {happenings_, world_.trace_hash(), world_.samples(), *metrics_bytes}, world_, learners_)
             : metrics_bytes.error();
     if (!written && options_.notice) options_.notice("no checkpoint is written: " + written.error().message);
   }

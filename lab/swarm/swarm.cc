@@ -10,6 +10,7 @@
 
 #include "datasets/dataset.h"
 #include "lab/interrupts.h"
+#include "lab/made_from.h"
 #include "lab/swarm/evaluations.h"
 #include "lab/swarm/launcher.h"
 #include "lab/swarm/replica_judge.h"
@@ -54,6 +55,7 @@ training::Summary describe(const SwarmRun& run) {
   summary.data_description = training::short_description_json(run.data);
   summary.peers = experiment.peers;
   summary.topology = topologies::shown_name(experiment.gossip.topology);
+  if (auto made = lab::made_from(experiment, run.data)) summary.made_from = std::move(*made);
   summary.rule = traits(experiment.gossip.rule).name;
   summary.payload = traits(experiment.gossip.payload).name;
   const auto topology = topologies::Topology::parse(experiment.gossip.topology);

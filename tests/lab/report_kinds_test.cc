@@ -125,7 +125,8 @@ TEST_CASE("simulations that repeat a seed of their kind count once") {
   CHECK(report.groups[0].runs.size() == 3);
   CHECK(report.groups[0].counted == std::vector<std::size_t>{0, 2});
   CHECK(report.groups[0].seconds_to_target->count == 2);
-  CHECK(contains(to_html(report), "Simulations that repeat a seed of their kind are not counted: 1."));
+  CHECK(
+      contains(to_html(report), "Simulations that repeat a seed of their kind are not counted: 1 (run-1)."));
 }
 
 TEST_CASE("a report says that few seeds give intervals that mean little") {
@@ -291,6 +292,67 @@ TEST_CASE("different graphs from files of one name are different kinds") {
   CHECK(report.groups[1].label == "topology=file:g.txt (2)");
   CHECK(contains(report.runs[1].graph_text, "4 peers, 3 links, diameter 3"));
   CHECK(*find_group(report, "file:g.txt") == 0);
+}
+
+namespace {
+
+// A simulation with what it was made from.
+std::string write_run(const Folders& folders, const std::string& name, std::uint64_t seed,
+                      const std::string& trace, const std::string& program, const std::string& data,
+                      const std::string& settings) {
+  folders.summary(name, seed, 8.0);
+  auto summary =
+      training::parse_summary(*training::read_text(folders.path + "/" + name + "/summary.json", 1 << 20));
+  REQUIRE(summary.ok());
+  summary->trace_hash = trace;
+  summary->made_from = {program, "avx2", {{"data.source", data}}};
+  folders.write(name, "summary.json", training::to_json(*summary));
+  return folders.write(name, "experiment.toml", "seed = " + std::to_string(seed) + "\n" + settings);
+}
+
+}  // namespace
+
+TEST_CASE("runs with other data, networks or first parameters of the same name are other kinds") {
+  const Folders folders;
+  const auto net = [](int features, const char* more) {
+    return "[model]\nname = \"net\"\nlayers = [\n  { type = \"linear\", features = " +
+           std::to_string(features) + " },\n" + more +
+           "  { type = \"linear\", features = 32 },\n  \"linear\",\n]\n";
+  };
+  const std::string data = "[data]\nsource = \"my.csv\"\n", moved = "[data]\nsource = \"copy/my.csv\"\n";
+  std::vector<std::string> runs;
+  for (const std::uint64_t seed : {1, 2}) {
+    const std::string k = std::to_string(seed);
+    runs.push_back(write_run(folders, "a" + k, seed, "1" + k, "0.3.0", "aa", net(8, "") + data));
+    runs.push_back(write_run(folders, "b" + k, seed, "2" + k, "0.3.0", "bb", net(8, "") + data));
+    runs.push_back(write_run(folders, "c" + k, seed, "3" + k, "0.3.0", "aa", net(128, "") + data));
+    runs.push_back(write_run(folders, "d" + k, seed, "4" + k, "0.3.0", "aa", net(8, "  \"relu\",\n") + data));
+  }
+  // The same data elsewhere are the same kind.
+  runs.push_back(write_run(folders, "e", 3, "13", "0.3.0", "aa", net(8, "") + moved));
+  const Report report = report_of(runs);
+  CHECK(report.names == std::vector<std::string>{"source", "name"});
+  std::vector<std::string> labels;
+  for (const ReportGroup& group : report.groups) labels.push_back(group.label);
+  CHECK(labels == std::vector<std::string>{"source=my.csv,name=net", "source=my.csv (2),name=net",
+                                           "source=my.csv,name=net (2)", "source=my.csv,name=net (3)"});
+  CHECK(report.groups[0].counted.size() == 3);
+  CHECK(set_aside(report).empty());
+}
+
+TEST_CASE("runs that are not counted are told, with those that contradict another one") {
+  const Folders folders;
+  const Report report = report_of({write_run(folders, "first", 1, "ab", "0.3.0", "aa", ""),
+                                   write_run(folders, "again", 1, "ab", "0.3.0", "aa", ""),
+                                   write_run(folders, "other", 1, "cd", "0.2.0", "aa", "")});
+  REQUIRE(report.groups.size() == 1);
+  CHECK(report.groups[0].counted.size() == 1);
+  const std::vector<std::string> told = set_aside(report);
+  REQUIRE(told.size() == 3);
+  CHECK(told[0] == "Simulations that repeat a seed of their kind are not counted: 1 (again)");
+  CHECK(contains(told[1], "but another trace, are not counted: 1 (other)"));
+  CHECK(told[2] == "The runs were made by starling 0.2.0 on avx2 and starling 0.3.0 on avx2");
+  CHECK(contains(to_html(report), "are not counted: 1 (other)"));
 }
 
 }  // namespace starling::lab

@@ -13,6 +13,7 @@
 #include "tests/seeds.h"
 #include "tests/training/rhyme.h"
 #include "tests/training/temporary_folder.h"
+#include "training/runs/experiment/experiment_file.h"
 
 namespace starling::lab {
 namespace {
@@ -236,6 +237,23 @@ TEST_CASE("resuming without a checkpoint, with another experiment, or with a dam
         folder->file(kSimulationFile) +
             " is a checkpoint of another experiment: resume with the same file and flags");
   const std::string file = folder->file(kSimulationFile), bytes = content(file);
+  {  // a checkpoint that knows of other data
+    const auto known = SimulationFile::open(file, training::to_toml(experiment));
+    REQUIRE(known.ok());
+    const std::string hash = known->contents().at("data.source");
+    std::string changed = bytes;
+    const std::size_t at = changed.find("\"" + hash + "\"");
+    REQUIRE(at != std::string::npos);
+    changed.replace(at + 1, 4, hash.starts_with("0000") ? "1111" : "0000");
+    // Its check sums, too, are of other data.
+    for (const char* key : {"\"crc32\"", "\"header_crc32\""}) changed.replace(changed.find(key) + 1, 2, "no");
+    std::ofstream(file, std::ios::binary) << changed;
+    const auto stale = simulate(experiment, options, *folder);
+    REQUIRE_FALSE(stale.ok());
+    CHECK(stale.error().message == "cannot resume: data.source: the content of " + experiment.data.source +
+                                       " has changed since the checkpoint was written");
+    std::ofstream(file, std::ios::binary) << bytes;
+  }
   std::string spoiled = bytes;
   spoiled[spoiled.size() / 2] = static_cast<char>(~spoiled[spoiled.size() / 2]);
   std::ofstream(file, std::ios::binary) << spoiled;

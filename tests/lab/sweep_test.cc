@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include <fmt/format.h>
@@ -125,6 +126,53 @@ TEST_CASE("a folder with the results of another experiment is not considered com
         std::string::npos);
   options.force = true;
   CHECK(run_all(small({"1"}, 11), options).ran == 2);
+}
+
+TEST_CASE("runs of data or first parameters that have changed since are not considered complete") {
+  const SwarmFolder scratch;
+  const auto write_table = [&](int shift) {
+    std::ofstream file(scratch.file("my.csv"));
+    file << "u,v,kind\n";
+    for (int k = 0; k < 60; ++k) file << k % 7 + shift << "," << k % 5 << "," << k % 2 << "\n";
+  };
+  auto sweep = small({"1"});
+  for (training::SweepPoint& point : sweep.points) point.experiment.data.source = scratch.file("my.csv");
+  SweepOptions options;
+  options.out = scratch.file("runs");
+  write_table(0);
+  CHECK(run_all(sweep, options).ran == 2);
+  CHECK(run_all(sweep, options).kept == 2);
+  write_table(1);
+  const auto refused = run_sweep(sweep, options);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message == "--out: data.source: the content of " + scratch.file("my.csv") +
+                                       " has changed since the run in " + options.out + "/" +
+                                       sweep.points[0].name +
+                                       "; choose another folder, or use --force to repeat the runs");
+  // The same for first parameters.
+  for (training::SweepPoint& point : sweep.points)
+    point.experiment.model.init = scratch.file("runs/rule=none,seed=1/model.safetensors");
+  options.out = scratch.file("tuned");
+  CHECK(run_all(sweep, options).ran == 2);
+  fs::copy_file(scratch.file("runs/rule=pairwise,seed=1/model.safetensors"),
+                *sweep.points[0].experiment.model.init, fs::copy_options::overwrite_existing);
+  CHECK(run_sweep(sweep, options).error().message.starts_with("--out: model.init: the content of "));
+  options.force = true;
+  CHECK(run_all(sweep, options).ran == 2);
+}
+
+TEST_CASE("a sweep says if another version of the program made some of its runs") {
+  const SwarmFolder scratch;
+  SweepOptions options;
+  options.out = scratch.file("runs");
+  CHECK(run_all(small({"1"}), options).mixed.empty());
+  const std::string path = options.out + "/rule=none,seed=1/summary.json";
+  json summary = json::parse(std::ifstream(path));
+  summary["made_from"]["program"] = "0.1.9";
+  std::ofstream(path) << summary.dump();
+  const SweepOutcome outcome = run_all(small({"1"}), options);
+  CHECK(outcome.kept == 2);
+  CHECK(outcome.mixed.starts_with("runs of this sweep were made by starling 0.1.9 on "));
 }
 
 TEST_CASE("an experiment that fails ends the sweep with its name") {

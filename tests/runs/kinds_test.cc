@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "tests/catch.h"
-#include "training/runs/experiment/settings/effect.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/looks.h"
 

@@ -54,7 +54,7 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   REQUIRE(keys ==
           words("name mode interrupted epochs epochs_asked seed model parameters data peers "
-                "topology spectral_gap rule payload "
+                "topology spectral_gap rule payload made_from "
                 "seconds wall_seconds wall_training_seconds samples samples_per_second tokens perplexity "
                 "bits_per_token bits_per_character accuracy loss "
                 "accuracy_min accuracy_max consensus_distance consensus_distance_before_settling "
@@ -90,10 +90,12 @@ TEST_CASE("a summary and a report have the stages of a peer, and read them back"
   peer.split = "2 stages";
   peer.pipeline = pipeline;
   summary.data_description = R"({"kind":"rows","classes":3})";
+  summary.made_from = {"0.3.0", "avx2", {{"data.source", "00000000000000ff"}}};
   const auto read = parse_summary(to_json(summary));
   REQUIRE(read.ok());
   REQUIRE(read->per_peer.at(0).pipeline.has_value());
   CHECK(read->per_peer[0].split == peer.split);
+  CHECK(read->made_from == summary.made_from);
   CHECK(read->per_peer[0].pipeline->stages.at(1).versions == 3);
   CHECK(read->per_peer[0].pipeline->bubble == 0.25);
   CHECK(read->per_peer[0].pipeline->passes.empty());

@@ -141,6 +141,7 @@ int print_outcome(const Arguments& arguments, const lab::SweepOutcome& outcome, 
                 : outcome.table + few +
                       fmt::format("\n{} experiments ran, {} were already complete\nresults   {}\n",
                                   outcome.ran, outcome.kept, folder));
+  warn(outcome.mixed);
   if (!outcome.failures.empty()) {
     std::string text = fmt::format("starling sweep: {} experiments failed:", outcome.failures.size());
     for (const auto& [name, reason] : outcome.failures) text += "\n  " + name + ": " + reason;

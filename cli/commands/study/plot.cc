@@ -122,6 +122,7 @@ int plot_runs(const Arguments& arguments, const std::string& path) {
   if (!report) return refuse(arguments, report.error());
   if (!report->skipped.empty())
     warn(fmt::format("without results, skipped: {}", fmt::join(report->skipped, ", ")));
+  for (const std::string& sentence : lab::set_aside(*report)) warn(sentence);
   const auto figure = lab::make_figure(*report, *request);
   if (!figure) return refuse(arguments, figure.error());
   for (const std::string& remark : figure->remarks) warn(remark);

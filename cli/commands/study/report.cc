@@ -44,6 +44,7 @@ int run_report(const Arguments& arguments) {
   const auto report = lab::read_report(folders, options);
   if (!report) return refuse(arguments, report.error());
   if (!report->skipped.empty()) warn("without results, skipped: " + one_after_other(report->skipped));
+  for (const std::string& sentence : lab::set_aside(*report)) warn(sentence);
   const std::string page = arguments.get("--out").value_or(first_used(folders, *report) + "/report.html");
   if (const Status written = training::write_text(page, lab::to_html(*report)); !written)
     return refuse(arguments, written.error());

@@ -428,6 +428,57 @@ std::string to_toml(const Experiment& experiment) {
   return text;
 }
 
+namespace {
+
+// As TOML, on one line.
+std::string one_line(const toml::node& node) {
+  std::string text;
+  if (const toml::array* list = node.as_array()) {
+    for (const toml::node& entry : *list) text += (text.empty() ? "" : ", ") + one_line(entry);
+    return "[" + text + "]";
+  }
+  if (const toml::table* table = node.as_table()) {
+    for (const auto& [key, entry] : *table)
+      text += (text.empty() ? "" : ", ") + std::string(key.str()) + " = " + one_line(entry);
+    return "{ " + text + " }";
+  }
+  const auto value = scalar(node);
+  return node.is_string() ? "\"" + *value + "\"" : value.value_or("");
+}
+
+void add_values(const std::string& prefix, const toml::table& table,
+                std::map<std::string, std::string>& values) {
+  for (const auto& [name, node] : table) {
+    const std::string key = prefix + std::string(name.str());
+    const toml::array* const list = node.as_array();
+    if (const auto one = peers_text(node)) {
+      values[key] = *one;
+    } else if (list != nullptr && !list->empty() && list->is_homogeneous(toml::node_type::table)) {
+      std::size_t number = 0;
+      for (const toml::node& entry : *list)
+        add_values(key + "." + std::to_string(++number) + ".", *entry.as_table(), values);
+    } else if (node.is_table() && prefix.empty()) {
+      add_values(key + ".", *node.as_table(), values);
+    } else {
+      values[key] = one_line(node);
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::map<std::string, std::string>> values_in(const std::string& path) {
+  const auto text = read_toml(path);
+  if (!text) return text.error();
+  std::map<std::string, std::string> values;
+  try {
+    add_values("", toml::parse(*text, path), values);
+  } catch (const toml::parse_error& error) {
+    return syntax_error(path, error);
+  }
+  return values;
+}
+
 Result<std::vector<DaemonEntry>> read_daemon_table(const std::string& path) {
   const auto text = read_toml(path);
   if (!text) return text.error();

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,11 @@ Status set_fault(Fault& fault, const std::string& key, const std::string& value)
 
 // The whole experiment as a file that reads back to the same value. REQUIRES: check() (check.h) succeeds.
 std::string to_toml(const Experiment& experiment);
+
+// Every value in such a file by its dotted key, as a flag would give it: "gossip.rule", "fault.1.slow". Lists
+// have commas; tables and lists of tables are as TOML writes them, on one line. Keys need not be known. The
+// Error names the place.
+Result<std::map<std::string, std::string>> values_in(const std::string& path);
 
 // The [daemon] table: how one peer that is started with the file runs: where it listens, what it writes and
 // where. The command line decides which keys exist.

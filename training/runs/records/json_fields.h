@@ -123,6 +123,14 @@ class FieldReader {
       out[key] = count.get<std::uint64_t>();
     }
   }
+  void operator()(const char* name, std::map<std::string, std::string>& out) {
+    const Json* field = find(name, &Json::is_object, "an object");
+    if (field == nullptr) return;
+    for (const auto& [key, text] : field->items()) {
+      if (!text.is_string()) return refuse(name, "an object of strings");
+      out[key] = text.get<std::string>();
+    }
+  }
   void operator()(const char* name, std::vector<std::string>& out) {
     const Json* field = find(name, &Json::is_array, "a list");
     if (field == nullptr) return;

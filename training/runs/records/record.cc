@@ -53,6 +53,11 @@ void visit_fields(Visitor& visit, Run& summary) {
   visit("spectral_gap", summary.spectral_gap);
   visit("rule", summary.rule);
   visit("payload", summary.payload);
+  visit.object("made_from", [&](auto& inner) {
+    inner("program", summary.made_from.program);
+    inner("processor", summary.made_from.processor);
+    inner("contents", summary.made_from.contents);
+  });
   visit("seconds", summary.seconds);
   visit("wall_seconds", summary.wall_seconds);
   visit("wall_training_seconds", summary.wall_training_seconds);

@@ -44,6 +44,14 @@ struct PeerRecord : PeerFigures, DeviceSharing {
   bool serves = false;                    // a parameter server: it makes no steps, and is not evaluated
 };
 
+// What a run was made from beside its settings. Runs that differ in it are not alike, although their settings
+// name the same files.
+struct MadeFrom {
+  std::string program, processor;               // its version; the newest instruction set
+  std::map<std::string, std::string> contents;  // hashes of what settings name: "data.source", "model.init"
+  friend bool operator==(const MadeFrom&, const MadeFrom&) = default;
+};
+
 // What was run.
 struct RunDescription {
   std::string name, mode;  // mode: "swarm" or "simulate"
@@ -56,6 +64,7 @@ struct RunDescription {
   std::string topology;
   std::optional<double> spectral_gap;
   std::string rule, payload;
+  MadeFrom made_from{};
 };
 
 struct Summary : RunDescription {

@@ -537,6 +537,15 @@ Status read_environment(Experiment& experiment, const std::function<const char*(
   return Done{};
 }
 
+bool has_effect(const Experiment& experiment, std::string_view key) {
+  const Setting* const setting = find_setting(key);
+  if (setting == nullptr || !setting->effect.holds) return true;
+  const Setting* const other = find_setting(setting->effect.key);
+  Experiment seen = experiment;
+  if (!has_effect(experiment, other->key)) other->reset(seen);
+  return setting->effect.holds(seen) || !other->shared;
+}
+
 std::string lack_of_effect(const Setting& setting, const Experiment& experiment) {
   const Effect& effect = setting.effect;
   if (!effect.holds || effect.holds(experiment)) return "";
@@ -554,12 +563,16 @@ std::vector<std::pair<std::string, std::string>> shared_settings(const Experimen
   std::vector<std::pair<std::string, std::string>> values;
   for (const auto& setting : settings()) {
     if (!setting.shared) continue;
-    if (!setting.told_by_default && setting.get(experiment) == setting.get(Experiment{})) continue;
+    // What has no effect travels as its default, so that it changes nothing.
+    const bool idle = !has_effect(experiment, setting.key);
+    if (!setting.told_by_default && (idle || setting.get(experiment) == setting.get(Experiment{}))) continue;
+    E told = experiment;
+    if (idle) setting.reset(told);
     if (setting.key == "training.learning_rate") {
-      values.emplace_back(setting.key, format_number(resolved_learning_rate(experiment)));
+      values.emplace_back(setting.key, format_number(resolved_learning_rate(told)));
     } else if (setting.key == "gossip.every") {
-      values.emplace_back(setting.key, format_pace(resolved_every(experiment)));
-    } else if (auto value = setting.get(experiment)) {
+      values.emplace_back(setting.key, format_pace(resolved_every(told)));
+    } else if (auto value = setting.get(told)) {
       values.emplace_back(setting.key, std::move(*value));
     }
   }

@@ -49,6 +49,10 @@ Status settle_model(Experiment& experiment, bool name_given, bool layers_given);
 // Whether a network with its own layers may have its name.
 Status check_model(const Experiment& experiment);
 
+// Whether this setting can change the results: the clipping of the rule clipped has no effect under pairwise.
+// True for keys that are not settings, such as a fault's, and where peers may differ in what it depends on.
+bool has_effect(const Experiment& experiment, std::string_view key);
+
 // "has no effect with --rule pairwise; it needs --rule clipped", or empty if the setting has an effect in
 // this experiment.
 std::string lack_of_effect(const Setting& setting, const Experiment& experiment);
