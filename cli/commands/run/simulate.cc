@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/flag_values.h"
+#include "cli/commands/named_files.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/commands/run/run_place.h"
 #include "cli/commands/run/simulated_page.h"
@@ -72,6 +73,7 @@ Result<std::pair<std::string, std::uint64_t>> check_materials(const training::Ex
   const Result<Materials> materials = gather_materials(experiment);
   if (!materials) return materials.error();
   tell_decisions(materials->data);
+  tell_graph(experiment.gossip.topology);
   return std::pair(materials->data.name, static_cast<std::uint64_t>(materials->data.train.size()));
 }
 

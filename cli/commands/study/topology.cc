@@ -203,6 +203,7 @@ Result<Request> read_request(const Arguments& arguments) {
     mixing = *parsed;
   }
   if (const Status exists = topology->exists(peers); !exists) return exists.error();
+  tell_graph(topology->name());
   return Request{name, *format, topology->among(peers), mixing};
 }
 
