@@ -95,6 +95,7 @@ int run_in_place(const Arguments& arguments, const training::Experiment& experim
     fail(arguments, summary.error());
     return interrupts.requested() ? kExitInterrupted : kExitRunFailed;
   }
+  warn(training::warning_of_late_faults(experiment, summary->seconds));
   return print_results(arguments, *summary, place.path,
                        options.checkpoint_due ? "the same command with --resume continues it" : "");
 }

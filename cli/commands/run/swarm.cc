@@ -66,6 +66,7 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
     fail(arguments, outcome.error);
     return outcome.exit_code == kExitInterrupted ? kExitInterrupted : kExitRunFailed;
   }
+  warn(training::warning_of_late_faults(experiment, outcome.summary->seconds));
   return print_results(arguments, *outcome.summary, place->path, "");
 }
 
