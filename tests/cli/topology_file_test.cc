@@ -162,6 +162,17 @@ TEST_CASE("each command that reads a graph prints one line with what it has read
         "topology file:arrows.csv: 2 peers, 2 links, directed, without weights, spectral gap 1\n");
 }
 
+TEST_CASE("a drawing is in ASCII where the locale has no other characters") {
+  const auto shown_in = [](const char* locale) {
+    return run({"topology", "show", "directed-exponential", "--peers", "5"}, {{"LC_ALL", locale}}).out;
+  };
+  const auto beyond = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
+  const std::string plain = shown_in("C"), braille = shown_in("C.UTF-8");
+  CHECK(std::none_of(plain.begin(), plain.end(), beyond));
+  CHECK(std::any_of(braille.begin(), braille.end(), beyond));
+  CHECK(std::count(plain.begin(), plain.end(), '\n') == std::count(braille.begin(), braille.end(), '\n'));
+}
+
 TEST_CASE("a report calls a graph by its file") {
   const TemporaryFolder folder;
   folder.write("star.txt", kStar);
