@@ -1,11 +1,28 @@
-// The file of the running program. Files that are installed with it are found relative to it.
+// What the system says about the running program: its file, near which files are that are installed with it,
+// and what its terminal can show.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <string>
+#include <string_view>
 
 namespace starling {
 
 // Absolute, with symbolic links resolved. Empty where /proc is not mounted.
 std::filesystem::path program_path();
+
+// Whether the descriptor is a terminal that understands escape codes (TERM is not "dumb").
+bool can_redraw(int descriptor);
+
+// The width of the terminal; 0 if the descriptor is no terminal, or has no width.
+std::size_t terminal_columns(int descriptor);
+
+// Whether the locale (LC_ALL, else LC_CTYPE, else LANG) has characters beyond ASCII. The locale "C" has none;
+// if no variable is set, the terminal is expected to show UTF-8.
+bool shows_utf8();
+
+// The first characters of each line, so that none is longer than the terminal. `columns` 0: the whole text.
+std::string cut_to_columns(std::string_view text, std::size_t columns);
 
 }  // namespace starling

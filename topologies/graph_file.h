@@ -45,12 +45,14 @@ inline constexpr double kWeightMax = 1e9;
 // error, a link from a node to itself, a link with two different weights, a weight out of range, an
 // undeclared node, and a graph that has no links or is not connected (directed: strongly connected).
 
-// One link per line, "a b" or "a b weight", separated by white space, commas or semicolons. '#' and '%' begin
-// comments. A first line "directed" makes links one-way. Nodes are labels, or, if all are whole numbers, the
-// numbers 0 to n - 1.
+// One link per line, "a b" or "a b weight", separated by white space, commas or semicolons, with or without
+// the attributes of networkx, "a b {'weight': 2}". '#' and '%' begin comments. A first line "directed" makes
+// links one-way. A header with the columns source and target makes the text a table with these columns,
+// weight and type (directed, undirected), as pandas and Gephi write it. Nodes are labels, or, if all are
+// whole numbers, the numbers 0 to n - 1. An empty cell is an Error.
 Result<GraphFile> read_edge_list(std::string_view text);
 // GraphML (Brandes et al., "GraphML progress report", Graph Drawing 2001): one graph with its edgedefault,
-// the ids of its nodes, and the values of the key "weight" for edges, if any. Ids 0 to n - 1 are numbers.
+// the ids of its nodes, and the values of the keys "weight" for edges, if any. Ids 0 to n - 1 are numbers.
 Result<GraphFile> read_graphml(std::string_view text);
 // A name of the grammar above.
 Result<GraphFile> read_graph_name(std::string_view name);

@@ -48,9 +48,9 @@
     return { evaluations: ends ? out.slice(0, -1) : out, end: ends ? out[out.length - 1] : undefined };
   };
   // The mean of the curves of several seeds where all have values, and its band (docs/RESULTS.md, "Figures"): with t, a 95 %
-  // confidence interval, on the logarithms if `log`; for two seeds, from the lesser to the greater one.
+  // confidence interval, on the logarithms if `log`, within 0 and `most`; for two seeds, from the lesser to the greater one.
   const GRID = 240;
-  const meanOf = (curves, t, log) => {
+  const meanOf = (curves, t, log, most) => {
     const from = Math.max(...curves.map((p) => p[0][0])), to = Math.min(...curves.map((p) => p[p.length - 1][0]));
     if (!(from <= to)) return { points: curves[0], band: [] };
     let grid = [...new Set([from, to, ...curves.flatMap((p) => p.map(([x]) => x).filter((x) => x > from && x < to))])].sort((a, b) => a - b);
@@ -71,7 +71,7 @@
       const deviation = Math.sqrt(sum(values.map((y) => (y - middle) ** 2)) / (values.length - 1));
       const half = t === null ? 0 : (t * deviation) / Math.sqrt(values.length);
       mean.push([x, back(middle)]);
-      band.push(t === null ? [x, back(Math.min(...values)), back(Math.max(...values))] : [x, back(middle - half), back(middle + half)]);
+      band.push(t === null ? [x, back(Math.min(...values)), back(Math.max(...values))] : [x, Math.max(0, back(middle - half)), Math.min(most, back(middle + half))]);
     }
     return { points: mean, band };
   };
@@ -81,7 +81,7 @@
       if (!shown[f.k]) continue;
       const curves = f.runs.map((r) => points(data.runs[r], key)).filter((it) => it.evaluations.length > 0);
       if (curves.length === 0) continue;
-      const drawn = curves.length === 1 ? { points: curves[0].evaluations } : meanOf(curves.map((it) => it.evaluations), f.t, look.log);
+      const drawn = curves.length === 1 ? { points: curves[0].evaluations } : meanOf(curves.map((it) => it.evaluations), f.t, look.log, key === "acc" ? 1 : Infinity);
       const ends = curves.map((it) => it.end).filter(Boolean);
       const middle = (k) => ends.reduce((a, p) => a + p[k], 0) / ends.length;
       out.push({ name: f.name + (look.suffix || ""), color: colorOf(f.k, c), dash: look.dash ?? dashOf(f.k), mark: look.plain ? undefined : markOf(f.k),
@@ -94,6 +94,7 @@
     const ends = data.runs.map((r) => Math.max(0, ...r.points[axis.key].filter((x) => x !== null))).filter((x) => x > 0);
     return ends.length > 1 && Math.max(...ends) > 10 * Math.min(...ends);
   };
+  const about = data.about;  // runs, seeds and kind of time
   const endOf = (series, tell) => series.slice(0, 6).map((s) => `${s.name} ends at ${tell((s.end || s.points[s.points.length - 1])[1])}`).join("; ");
   const curve = (o) => {
     const c = theme();
@@ -104,7 +105,7 @@
     if (series.length === 0) return { empty: o.series(c).length > 0 ? "It is zero throughout." : shown.some(Boolean) ? o.missing : "All runs are hidden; the names above show them." };
     const spec = { ...o, x: axis, logX: logX.checked, series };
     spec.label = `${o.title} against ${axis.title}: ${endOf(series, o.tell)}`;
-    return { ...spec, draw: (w, colors, forFile) => lines({ ...spec, series: drawable(colors) }, w, colors, forFile) };
+    return { ...spec, caption: `${o.caption} ${about}`, draw: (w, colors, forFile) => lines({ ...spec, series: drawable(colors) }, w, colors, forFile) };
   };
   const logLoss = $("log-loss"), logX = $("log-x");
   logX.checked = spreads();
@@ -153,7 +154,7 @@
       const spec = { bars: true, categories: labels, zero: true, series, x: { title: "own steps between lending and mixing" }, y: "exchanges", tick: percent,
         label: "Staleness: " + series.map((s) => `${s.name}: ${s.points.map(([k, y]) => `${labels[k]} steps ${percent(y)}`).join(", ")}`).join("; ") };
       return { ...spec, draw: (w, c, forFile) => lines({ ...spec, series: seriesFor(c) }, w, c, forFile),
-        caption: "Completed exchanges, by the number of steps that the peer made while the exchange was under way." };
+        caption: `Completed exchanges, by the number of steps that the peer made while the exchange was under way. ${about}` };
     }),
   ];
   const drawCurves = () => plots.forEach((p) => p.draw());
@@ -166,8 +167,9 @@
     data.keys.forEach((key, at) => {
       const values = [...new Set(data.groups.map((g) => g.values[at]))];
       if (values.length < 2 || data.groups.length < 3) return;
-      const numeric = values.every((v) => v !== "" && Number.isFinite(Number(v)));
-      if (numeric) values.sort((a, b) => Number(a) - Number(b));
+      // Durations, data rates and sizes are numbers in one unit.
+      const amounts = data.amounts[at], numeric = amounts !== null, amount = (v) => amounts.of[v];
+      if (numeric) values.sort((a, b) => amount(a) - amount(b));
       const others = new Map();
       for (const g of data.groups) {
         const rest = data.keys.map((k, i) => (i === at ? "" : `${k}=${g.values[i] || "not set"}`)).filter(Boolean).join(",");
@@ -179,7 +181,7 @@
         name: name || measure.title, color: colorOf(k, c), dash: dashOf(k), mark: k % 5, width: 2,
         points: values.flatMap((v, nth) => {
           const g = groups.find((it) => it.values[at] === v);
-          const s = g && g[measure.key], x = numeric ? Number(v) : nth;
+          const s = g && g[measure.key], x = numeric ? amount(v) : nth;
           if (!s) return [];
           return [s.low === undefined ? [x, s.mean] : [x, s.mean, s.low, s.high]];
         }),
@@ -190,13 +192,13 @@
       figure.id = `plot-by-${short}`;
       $("values").append(figure);
       valuePlots.push(new Plot(figure, `${measure.key === "time" ? "Time to target" : "Accuracy"} by ${short}`, () => {
-        const spec = { marks: true, joined: numeric, log: measure.log, series: seriesFor(theme()), x: { title: short, tick: digits, floats: true }, y: measure.title, tick: measure.tick };
-        if (numeric) spec.logX = Number(values[0]) > 0 && values[values.length - 1] > 30 * values[0];
+        const spec = { marks: true, joined: numeric, log: measure.log, series: seriesFor(theme()), x: { title: numeric && amounts.unit ? `${short} (${amounts.unit})` : short, tick: digits, floats: true }, y: measure.title, tick: measure.tick };
+        if (numeric) spec.logX = amount(values[0]) > 0 && amount(values[values.length - 1]) > 30 * amount(values[0]);
         else spec.categories = values.map((v) => v || "not set");
         const told = (x) => (numeric ? x : values[x]);
         spec.label = `${measure.title} by ${short}: ` + spec.series.map((s) => `${s.name}: ${s.points.map((p) => `${told(p[0])} ${measure.tick(p[1])}`).join(", ")}`).join("; ");
         return { ...spec, draw: (w, c, forFile) => lines({ ...spec, series: seriesFor(c) }, w, c, forFile),
-          caption: (data.groups.every((g) => g.runs.length < 2) ? "One run of each kind." : measure.key === "time" ? "Geometric means over seeds, with 95 % confidence intervals on logarithms." : "Means over seeds, with 95 % confidence intervals.") + (others.size > 1 ? " " + Plots.keys(spec.series, theme()) : "") };
+          caption: (data.groups.every((g) => g.runs.length < 2) ? "One run of each kind." : measure.key === "time" ? "Geometric means over seeds, with 95 % confidence intervals on logarithms." : "Means over seeds, with 95 % confidence intervals.") + ` ${about}` + (others.size > 1 ? " " + Plots.keys(spec.series, theme()) : "") };
       }));
     });
   };

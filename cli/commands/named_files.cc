@@ -1,9 +1,15 @@
 #include "cli/commands/named_files.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/text.h"
+#include "cli/shell/log.h"
 #include "topologies/graph_file.h"
+#include "topologies/spectra/analysis.h"
 #include "training/runs/records/files.h"
 
 namespace starling::cli {
@@ -17,6 +23,14 @@ bool is_graphml(const std::filesystem::path& path, std::string_view text) {
   if (path.extension() == ".graphml" || path.extension() == ".xml") return true;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && (text[first] == '<' || text.starts_with("\xef\xbb\xbf<"));
+}
+
+// "weights 0.5 to 2".
+std::string weights_text(const topologies::GraphFile& graph) {
+  const auto [least, most] =
+      std::ranges::minmax_element(graph.edges, {}, &topologies::GraphFile::Edge::weight);
+  if (least->weight == most->weight) return "without weights";
+  return "weights " + format_number(least->weight) + " to " + format_number(most->weight);
 }
 
 }  // namespace
@@ -59,6 +73,19 @@ Result<topologies::Topology> read_topology(std::string_view name) {
   const auto resolved = resolve_topology(name);
   if (!resolved) return resolved.error();
   return topologies::Topology::parse(*resolved);
+}
+
+void tell_graph(std::string_view name) {
+  static std::set<std::string, std::less<>> told;
+  const auto graph = topologies::read_graph_name(name);
+  if (!graph || graph->file.empty() || !told.emplace(name).second) return;
+  const auto topology = topologies::Topology::parse(name);
+  const auto gap = topology ? topologies::spectral_gap(topology->among(graph->nodes)) : std::nullopt;
+  tell(Told::progress,
+       fmt::format("topology {}: {} peers, {} link{}, {}, {}, spectral gap {}", topologies::shown_name(name),
+                   graph->nodes, graph->edges.size(), graph->edges.size() == 1 ? "" : "s",
+                   graph->directed ? "directed" : "undirected", weights_text(*graph),
+                   gap ? fmt::format("{:.6g}", *gap) : "unknown"));
 }
 
 }  // namespace starling::cli

@@ -23,4 +23,8 @@ Result<models::ModelText> resolve_model(const std::string& name);
 Result<std::string> resolve_topology(std::string_view name);
 Result<topologies::Topology> read_topology(std::string_view name);
 
+// Prints a line with the size, the weights and the spectral gap of the graph in a topology's name, once per
+// process; nothing for a topology that is not from a file.
+void tell_graph(std::string_view name);
+
 }  // namespace starling::cli

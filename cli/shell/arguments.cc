@@ -87,6 +87,13 @@ std::string named_command(const CLI::App& root) {
   return path;
 }
 
+// The flag of this name, or of this earlier one; null if there is none.
+const Flag* flag_named(const std::vector<Flag>& flags, const std::string& name) {
+  const auto is_it = [&](const Flag& flag) { return flag.name == name || flag.formerly == name; };
+  const auto at = name.empty() ? flags.end() : std::ranges::find_if(flags, is_it);
+  return at == flags.end() ? nullptr : &*at;
+}
+
 // "; did you mean swarm?" if one of `names` is similar, else empty.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
   constexpr std::size_t kLongestCompared = 64;
@@ -97,8 +104,19 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return "; did you mean " + *name + "?";
 }
 
+// A flag of the command that the parser did not find there: it is before the command, or behind "--".
+std::string misplaced_flag(const std::vector<std::string>& words, const Command& command,
+                           const std::string& flag) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (word.substr(0, word.find('=')) == flag)
+      return flag + " is before the command; expected `" + called(command.path) + " " + flag + "`";
+  }
+  return "unexpected argument '" + flag + "': words after -- are no flags";
+}
+
 std::string unknown_flag(const std::vector<Command>& commands, const std::string& path,
-                         const std::string& flag) {
+                         const std::vector<std::string>& words, const std::string& flag) {
   const std::string text = "unknown option " + flag;
   const Command* command = find_command(commands, path);
   std::vector<std::string> names = {"--help"};
@@ -106,7 +124,9 @@ std::string unknown_flag(const std::vector<Command>& commands, const std::string
     names.emplace_back("--version");
   } else {
     for (const Flag& known : visible_flags(*command)) names.push_back(known.name);
+    if (std::ranges::find(names, flag) != names.end()) return misplaced_flag(words, *command, flag);
   }
+  if (flag_named(shared_flags(), flag) != nullptr) return flag + " is for a command; expected it behind one";
   if (const std::string near = did_you_mean(flag, names); !near.empty()) return text + near;
   const auto has_flag = [&](const Command& other) {
     return std::ranges::any_of(other.flags,
@@ -131,13 +151,14 @@ std::string unknown_word(const std::vector<Command>& commands, const std::string
 }
 
 // The parsing library's error in our words.
-std::string explain(const CLI::ParseError& error, const CLI::App& root, const std::string& path,
+std::string explain(const CLI::ParseError& error, const CLI::App& root, const std::vector<std::string>& words,
                     const std::vector<Command>& commands) {
+  const std::string path = named_command(root);
   const std::string text = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::vector<std::string> extras = root.remaining(true);
     const std::string first = extras.empty() ? text : extras.front();
-    if (first.starts_with("-")) return unknown_flag(commands, path, first.substr(0, first.find('=')));
+    if (first.starts_with("-")) return unknown_flag(commands, path, words, first.substr(0, first.find('=')));
     return unknown_word(commands, path, first);
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.starts_with("-")) {
@@ -153,14 +174,18 @@ std::string explain(const CLI::ParseError& error, const CLI::App& root, const st
 }
 
 // The text that `help topology show`, `topology show help` or `swarm --help all` prints. Nothing if the
-// command line does not request help, or names an unknown command, which the parser reports.
-std::optional<std::string> asked_help(int argc, const char* const* argv,
-                                      const std::vector<Command>& commands) {
+// command line does not request help, or names an unknown command, which the parser reports; an Error if
+// `help` is asked about one.
+Result<std::optional<std::string>> asked_help(int argc, const char* const* argv,
+                                              const std::vector<Command>& commands) {
+  constexpr std::optional<std::string> kNone;
   std::vector<std::string> words(argv + 1, argv + argc);
   bool asked = false, all = false;
-  if (!words.empty() && words.front() == "help") {
+  const bool first = !words.empty() && words.front() == "help";
+  if (first) {
     asked = true;
     words.erase(words.begin());
+    if (words == std::vector<std::string>{"help"}) words.clear();
   }
   std::string path;
   bool naming = true;
@@ -182,12 +207,13 @@ std::optional<std::string> asked_help(int argc, const char* const* argv,
     if (find_command(commands, longer) != nullptr || !next_words(commands, longer).empty()) {
       path = longer;
     } else if (find_command(commands, path) == nullptr) {
-      return std::nullopt;
+      if (first) return Error{unknown_word(commands, path, word)};
+      return kNone;
     }
   }
-  if (!asked) return std::nullopt;
-  if (const Command* command = find_command(commands, path)) return help_text(*command, all);
-  return help_text(commands, path);
+  if (!asked) return kNone;
+  const Command* const command = find_command(commands, path);
+  return std::optional(command != nullptr ? help_text(*command, all) : help_text(commands, path));
 }
 
 // The command that these words begin with; null if there is none.
@@ -212,14 +238,31 @@ void rename_flag(const Command& command, std::size_t i, Line& line) {
   word.replace(0, name.size(), flag->name);
 }
 
+// The flag of the command, or of all, that `word` gives: "--peers" or "--peers=4"; null for another word.
+const Flag* flag_in(const Command& command, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const Flag* const own = flag_named(command.flags, name);
+  return own != nullptr ? own : flag_named(shared_flags(), name);
+}
+
+// Whether words[i] is a flag that needs a value, and the next word is none, but another flag. (The parser
+// would take it as the value.)
+bool lacks_value(const Command& command, const std::vector<std::string>& words, std::size_t i) {
+  const Flag* const flag = flag_in(command, words[i]);
+  const bool waits = flag != nullptr && flag->name == words[i] && !flag->placeholder.empty();
+  return waits && flag->alone.empty() && i + 1 < words.size() &&
+         (words[i + 1] == "--" || flag_in(command, words[i + 1]) != nullptr);
+}
+
 // The words of the command line, with the present names of flags and the values of flags that stand alone.
-Line completed(int argc, const char* const* argv, const std::vector<Command>& commands) {
+Result<Line> completed(int argc, const char* const* argv, const std::vector<Command>& commands) {
   Line line{{argv + 1, argv + argc}, {}};
   std::vector<std::string>& words = line.words;
   const Command* const command = command_of(words, commands);
   if (command == nullptr) return line;
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     rename_flag(*command, i, line);
+    if (lacks_value(*command, words, i)) return Error{words[i] + " needs a value"};
     const auto flag = std::ranges::find(command->flags, words[i], &Flag::name);
     if (flag == command->flags.end() || flag->alone.empty()) continue;
     const bool has_value =
@@ -306,7 +349,13 @@ int print_out(const std::string& text) {
 }
 
 int run_command_line(int argc, const char* const* argv, const std::vector<Command>& commands) {
-  if (const auto help = asked_help(argc, argv, commands)) return print_out(*help);
+  const auto help = asked_help(argc, argv, commands);
+  const auto refused = [](const std::string& command, const std::string& what) {
+    const std::string hint = help_hint(command);
+    return complain(command, what + (what.ends_with('?') ? " (" + hint + ")" : "; " + hint), kExitBadInput);
+  };
+  if (!help) return refused("", help.error().message);
+  if (*help) return print_out(**help);
   CLI::App root("", "starling");
   root.set_version_flag("--version", "starling " STARLING_VERSION);
   root.set_help_flag();  // asked_help() handles --help
@@ -315,19 +364,18 @@ int run_command_line(int argc, const char* const* argv, const std::vector<Comman
   std::list<Parsed> all;  // the parser keeps pointers into it
   for (const Command& command : commands) describe(all.emplace_back(Parsed{&command, nullptr, {}, {}}), root);
 
-  Line line = completed(argc, argv, commands);
+  const auto line = completed(argc, argv, commands);
+  if (!line) return refused(command_of({argv + 1, argv + argc}, commands)->path, line.error().message);
   try {
-    std::ranges::reverse(line.words);  // the parser takes them from the end
-    root.parse(std::move(line.words));
+    root.parse(std::vector<std::string>(line->words.rbegin(),
+                                        line->words.rend()));  // the parser takes them from the end
   } catch (const CLI::Success& version) {
     return root.exit(version);
   } catch (const CLI::ParseError& error) {
-    const std::string command = named_command(root);
-    const std::string what = explain(error, root, command, commands), hint = help_hint(command);
-    return complain(command, what + (what.ends_with('?') ? " (" + hint + ")" : "; " + hint), kExitBadInput);
+    return refused(named_command(root), explain(error, root, line->words, commands));
   }
   for (Parsed& parsed : all) {
-    if (*parsed.app) return run_parsed(parsed, commands, line.warnings);
+    if (*parsed.app) return run_parsed(parsed, commands, line->warnings);
   }
   const std::string group = named_command(root);
   return complain(group, "a command is missing; " + help_hint(group), kExitBadInput);

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/program.h"
 #include "base/text.h"
 #include "cli/shell/error_stream.h"
 #include "training/runs/records/json.h"
@@ -103,7 +104,7 @@ void begin_log(int argc, const char* const* argv) {
   begin_error_stream(lost_lines);
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   // The sink does not recognize the replaced stream as a terminal.
-  if (isatty(STDERR_FILENO) == 1 && spdlog::details::os::is_color_terminal())
+  if (can_redraw(STDERR_FILENO) && spdlog::details::os::is_color_terminal())
     sink->set_color_mode(spdlog::color_mode::always);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(sink)));
   bool json = variable(kFormatVariable) == "json";
@@ -148,6 +149,6 @@ void tell(Told what, const std::string& sentence) {
   }
 }
 
-bool may_redraw() { return !g_json && isatty(STDERR_FILENO) == 1; }
+bool may_redraw() { return !g_json && can_redraw(STDERR_FILENO); }
 
 }  // namespace starling::cli

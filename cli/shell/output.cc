@@ -1,13 +1,16 @@
 #include "cli/shell/output.h"
-#include "base/text.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <iterator>
 #include <map>
+
+#include "base/program.h"
+#include "base/text.h"
 
 namespace starling::cli {
 namespace {
@@ -52,7 +55,9 @@ void ProgressLine::show(const std::string& text) {
   if (text == shown_) return;
   shown_ = text;
   if (terminal_) {
-    fmt::print(stderr, "\r\033[K{}", text);
+    // A longer line would wrap, and stay behind when it is redrawn.
+    const std::size_t columns = terminal_columns(STDERR_FILENO);
+    fmt::print(stderr, "\r\033[K{}", cut_to_columns(text, columns > 1 ? columns - 1 : columns));
     std::fflush(stderr);
   } else if (const auto now = std::chrono::steady_clock::now(); now - written_ >= kBetweenLines) {
     written_ = now;

@@ -4,14 +4,17 @@
 #include <cairo-svg.h>
 #include <cairo.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <numbers>
 #include <system_error>
 
 #include "base/program.h"
+#include "base/text.h"
 
 #ifdef __SANITIZE_ADDRESS__
 // Fontconfig, which finds Cairo's fonts, keeps its configuration until the process ends.
@@ -87,6 +90,20 @@ void label_svg(std::string& svg, const std::string& title, const std::string& te
   if (begin == std::string::npos || end == std::string::npos) return;
   svg.insert(end + 1, "\n<title>" + escaped(title) + "</title>\n<desc>" + escaped(text) + "</desc>");
   svg.insert(begin + 5, "role=\"img\" aria-label=\"" + escaped(title) + "\" ");
+}
+
+// Gives a PDF a title and a subject, and a date of creation that does not differ between equal figures:
+// SOURCE_DATE_EPOCH (reproducible-builds.org), else the epoch.
+void label_pdf(cairo_surface_t* surface, const std::string& title, const std::string& text) {
+  const char* const given = std::getenv("SOURCE_DATE_EPOCH");
+  const std::time_t seconds = parse_number<std::int64_t>(given == nullptr ? "" : given).value_or(0);
+  std::tm utc{};
+  if (gmtime_r(&seconds, &utc) == nullptr) utc = {};
+  std::array<char, 40> date{};
+  std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_CREATE_DATE, date.data());
+  if (!title.empty()) cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_TITLE, title.c_str());
+  if (!text.empty()) cairo_pdf_surface_set_metadata(surface, CAIRO_PDF_METADATA_SUBJECT, text.c_str());
 }
 
 double channel_of(std::string_view color, std::size_t nth) {
@@ -238,6 +255,7 @@ Result<std::string> Canvas::finish() {
     if (written != CAIRO_STATUS_SUCCESS) return wrong(written);
     add_resolution(document_, paper_.dpi);
   } else {
+    if (paper_.format == PaperFormat::pdf) label_pdf(sheet_->surface, title_, description_);
     cairo_surface_finish(sheet_->surface);
     if (const cairo_status_t status = cairo_surface_status(sheet_->surface); status != CAIRO_STATUS_SUCCESS)
       return wrong(status);

@@ -57,7 +57,7 @@ class Canvas {
 
   // From here on lengths are from this corner of the sheet, and width() and height() are `size`.
   void frame(const Spot& corner, const Spot& size);
-  // A title and a text for screen readers, of an SVG; other formats have none.
+  // A title and a text for screen readers, of an SVG or a PDF; a PNG has none.
   void describe(std::string title, std::string text);
 
   double text_width(std::string_view text, std::string_view exponent = {}) const;

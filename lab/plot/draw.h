@@ -13,7 +13,8 @@
 
 namespace starling::lab {
 
-// The document. An Error if text and axes do not fit on the paper; it says what to change.
+// The document; an SVG or a PDF has a title, and the caption as its description. An Error if text and axes do
+// not fit on the paper; it says what to change.
 Result<std::string> draw_figure(const PaperFigure& figure, const Paper& paper);
 
 // Figures side by side with the same kinds, whose legend is at the right, and with lines of text below them;

@@ -419,6 +419,7 @@ void FigureDrawing::draw_points(std::size_t kind) {
 Result<std::string> draw_figure(const PaperFigure& figure, const Paper& paper) {
   Canvas canvas(paper);
   if (const Status drawn = FigureDrawing(figure, canvas).draw(); !drawn) return drawn.error();
+  canvas.describe(figure.y.title + (figure.curves ? " against " : " by ") + figure.x.title, figure.caption);
   return canvas.finish();
 }
 

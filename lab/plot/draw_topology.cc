@@ -73,6 +73,11 @@ Result<std::string> draw_topology(const topologies::Schedule& schedule, const st
     if (label > 0)
       canvas.text({x, y + (room - label) / 2 + paper.font}, (*panels)[k].label, {.anchor = Anchor::middle});
   }
+  const std::string peers = std::to_string(schedule.peers()) + " peers";
+  canvas.describe(name + " among " + peers,
+                  panels->size() > 1
+                      ? peers + ", the links of " + std::to_string(panels->size()) + " rounds"
+                      : peers + ", " + std::to_string(panels->front().graph.edge_count()) + " links");
   return canvas.finish();
 }
 

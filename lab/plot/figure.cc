@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "lab/plot/mean_curve.h"
 #include "lab/plot/quantities.h"
+#include "lab/report/setting_numbers.h"
 
 namespace starling::lab {
 namespace {
@@ -293,7 +294,7 @@ Result<PaperFigure> curves_figure(const Report& report, const std::vector<Figure
       continue;
     }
     FigureLine& line = figure.lines.emplace_back(FigureLine{kinds[k].label, {}, curves.predicted});
-    for (const MeanPoint& point : mean_curve(curves.runs, figure.x.log, figure.y.log)) {
+    for (const MeanPoint& point : mean_curve(curves.runs, figure.x.log, figure.y.log, y.limits())) {
       line.points.push_back({point.x, point.mean, point.band, false});
       xs.take(point.x);
       ys.take(point.mean);
@@ -311,6 +312,7 @@ Result<PaperFigure> curves_figure(const Report& report, const std::vector<Figure
                                statistics_text(counts, figure.y.log, "bands"));
   if (std::ranges::any_of(figure.lines, [](const FigureLine& line) { return !line.predicted.empty(); }))
     figure.caption += " Dashed: predicted from the topology, with a fitted level.";
+  figure.caption += " " + runs_text(report, groups);
   return figure;
 }
 
@@ -346,7 +348,7 @@ std::optional<FigurePoint> result_point(const Report& report, const std::vector<
     if (const auto value = y.of_run(report.runs[i]); value && (!log || *value > 0)) values.push_back(*value);
   if (values.empty()) return std::nullopt;
   count = values.size();
-  const MeanAndBand middle = mean_and_band(values, y.log || log);
+  const MeanAndBand middle = mean_and_band(values, y.log || log, y.limits());
   FigurePoint point{x, middle.mean, middle.band, values.size() < runs.size()};
   if (point.partial) point.spread.reset();  // a spread of only these runs would flatter the kind
   return point;
@@ -433,7 +435,8 @@ Result<PaperFigure> factor_figure(const Report& report, const std::vector<std::s
   set_scales(figure, request, {title_of_setting(report.names[key]) + unit, 1},
              figure_scale(y_title_of(report, groups, y), y.unit, ys.most));
   figure.caption = fmt::format("{} by {}: {}.", figure.y.title, figure.x.title,
-                               statistics_text(counts, y.log || figure.y.log, "bars"));
+                               statistics_text(counts, y.log || figure.y.log, "bars")) +
+                   " " + runs_text(report, groups);
   return figure;
 }
 

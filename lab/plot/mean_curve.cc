@@ -27,9 +27,9 @@ std::vector<double> common_grid(const std::vector<CurvePoints>& curves, double f
 
 }  // namespace
 
-MeanAndBand mean_and_band(std::span<const double> values, bool log) {
+MeanAndBand mean_and_band(std::span<const double> values, bool log, const Limits& limits) {
   const auto logs = log ? log_spread_of(values) : std::nullopt;
-  const auto spread = logs ? logs : spread_of(values);
+  const auto spread = logs ? logs : spread_of(values, limits);
   STARLING_CHECK(spread.has_value());
   MeanAndBand result{spread->mean, spread->interval};
   if (spread->count == 2 && spread->least < spread->most)
@@ -49,7 +49,8 @@ double interpolated(const CurvePoints& curve, double x, bool log_x, bool log_y) 
   return y0 + share * (y1 - y0);
 }
 
-std::vector<MeanPoint> mean_curve(const std::vector<CurvePoints>& curves, bool log_x, bool log_y) {
+std::vector<MeanPoint> mean_curve(const std::vector<CurvePoints>& curves, bool log_x, bool log_y,
+                                  const Limits& limits) {
   std::vector<MeanPoint> result;
   if (curves.size() == 1) {
     for (const auto& [x, y] : curves.front()) result.push_back({{y, std::nullopt}, x});
@@ -65,7 +66,7 @@ std::vector<MeanPoint> mean_curve(const std::vector<CurvePoints>& curves, bool l
   for (const double x : common_grid(curves, from, to)) {
     std::vector<double> values;
     for (const CurvePoints& curve : curves) values.push_back(interpolated(curve, x, log_x, log_y));
-    result.push_back({mean_and_band(values, log_y), x});
+    result.push_back({mean_and_band(values, log_y, limits), x});
   }
   return result;
 }

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/text.h"
-
 namespace starling::lab {
 namespace {
 
@@ -70,32 +68,6 @@ std::vector<std::string> names_in(const Table& table) {
   return names;
 }
 
-// "20ms" as a number and its unit.
-std::optional<std::pair<double, std::string>> number_with_unit(const std::string& text) {
-  const std::size_t end = std::min(text.find_first_not_of("+-.0123456789eE"), text.size());
-  for (std::size_t at = end; at > 0; --at) {  // "2e" is 2 of the unit e
-    const auto number = parse_number<double>(std::string_view(text).substr(0, at));
-    if (!number) continue;
-    const std::size_t unit = std::min(text.find_first_not_of(' ', at), text.size());
-    return std::pair(*number, text.substr(unit));
-  }
-  return std::nullopt;
-}
-
-std::optional<std::vector<double>> durations_among(const std::vector<std::string>& values,
-                                                   std::string& unit) {
-  std::vector<double> seconds;
-  for (const std::string& value : values) {
-    const auto duration = parse_duration(value);
-    if (!duration) return std::nullopt;
-    seconds.push_back(to_seconds(*duration));
-  }
-  const bool short_ones = *std::max_element(seconds.begin(), seconds.end()) < 1;
-  for (double& value : seconds) value *= short_ones ? 1000 : 1;
-  unit = short_ones ? "ms" : "s";
-  return seconds;
-}
-
 }  // namespace
 
 std::span<const FigureX> figure_xs() { return kFigureXs; }
@@ -123,23 +95,6 @@ FigureScale figure_scale(const std::string& title, FigureUnit unit, double large
     default:
       return {title, 1};
   }
-}
-
-std::optional<std::vector<double>> numbers_of_setting(const std::vector<std::string>& values,
-                                                      std::string& unit) {
-  unit.clear();
-  std::vector<double> numbers;
-  std::optional<std::string> shared;
-  for (const std::string& value : values) {
-    const auto number = number_with_unit(value);
-    if (!number) return std::nullopt;
-    if (shared && *shared != number->second) return durations_among(values, unit);
-    shared = number->second;
-    numbers.push_back(number->first);
-  }
-  if (shared && shared->find_first_of("0123456789") != std::string::npos) return std::nullopt;
-  unit = shared.value_or("");
-  return numbers;
 }
 
 }  // namespace starling::lab

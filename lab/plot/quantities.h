@@ -26,6 +26,7 @@ struct FigureY {
   bool log;  // varies by factors: on a logarithmic axis by default, with statistics of logarithms
   std::optional<double> (*of_point)(const ReportPoint&);  // null: it has no curve
   std::optional<double> (*of_run)(const ReportRun&);      // null: it is no result of a run
+  Limits limits() const { return {0, unit == FigureUnit::percent ? 1 : Limits().most}; }
 };
 
 std::span<const FigureX> figure_xs();
@@ -36,10 +37,5 @@ const FigureY* find_figure_y(std::string_view name);
 
 std::vector<std::string> figure_x_names();
 std::vector<std::string> figure_y_names();
-
-// The values of a setting as numbers: plain numbers, numbers with the same unit, or durations, in seconds or
-// milliseconds. nullopt if one of them is something else. `unit` becomes the unit, mostly empty.
-std::optional<std::vector<double>> numbers_of_setting(const std::vector<std::string>& values,
-                                                      std::string& unit);
 
 }  // namespace starling::lab

@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "lab/report/lines.h"
+#include "lab/report/setting_numbers.h"
 #include "topologies/graph_file.h"
 #include "training/runs/experiment/experiment_file.h"
 #include "training/runs/experiment/settings/settings.h"
@@ -279,31 +280,6 @@ std::vector<std::size_t> with_details(const Report& report) {
   return first;
 }
 
-// Natural order: "slow=4" is before "slow=16".
-bool before(const std::string& a, const std::string& b) {
-  std::size_t i = 0, k = 0;
-  const auto digit = [](const std::string& text, std::size_t at) {
-    return at < text.size() && text[at] >= '0' && text[at] <= '9';
-  };
-  while (i < a.size() && k < b.size()) {
-    if (digit(a, i) && digit(b, k)) {
-      std::size_t i_end = i, k_end = k;
-      while (digit(a, i_end)) ++i_end;
-      while (digit(b, k_end)) ++k_end;
-      const auto x = parse_number<double>(std::string_view(a).substr(i, i_end - i)).value_or(0);
-      const auto y = parse_number<double>(std::string_view(b).substr(k, k_end - k)).value_or(0);
-      if (x != y) return x < y;
-      i = i_end;
-      k = k_end;
-    } else {
-      if (a[i] != b[k]) return a[i] < b[k];
-      ++i;
-      ++k;
-    }
-  }
-  return a.size() - i < b.size() - k;
-}
-
 using Values = std::map<std::string, std::string>;
 
 struct PlaceInSweep {
@@ -350,7 +326,7 @@ Result<std::vector<std::pair<std::string, Values>>> runs_in(const std::string& f
   };
   std::sort(runs.begin(), runs.end(), [&](const std::string& a, const std::string& b) {
     const std::size_t x = place_of(a).place, y = place_of(b).place;
-    return x != y ? x < y : before(a, b);
+    return x != y ? x < y : in_natural_order(a, b);
   });
   std::vector<std::pair<std::string, Values>> found;
   for (const std::string& run : runs) found.emplace_back(run, place_of(run).values);

@@ -188,6 +188,9 @@ Result<std::string> curves_csv(const Report& report);
 // versions of the program, or processors, made them.
 std::vector<std::string> set_aside(const Report& report);
 
+// What is behind a figure of these groups: "6 runs with 3 seeds, 1 of them set aside, in virtual time."
+std::string runs_text(const Report& report, const std::vector<std::size_t>& groups);
+
 // "2 seeds: intervals mean little; 5 or more are usual" if groups have several seeds, but few; else empty.
 std::string few_seeds(const Report& report);
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <string_view>
 
 #include "lab/report/report.h"
+#include "lab/report/setting_numbers.h"
 #include "lab/report/web_files.h"
 #include "topologies/xml.h"
 #include "training/runs/records/files.h"
@@ -143,6 +145,24 @@ Json to_json(const std::optional<Spread>& spread) {
   return json;
 }
 
+// {"unit": "Mbit/s", "of": {"1Gbit/s": 1000}}, or null if a value is no number.
+Json amounts_of(const Report& report, std::size_t key) {
+  std::vector<std::string> values;
+  for (const ReportGroup& group : report.groups) values.push_back(group.values[key]);
+  std::string unit;
+  const auto numbers = numbers_of_setting(values, unit);
+  if (!numbers) return {};
+  Json of = Json::object();
+  for (std::size_t i = 0; i < values.size(); ++i) of[values[i]] = number((*numbers)[i]);
+  return {{"unit", unit}, {"of", of}};
+}
+
+std::vector<std::size_t> all_groups(const Report& report) {
+  std::vector<std::size_t> all(report.groups.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
 Json to_json(const Report& report) {
   Json groups = Json::array(), runs = Json::array();
   for (const ReportGroup& group : report.groups) {
@@ -158,11 +178,15 @@ Json to_json(const Report& report) {
          {"accuracy", to_json(group.accuracy)}});
   }
   for (const ReportRun& run : report.runs) runs.push_back(to_json(run));
+  Json amounts = Json::array();  // of the keys' values, if they are numbers
+  for (std::size_t key = 0; key < report.keys.size(); ++key) amounts.push_back(amounts_of(report, key));
   return {{"title", report.title},
           {"target", number(report.target)},
           {"target_is_loss", report.target_is_loss},
           {"target_text", report.target ? target_text(report) : ""},
           {"keys", report.names},
+          {"amounts", amounts},
+          {"about", runs_text(report, all_groups(report))},
           {"groups", groups},
           {"runs", runs},
           {"csv", to_csv(report)}};
@@ -275,19 +299,24 @@ std::string time_cells(const Report& report, const ReportGroup& group, bool is_b
                                : "<td>-</td>");
 }
 
+// " ± 1.20", or " (97.10 to 100.00)" if the interval ends at what the quantity can be.
+std::string around(const Spread& spread, double factor, int digits) {
+  if (!spread.interval) return "";
+  const auto [low, high] = *spread.interval;
+  const double up = high - spread.mean, down = spread.mean - low;
+  if (std::abs(up - down) > 1e-9 * std::max(up, down))
+    return fmt::format(" <small>({:.{}f} to {:.{}f})</small>", factor * low, digits, factor * high, digits);
+  return fmt::format(" <small>± {:.{}f}</small>", factor * up, digits);
+}
+
 std::string accuracy_cell(const std::optional<Spread>& accuracy) {
   if (!accuracy) return "<td>-</td>";
-  const std::string half = accuracy->interval ? fmt::format(" <small>± {:.2f}</small>",
-                                                            100 * (accuracy->interval->high - accuracy->mean))
-                                              : "";
-  return fmt::format("<td>{}{}</td>", percent(accuracy->mean), half);
+  return fmt::format("<td>{}{}</td>", percent(accuracy->mean), around(*accuracy, 100, 2));
 }
 
 std::string loss_cell(const std::optional<Spread>& loss) {
   if (!loss) return "<td>-</td>";
-  const std::string half =
-      loss->interval ? fmt::format(" <small>± {:.3f}</small>", loss->interval->high - loss->mean) : "";
-  return fmt::format("<td>{:.4f}{}</td>", loss->mean, half);
+  return fmt::format("<td>{:.4f}{}</td>", loss->mean, around(*loss, 1, 3));
 }
 
 // REQUIRES: all runs of the group reached the target.

@@ -248,10 +248,10 @@ Status tabulate(Report& report, const ReportOptions& options) {
     }
     group.reached = to_target.size();
     group.seconds_to_target = log_spread_of(to_target);
-    group.accuracy = spread_of(accuracy);
-    group.loss = spread_of(loss);
-    group.seconds = spread_of(seconds);
-    group.bytes_sent = spread_of(bytes);
+    group.accuracy = spread_of(accuracy, {.least = 0, .most = 1});
+    group.loss = spread_of(loss, {.least = 0});
+    group.seconds = spread_of(seconds, {.least = 0});
+    group.bytes_sent = spread_of(bytes, {.least = 0});
     // The times of only those runs that reached the target would flatter the group.
     if (group.reached < group.counted.size()) {
       if (group.seconds_to_target) group.seconds_to_target->interval.reset();

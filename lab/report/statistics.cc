@@ -87,7 +87,7 @@ double student_t_quantile(double p, double degrees) {
   return high;
 }
 
-std::optional<Spread> spread_of(std::span<const double> values) {
+std::optional<Spread> spread_of(std::span<const double> values, const Limits& limits) {
   if (values.empty()) return std::nullopt;
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());
@@ -102,7 +102,8 @@ std::optional<Spread> spread_of(std::span<const double> values) {
   if (spread.least < spread.most) {
     const double t = student_t_quantile(0.975, static_cast<double>(spread.count - 1));
     const double half_width = t * std::sqrt(moments.variance_of_mean);
-    spread.interval = Interval95{spread.mean - half_width, spread.mean + half_width};
+    spread.interval = Interval95{std::max(spread.mean - half_width, std::min(limits.least, spread.mean)),
+                                 std::min(spread.mean + half_width, std::max(limits.most, spread.mean))};
   }
   return spread;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -16,12 +17,18 @@ struct Interval95 {
   double low = 0, high = 0;
 };
 
+// What a quantity can be: an accuracy is from 0 to 1, a count not below 0.
+struct Limits {
+  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
+};
+
 struct Spread {
   std::size_t count = 0;
   double median = 0, least = 0, most = 0, mean = 0;
   std::optional<Interval95> interval;  // of the mean, by Student's t; none for one value or for equal ones
 };
-std::optional<Spread> spread_of(std::span<const double> values);  // none if empty
+// None if empty. The interval is within the limits, as far as the mean is.
+std::optional<Spread> spread_of(std::span<const double> values, const Limits& limits = {});
 
 // The spread of positive quantities that vary by factors, such as times: `mean` is the geometric mean, and
 // the interval is Student's on the logarithms, so it is above 0. If the logarithms are normally distributed

@@ -1,5 +1,4 @@
 #include "lab/swarm/live_table.h"
-#include "base/text.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -9,6 +8,9 @@
 #include <cstdio>
 #include <map>
 #include <span>
+
+#include "base/program.h"
+#include "base/text.h"
 
 namespace starling::lab {
 namespace {
@@ -79,7 +81,7 @@ std::string line_text(const std::vector<LiveRow>& rows, const LiveTotal& total) 
 }
 
 LiveTable::LiveTable(std::function<void(const std::string& line)> tell)
-    : tell_(std::move(tell)), terminal_(!tell_ && isatty(STDERR_FILENO) == 1) {}
+    : tell_(std::move(tell)), terminal_(!tell_ && can_redraw(STDERR_FILENO)) {}
 
 void LiveTable::clear() {
   if (drawn_lines_ > 0) std::fputs(fmt::format("\033[{}A\033[J", drawn_lines_).c_str(), stderr);
@@ -97,7 +99,9 @@ void LiveTable::draw(const std::vector<LiveRow>& rows, const LiveTotal& total) {
   }
   winsize size{};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
-  const std::string text = table_text(rows, total, known ? size.ws_row - 1U : 24U);
+  // A line that wraps would count as one when the next table is drawn over it.
+  const std::string text =
+      cut_to_columns(table_text(rows, total, known ? size.ws_row - 1U : 24U), size.ws_col);
   // Moves to the first line of the previous table and clears the rest of the screen.
   const std::string back = drawn_lines_ > 0 ? fmt::format("\033[{}A\033[J", drawn_lines_) : "";
   std::fputs((back + text).c_str(), stderr);  // one write, to prevent flicker

@@ -136,10 +136,11 @@ World::World(WorldOptions options, MakeLearner make_learner, std::vector<float> 
   }
   peers_[shared_.beginner]->begin_with(shared_.first_parameters);
   shared_.open = peers_.size();
-  player_ = std::make_unique<IncidentPlayer>(shared_, peers_);
-  player_->begin();
+  // Before the incidents: at the same instant a peer starts, and then crashes.
   for (const auto& peer : peers_)
     shared_.queue.schedule(peer->options().start, [p = peer.get()] { p->start(); });
+  player_ = std::make_unique<IncidentPlayer>(shared_, peers_);
+  player_->begin();
 }
 
 World::~World() = default;

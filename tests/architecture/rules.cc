@@ -94,7 +94,7 @@ const std::vector<Library>& libraries() {
       {"cpp-httplib",
        std::regex(R"re(include\s*[<"]httplib|\bhttplib::)re"),
        {"node/front/http_client.cc", "datasets/download.cc"}},
-      {"pugixml", std::regex(R"re(include\s*[<"]pugixml|\bpugi::)re"), {"topologies/graph_file.cc"}},
+      {"pugixml", std::regex(R"re(include\s*[<"]pugixml|\bpugi::)re"), {"topologies/graphml.cc"}},
       {"OpenSSL",
        std::regex(R"re(include\s*[<"]openssl/|\bSSL_\w+\s*\()re"),
        {"transport/tls/tls.cc", "transport/tls/tls_records.cc", "transport/trust/identity.cc",

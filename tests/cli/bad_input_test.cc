@@ -44,6 +44,27 @@ TEST_CASE("a wrong command line gives one line with the error and where to find 
   }
 }
 
+TEST_CASE("a flag whose value is missing does not take the next flag") {
+  for (const BadInput& bad : std::vector<BadInput>{
+           {{"simulate", "--out", "--force"}, {"--out needs a value", "starling simulate --help"}},
+           {{"simulate", "--name", "--out=x"}, {"--name needs a value"}},
+           {{"topology", "show", "ring", "--peers", "5", "--out", "--json"}, {"--out needs a value"}},
+           {{"report", "run", "--csv", "--curves", "c.csv"}, {"--csv needs a value"}},
+           {{"simulate", "--out", "--log-level", "error"}, {"--out needs a value"}},
+           {{"topology", "list", "--log-level", "--json"}, {"--log-level needs a value"}},
+           {{"simulate", "--out", "--"}, {"--out needs a value"}},
+       }) {
+    check_refused(bad);
+  }
+  const TemporaryFolder folder;
+  const Outcome named = run({"topology", "show", "ring", "--peers", "5", "--out=--json"}, {}, folder.path());
+  CHECK(named.exit_code == 0);
+  CHECK(std::filesystem::exists(folder.file("--json")));
+  // A value that is no flag of the command may begin with dashes.
+  CHECK(run({"topology", "show", "ring", "--peers", "5", "--out", "--x"}, {}, folder.path()).exit_code == 0);
+  CHECK(std::filesystem::exists(folder.file("--x")));
+}
+
 TEST_CASE("a wrong value is rejected with the flag and the expected values") {
   for (const BadInput& bad : std::vector<BadInput>{
            {{"swarm", "--seed", "x"}, {"--seed", "'x'", "whole number"}},

@@ -166,6 +166,7 @@ TEST_CASE("help and version are also commands") {
   CHECK(help_of({"help", "peer"}) == help_of({"peer", "--help"}));
   CHECK(help_of({"topology", "help"}) == help_of({"topology", "--help"}));
   CHECK(help_of({"topology", "show", "help"}) == help_of({"topology", "show", "--help"}));
+  CHECK(help_of({"help", "help"}) == help_of({"help"}));
   CHECK(help_of({"version"}) == help_of({"--version"}));
 }
 
@@ -186,6 +187,17 @@ TEST_CASE("a misspelled command or flag gives a suggestion") {
             "unknown option --control-f; see"},  // hidden flags are not suggested
            {{"--versoin"}, "unknown option --versoin; did you mean --version?"},
            {{"fly", "--help"}, "unknown command 'fly'; see"},
+           {{"help", "simulat"}, "unknown command 'simulat'; did you mean simulate?"},
+           {{"help", "nonsense"}, "unknown command 'nonsense'; see `starling --help`"},
+           {{"help", "topology", "shwo"}, "unknown command 'shwo'; did you mean show?"},
+           {{"--json", "topology", "list"},
+            "--json is before the command; expected `starling topology list --json`"},
+           {{"--log-level", "debug", "topology", "list"},
+            "--log-level is before the command; expected `starling topology list --log-level`"},
+           {{"topology", "--log-level", "debug", "list"}, "--log-level"},
+           {{"--log-level", "debug"}, "--log-level is for a command; expected it behind one"},
+           {{"topology", "show", "ring", "--", "--peers"},
+            "unexpected argument '--peers': words after -- are no flags"},
        }) {
     CAPTURE(bad.said);
     const Outcome outcome = run(bad.arguments);

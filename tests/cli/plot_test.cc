@@ -36,7 +36,10 @@ TEST_CASE("plot writes the format that the ending names, and says what it shows"
     const Outcome outcome = run({"plot", one, two, "--y", "loss", "--out", folder.file(name)});
     INFO(outcome.err);
     REQUIRE(outcome.exit_code == 0);
-    CHECK(outcome.out == folder.file(name) + "\nloss against virtual time (s): one run of each kind.\n");
+    CHECK(
+        outcome.out ==
+        folder.file(name) +
+            "\nloss against virtual time (s): one run of each kind. 2 runs with 1 seed, in virtual time.\n");
     CHECK(read_whole(folder.file(name)).starts_with(begin));
   }
   const Outcome ring = run({"plot", "--topology", "ring", "--peers", "16", "--out", folder.file("ring.pdf")});

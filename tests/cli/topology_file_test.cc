@@ -1,4 +1,5 @@
 // Topologies from files.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.h"
@@ -120,6 +121,56 @@ TEST_CASE("the edges of a directed topology can be read back, and lost rounds ar
   CHECK(rounds.exit_code == 0);
   CHECK(is_one_line(rounds.err));
   CHECK(rounds.err.find("varies in time: the list has the links of all 3 rounds") != std::string::npos);
+}
+
+TEST_CASE("each command that reads a graph prints one line with what it has read") {
+  const TemporaryFolder folder;
+  folder.write("star.txt", kStar);
+  const std::string name = "file:" + folder.file("star.txt");
+  const std::string said =
+      "topology file:star.txt: 4 peers, 3 links, undirected, weights 1 to 2, spectral gap 0.";
+  const auto lines = [&](const Words& words) {
+    const Outcome outcome = run(words, {}, folder.path());
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    std::size_t count = 0;
+    for (std::size_t at = outcome.err.find(said); at != std::string::npos;
+         at = outcome.err.find(said, at + 1))
+      ++count;
+    return count;
+  };
+  CHECK(lines({"topology", "show", name}) == 1);
+  CHECK(lines({"topology", "show", name, "--json"}) == 1);
+  CHECK(lines({"topology", "compare", name, "ring", "--peers", "4"}) == 1);
+  CHECK(lines({"plot", "--topology", name, "--out", "g.svg"}) == 1);
+  CHECK(lines({"topology", "show", "ring", "--peers", "4"}) == 0);
+  const Words few = {"--model", "softmax", "--steps", "2",          "--looks",
+                     "0",       "--peers", "4",       "--topology", name};
+  for (const char* command : {"simulate", "swarm"}) {
+    Words words = {command, "--out", command};
+    words.insert(words.end(), few.begin(), few.end());
+    CAPTURE(command);
+    CHECK(lines(words) == 1);
+  }
+  folder.write("sweep.toml",
+               "peers = 4\nmodel.name = \"softmax\"\ntraining.steps = 2\nlooks = 0\n"
+               "gossip.topology = \"" +
+                   name + "\"\n[sweep]\nseed = [1, 2]\n");
+  CHECK(lines({"sweep", "sweep.toml", "--out", "sweep"}) == 1);
+  folder.write("arrows.csv", "Source,Target,Type\na,b,Directed\nb,a,Directed\n");
+  CHECK(run({"topology", "show", "file:" + folder.file("arrows.csv"), "--json"}).err ==
+        "topology file:arrows.csv: 2 peers, 2 links, directed, without weights, spectral gap 1\n");
+}
+
+TEST_CASE("a drawing is in ASCII where the locale has no other characters") {
+  const auto shown_in = [](const char* locale) {
+    return run({"topology", "show", "directed-exponential", "--peers", "5"}, {{"LC_ALL", locale}}).out;
+  };
+  const auto beyond = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
+  const std::string plain = shown_in("C"), braille = shown_in("C.UTF-8");
+  CHECK(std::none_of(plain.begin(), plain.end(), beyond));
+  CHECK(std::any_of(braille.begin(), braille.end(), beyond));
+  CHECK(std::count(plain.begin(), plain.end(), '\n') == std::count(braille.begin(), braille.end(), '\n'));
 }
 
 TEST_CASE("a report calls a graph by its file") {

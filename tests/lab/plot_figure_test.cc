@@ -7,6 +7,7 @@
 #include "lab/plot/figure.h"
 #include "lab/plot/quantities.h"
 #include "lab/report/report.h"
+#include "lab/report/setting_numbers.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/lab/report_folders.h"
@@ -113,6 +114,38 @@ TEST_CASE("a figure of curves has a line for each kind: the mean over its seeds 
   CHECK(
       figure.caption.starts_with("accuracy (%) against virtual time (s): means of 3 runs of each kind; bands "
                                  "are 95 % confidence intervals"));
+}
+
+TEST_CASE("a caption has the runs, the seeds, what is set aside, and the kind of time") {
+  const Folders folders;
+  auto parts = usual_sweep();
+  parts.push_back(parts.front());  // repeats a seed
+  Report report = report_of_sweep(folders, parts);
+  const auto ends = [&](const FigureRequest& request, const char* text) {
+    const std::string caption = figure_of(report, request).caption;
+    INFO(caption);
+    return caption.ends_with(text);
+  };
+  const char* aside =
+      " 19 runs with 3 seeds, 1 of them set aside (interrupted, or a seed again), in virtual time.";
+  CHECK(ends({}, aside));
+  CHECK(ends({.x = "slow"}, aside));
+  CHECK(ends({.only = {"slow=10"}}, " 6 runs with 3 seeds, in virtual time."));
+  report.runs[report.groups[0].runs[0]].mode = "swarm";
+  CHECK(ends({.x = "slow"}, "in virtual and real time."));
+  const std::string page = to_html(report);
+  CHECK(contains(page, "19 runs with 3 seeds, 1 of them set aside"));
+  CHECK(contains(page, "\"amounts\""));
+}
+
+TEST_CASE("the band of accuracies ends at 100 %") {
+  const Folders folders;
+  std::vector<SweepPart> parts;
+  for (const int seed : {1, 20, 40}) parts.push_back({"1", "pairwise", seed, 1});
+  const PaperFigure figure = figure_of(report_of_sweep(folders, parts), {});
+  REQUIRE(figure.lines[0].points.size() == 5);
+  CHECK(figure.lines[0].points[4].spread->high == 100);
+  CHECK(figure.lines[0].points[0].spread->low >= 0);
 }
 
 TEST_CASE("times are virtual if all runs of a figure are simulated") {
@@ -245,7 +278,28 @@ TEST_CASE("more kinds than print keeps apart are refused") {
   CHECK(figure_of(report, {.x = "slow"}).lines.size() == 1);
 }
 
-TEST_CASE("values of a setting are numbers if they have one unit, or are durations") {
+TEST_CASE("amounts are in the order of their size, whatever their units") {
+  const Texts ordered = {"a=0.5,b",
+                         "a=2",
+                         "a=16",
+                         "a=1e3",
+                         "bandwidth=56kbit-s",
+                         "bandwidth=100Mbit/s",
+                         "bandwidth=1Gbit/s",
+                         "every=500us",
+                         "every=20ms,x",
+                         "every=1.5s",
+                         "size=64KiB",
+                         "size=1MiB",
+                         "topology=ring"};
+  for (std::size_t i = 0; i < ordered.size(); ++i)
+    for (std::size_t k = 0; k < ordered.size(); ++k) {
+      CAPTURE(ordered[i], ordered[k]);
+      CHECK(in_natural_order(ordered[i], ordered[k]) == (i < k));
+    }
+}
+
+TEST_CASE("values of a setting are numbers if they have one unit, or are durations, data rates or sizes") {
   std::string unit;
   using Numbers = std::vector<double>;
   CHECK(numbers_of_setting({"1", "2.5", "1e3"}, unit) == Numbers{1, 2.5, 1000});
@@ -257,8 +311,16 @@ TEST_CASE("values of a setting are numbers if they have one unit, or are duratio
   CHECK(numbers_of_setting({"20ms", "500us"}, unit) == Numbers{20, 0.5});
   CHECK(unit == "ms");
   CHECK(numbers_of_setting({"10Mbit/s", "56Mbit/s"}, unit) == Numbers{10, 56});
-  for (const Texts& words :
-       {Texts{"ring"}, Texts{"1", "ring"}, Texts{"8 steps", "200ms"}, Texts{""}, Texts{"4x2"}})
+  CHECK(numbers_of_setting({"1Gbit/s", "50Mbit/s", "100Mbit/s"}, unit) == Numbers{1, 0.05, 0.1});
+  CHECK(unit == "Gbit/s");
+  CHECK(numbers_of_setting({"500kbit/s", "20Mbit/s"}, unit) == Numbers{0.5, 20});
+  CHECK(unit == "Mbit/s");
+  CHECK(numbers_of_setting({"64KiB", "1MiB", "512KiB"}, unit) == Numbers{0.0625, 1, 0.5});
+  CHECK(unit == "MiB");
+  CHECK(numbers_of_setting({"0", "20ms", "2m"}, unit) == Numbers{0, 0.02 / 60, 2});
+  CHECK(unit == "m");
+  for (const Texts& words : {Texts{"ring"}, Texts{"1", "ring"}, Texts{"8 steps", "200ms"}, Texts{""},
+                             Texts{"4x2"}, Texts{"1MiB", "1Mbit/s"}, Texts{"1MiB", "5"}})
     CHECK_FALSE(numbers_of_setting(words, unit).has_value());
 }
 

@@ -298,6 +298,24 @@ TEST_CASE("a poisoned peer whose values cannot be rejected harms the others with
   REQUIRE(*lied.loss > *honest.loss);
 }
 
+TEST_CASE("a peer that crashes or leaves at the time 0 is gone, and may return") {
+  for (const char* rule : {"pairwise", "d-psgd", "parameter-server"}) {
+    auto experiment = small();
+    experiment.gossip.rule = *rule_named(rule);
+    for (const auto kind : {training::Fault::Kind::crash, training::Fault::Kind::leave}) {
+      CAPTURE(rule, static_cast<int>(kind));
+      experiment.faults = {{.peer = 1, .kind = kind}};
+      const auto gone = run(experiment).per_peer[1];
+      REQUIRE(gone.state == (kind == training::Fault::Kind::crash ? "crashed" : "left"));
+      REQUIRE(gone.samples == 0);
+      experiment.faults[0].back_after = std::chrono::milliseconds(50);
+      const auto back = run(experiment).per_peer[1];
+      REQUIRE(back.state == "finished");
+      REQUIRE(back.samples > 0);
+    }
+  }
+}
+
 TEST_CASE("a peer with poor links exchanges less, and the others finish") {
   auto experiment = small();
   experiment.training.workers = 1;

@@ -191,4 +191,15 @@ TEST_CASE("the same holds for times between the evaluations of runs, with their 
   }
 }
 
+TEST_CASE("an interval is within what the quantity can be") {
+  const std::vector<double> accuracies = {0.9, 1, 1}, losses = {0.01, 0.02, 0.5};
+  const auto free = spread_of(accuracies), limited = spread_of(accuracies, {.least = 0, .most = 1});
+  CHECK(free->interval->high > 1);
+  CHECK(limited->interval->high == 1);
+  CHECK(limited->interval->low == free->interval->low);
+  CHECK(limited->mean == free->mean);
+  CHECK(spread_of(losses)->interval->low < 0);
+  CHECK(spread_of(losses, {.least = 0})->interval->low == 0);
+}
+
 }  // namespace starling::lab

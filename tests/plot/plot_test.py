@@ -145,6 +145,26 @@ class Figures(suite.Suite):
         for label in labels:
             require(words.count(label) == 1, f"{label} is {words.count(label)} times in {words}")
 
+    def figures_have_names(self):
+        """An SVG for readers of screens, a PDF in its metadata; and equal figures are equal bytes."""
+        root = xml.parse(self.path("curves.svg")).getroot()
+        svg = "{http://www.w3.org/2000/svg}"
+        require(root.get("role") == "img", f"the role is {root.get('role')}")
+        title, text = root.findtext(svg + "title"), root.findtext(svg + "desc")
+        require(title == "accuracy (%) against virtual time (s)", f"the title is {title!r}")
+        require("means of 3 runs of each kind" in text and "6 runs with 3 seeds, in virtual time." in text, f"{text!r}")
+        with open(self.path("curves.pdf"), "rb") as file:
+            first = file.read()
+        for seconds, day in (("0", "1970-01-01"), ("86400", "1970-01-02")):
+            os.environ["SOURCE_DATE_EPOCH"] = seconds
+            self.plot("again.pdf", self.path("sweep"), "--only", "slow=4")
+            del os.environ["SOURCE_DATE_EPOCH"]
+            told = self.read("pdfinfo", "-isodates", self.path("again.pdf")).decode()
+            require(re.search(r"Title:\s+accuracy \(%\) against virtual time", told), told)
+            require(re.search(rf"CreationDate:\s+{day}T00:00:00Z", told), told)
+            with open(self.path("again.pdf"), "rb") as file:
+                require((file.read() == first) == (seconds == "0"), f"bytes with the date {day}")
+
     def curves_have_dashes_and_bands(self):
         root = xml.parse(self.path("curves.svg")).getroot()
         require(abs(float(root.get("width").removesuffix("pt")) - 237.6) < 0.1, f"the SVG is {root.get('width')} wide")
@@ -198,6 +218,7 @@ class Figures(suite.Suite):
                              ("consensus.pdf", [*KINDS, "predicted"])):
             self.case(f"each kind has its color and one entry in the legend of {name}",
                       lambda: self.kinds_differ(name, labels))
+        self.case("figures have titles, descriptions and no date of their own", self.figures_have_names)
         self.case("curves have dashes of their own, and bands", self.curves_have_dashes_and_bands)
         self.case("a setting with numbers has a numeric axis", self.numbers_are_on_a_numeric_axis)
         self.case("a PNG has 300 dots per inch", self.png_has_its_size)

@@ -36,6 +36,19 @@ TEST_CASE("the default learning rate of SGD is divided among a peer's workers; a
   CHECK(resolved_learning_rate(e) == 0.05);
 }
 
+TEST_CASE("a fault that begins after the end of the run causes a warning") {
+  Experiment e;
+  CHECK(warning_of_late_faults(e, 1).empty());
+  e.faults = {{.kind = Fault::Kind::slow},
+              {.peer = 1, .kind = Fault::Kind::crash, .from = std::chrono::seconds(9)}};
+  CHECK(warning_of_late_faults(e, 9).empty());
+  CHECK(warning_of_late_faults(e, 1.5) ==
+        "1 fault has not happened, as the run took 1.5 s: crash begins at 9s");
+  e.faults.push_back({.peer = 2, .kind = Fault::Kind::join, .from = std::chrono::seconds(2)});
+  CHECK(warning_of_late_faults(e, 1.5) ==
+        "2 faults have not happened, as the run took 1.5 s: join begins at 2s");
+}
+
 TEST_CASE("many workers with a learning rate that is too high for their number cause a warning") {
   Experiment e;
   for (const std::uint32_t workers : {1U, 2U, 3U, 64U}) {

@@ -101,9 +101,78 @@ TEST_CASE("an edge list has two columns, or three with weights, and optional com
 
 TEST_CASE("columns of an edge list are separated by blanks, commas or semicolons") {
   const GraphFile graph = good(read_edge_list, "0 1\n0 2 0.5\n1 2\n");
-  for (const char* text : {"0,1\n0,2,0.5\n1,2\n", "0;1\n0;2;0.5\n1;2\n", "0\t1\n0, 2, 0.5\n1 ; 2;\n",
-                           "% by a tool\n0 1 % one\n0 2 0.5# two\n1 2\n"})
+  for (const char* text : {"0,1\n0,2,0.5\n1,2\n", "0;1\n0;2;0.5\n1;2\n", "0\t1\n0, 2, 0.5\n1 ; 2\n",
+                           "\xef\xbb\xbf"
+                           "0 1\r\n0 2 0.5\r\n1 2\r\n",
+                           "\"0\",1\n0,\"2\",0.5\n1,2\n", "% by a tool\n0 1 % one\n0 2 0.5# two\n1 2\n"})
     CHECK(good(read_edge_list, text) == graph);
+}
+
+TEST_CASE("an empty cell between commas or semicolons is rejected with its line") {
+  const auto empty = [](const char* nth) {
+    return std::string("line 2: the ") + nth + " cell is empty; expected 'a b' or 'a b weight'";
+  };
+  CHECK(refusal(read_edge_list, "a,b,2\nc,,2\n") == empty("second"));
+  CHECK(refusal(read_edge_list, "0;1;2\n2;;0\n") == empty("second"));
+  CHECK(refusal(read_edge_list, "a,b\n,a\n") == empty("first"));
+  CHECK(refusal(read_edge_list, "a,b,1\nb,c,\n") == empty("third"));
+  CHECK(refusal(read_edge_list, "a,b\n1 ; 2 ;  # none\n") == empty("third"));
+  CHECK(refusal(read_edge_list, "a,b\nb,\n") == empty("second"));
+  CHECK(contains(refusal(read_edge_list, "a,b\nNew York,7\n"), "line 2: a cell has a blank inside"));
+  CHECK(good(read_edge_list, "\"New York\",a\n").labels == std::vector<std::string>{"New York", "a"});
+  CHECK(contains(refusal(read_edge_list, std::string_view("\xff\xfe"
+                                                          "0\0 \0",
+                                                          6)),
+                 "expected UTF-8"));
+}
+
+TEST_CASE("a list of links with networkx's attributes is read with its weights") {
+  const GraphFile graph = good(read_edge_list, "0 1 {}\n1 2 {'weight': 2.5, 'color': 'a, {b}: #'}  # two\n");
+  CHECK(graph.edges == FileEdges{{0, 1}, {1, 2, 2.5}});
+  CHECK(good(read_edge_list, "0,1,{}\n1,2,{\"Weight\": np.float64(2.5), 'on': True}\n") == graph);
+  for (const char* wrong : {"{", "{'weight' 2}", "{'weight': }", "{'weight': 2} 3", "{'a': {'b': 1}}",
+                            "{'a': [1]}", "{'weight': 'x", "{weight}", "{'weight': 1,}"})
+    CHECK(contains(refusal(read_edge_list, "0 1 {}\n1 2 " + std::string(wrong)), "expected {'weight': 2.5}"));
+  CHECK(contains(refusal(read_edge_list, "0 1 {'weight': 0}"), "line 1: the weight is '0'"));
+  CHECK(contains(refusal(read_edge_list, "0 1 {'weight': 1, 'Weight': 2}"), "two weights"));
+  CHECK(contains(refusal(read_edge_list, "0 1 {'weights': 2}"), "'weights' is similar to a weight"));
+  CHECK(refusal(read_edge_list, "0 1 2 {}") == "line 1 has 3 columns; expected 'a b' or 'a b weight'");
+}
+
+TEST_CASE("a table of links has a header, as pandas and Gephi write it") {
+  const GraphFile graph = good(read_edge_list, "a b 2\nb c 0.5\n");
+  for (const char* text :
+       {"source,target,weight\na,b,2\nb,c,0.5\n", ",source,target,weight\n0,a,b,2\n1,b,c,0.5\n",
+        "# links\nSource;Target;Type;Id;Label;Weight\na;b;Undirected;0;;2.0\nb;c;undirected;1;x y;0.5\n",
+        "\xef\xbb\xbfWeight,Label,Target,Source\r\n2,\"x, \"\"y\"\"\",b,a\r\n0.5,,c,b\r\n",
+        "Source\tTarget\tLabel\tWeight\na\tb\t\t2\nb\tc\t\t0.5\n", "from to weight\na b 2\nb c 0.5\n"}) {
+    CAPTURE(text);
+    CHECK(good(read_edge_list, text) == graph);
+  }
+  const GraphFile circle = good(read_edge_list, "directed\n0 1\n1 2\n2 0\n");
+  CHECK(good(read_edge_list, "Source,Target,Type\n0,1,Directed\n1,2,Directed\n2,0,Directed\n") == circle);
+  CHECK(good(read_edge_list, "directed\nsource,target\n0,1\n1,2\n2,0\n") == circle);
+  const auto table = [](const std::string& rows) {
+    return refusal(read_edge_list, "source,target,weight,type\n" + rows);
+  };
+  CHECK(table("a,b,2\n") == "line 2 has 3 cells; expected 4, as in the header");
+  CHECK(table("a,,2,directed\n") == "line 2: the cell of the target is empty; expected a node");
+  CHECK(contains(table("a,b,,directed\n"), "line 2: the weight is ''"));
+  CHECK(contains(table("a,b,1,mutual\n"), "line 2: the type of the link is 'mutual'"));
+  for (const char* types : {"a,b,1,directed\nb,a,1,undirected\n", "a,b,1,undirected\nb,a,1,directed\n"})
+    CHECK(contains(table(types), "line 3: the link is "));
+  CHECK(contains(refusal(read_edge_list, "source,target,source\n"), "twice"));
+  CHECK(contains(refusal(read_edge_list, "source,target,weight_2\na,b,1\n"), "'weight_2' is similar"));
+}
+
+TEST_CASE("an adjacency list is rejected by its name") {
+  const std::string comments = "#/home/a/write.py\n# GMT Sun Nov 29 10:00:00 2026\n#  star\n";
+  for (const char* text : {"0 1 2 3\n1\n2\n3\n", "0 1\n1 2\n2\n"}) {
+    CHECK(contains(refusal(read_edge_list, text), "networkx.write_adjlist()"));
+    CHECK(contains(refusal(read_edge_list, comments + text), "networkx.write_adjlist()"));
+  }
+  // Rows of three columns could be links with weights.
+  CHECK(contains(refusal(read_edge_list, comments + "0 1 2\n1 0 2\n2 0 1\n"), "networkx.write_adjlist()"));
 }
 
 TEST_CASE("the list of edges of every family reads as the same graph") {
@@ -210,6 +279,46 @@ TEST_CASE("GraphML gives the direction, the nodes' ids and the weights of the ed
            "<edge source='n0' target='n1'/><edge source='n1' target='n2'><data key='k'>4</data></edge>"
            "</graph></graphml>");
   CHECK(usual.edges == FileEdges{{0, 1, 3}, {1, 2, 4}});
+}
+
+TEST_CASE("every key of GraphML for the weights of edges counts") {
+  const auto with = [](const std::string& keys, const std::string& edges) {
+    return "<graphml>" + keys +
+           "<graph edgedefault='undirected'><node id='0'/><node id='1'/><node id='2'/><node id='3'/>" +
+           edges + "</graph></graphml>";
+  };
+  const std::string edges =
+      "<edge source='0' target='1'><data key='d0'>1</data></edge>"
+      "<edge source='1' target='2'><data key='d1'>2.5</data></edge><edge source='2' target='3'>"
+      "<data key='d0'> 4 </data></edge>";
+  const std::string whole = "<key id='d0' for='edge' attr.name='weight' attr.type='long'/>",
+                    part = "<key id='d1' for='all' attr.name='Weight' attr.type='double'/>";
+  for (const std::string& keys : {whole + part, part + whole})
+    CHECK(good(read_graphml, with(keys, edges)).edges == FileEdges{{0, 1}, {1, 2, 2.5}, {2, 3, 4}});
+  // A mark of the order of bytes, and ids of edges.
+  const std::string gephi = with(
+      "<key attr.name='weight' attr.type='double' for='edge' id='weight'/>"
+      "<key attr.name='Edge Label' attr.type='string' for='edge' id='edgelabel'/>"
+      "<key attr.name='size' attr.type='float' for='node' id='size'/>",
+      "<edge id='0' source='0' target='1'><data key='edgelabel'>7</data><data key='weight'>2.0</data></edge>"
+      "<edge id='1' source='1' target='2'/><edge id='2' source='2' target='3'/>");
+  CHECK(good(read_graphml, "\xef\xbb\xbf" + gephi).edges == FileEdges{{0, 1, 2}, {1, 2}, {2, 3}});
+
+  CHECK(contains(
+      refusal(read_graphml, with(whole, "<edge source='0' target='1'><data key='weight'>3</data></edge>")),
+      "line 1: the edge has data of the key 'weight', which no <key> declares"));
+  CHECK(contains(refusal(read_graphml, with(whole + part,
+                                            "<edge source='0' target='1'><data key='d0'>3</data>"
+                                            "<data key='d1'>3.5</data></edge>")),
+                 "the edge has the weights '3' and '3.5'"));
+  CHECK(contains(refusal(read_graphml, with(whole + "<key id='d0' for='edge' attr.name='x'/>", edges)),
+                 "the key 'd0' is a weight of edges and something else"));
+  CHECK(contains(refusal(read_graphml, with("<key id='d0' for='edge' attr.name='Edge Weight'/>", edges)),
+                 "the key 'Edge Weight' of edges is similar to a weight"));
+  CHECK(contains(refusal(read_graphml, with("<key id='a' attr.name='weight'><default>1</default></key>"
+                                            "<key id='b' attr.name='weight'><default>2</default></key>",
+                                            edges)),
+                 "the default weight is '2', but '1' before"));
 }
 
 TEST_CASE("bad GraphML is rejected with its line and what is expected") {

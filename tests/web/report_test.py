@@ -243,6 +243,26 @@ class Reports(suite.Suite):
                 "the axis is not called slow")
         require(not browser.said(), "the console heard something")
 
+    def amounts_are_on_a_numeric_axis(self):
+        with open(self.path("rates.toml"), "w") as file:
+            file.write('name = "rates"\npeers = 2\nlooks = 0\n[model]\nname = "softmax"\n[data]\nsource = "glyphs"\n[training]\n'
+                       'steps = 20\n[gossip]\nrule = "all-reduce"\n[sweep]\n'
+                       'network.bandwidth = ["1Gbit/s", "50Mbit/s", "100Mbit/s"]\n')
+        self.starling("sweep", self.path("rates.toml"), "--out", self.path("rates"))
+        browser = self.browser
+        browser.look(*LAPTOP, False)
+        browser.open(self.path("rates/report.html"))
+        places = browser.run("return document.querySelector('#plot-by-bandwidth path.series').getAttribute('d').slice(1)"
+                             ".split('L').map(p => Number(p.split(' ')[0]))")
+        require(len(places) == 3 and abs((places[2] - places[1]) / (places[1] - places[0]) - 18) < 0.3,
+                f"50, 100 and 1000 Mbit/s are at {places}")
+        title = "bandwidth (Gbit/s)"
+        require(browser.run(f"return [...document.querySelectorAll('#plot-by-bandwidth svg text')].some(t => t.textContent === '{title}')"),
+                f"the axis is not called {title}")
+        text = browser.run("return document.querySelector('#plot-by-bandwidth').textContent")
+        require("3 runs with 1 seed, in virtual time." in text, f"the caption is {text}")
+        require(not browser.said(), "the console heard something")
+
     def interrupted_runs_are_marked(self):
         shutil.copytree(self.path("pairwise"), self.path("stopped"))
         with open(self.path("stopped/summary.json")) as file:
@@ -312,6 +332,7 @@ class Reports(suite.Suite):
             self.case("pipelines are drawn as Gantt charts", self.pipelines_are_drawn)
             self.case("measured pipelines are drawn, and their stages listed", self.measured_pipelines_are_drawn)
             self.case("a kind of several seeds is one curve with a band", self.kinds_have_one_curve)
+            self.case("amounts in several units are on a numeric axis", self.amounts_are_on_a_numeric_axis)
             self.case("interrupted runs are marked", self.interrupted_runs_are_marked)
             self.case("axes and runs can be chosen by mouse and keyboard", self.axis_and_runs_can_be_chosen)
             for name in self.pages:

@@ -34,10 +34,10 @@ Result<std::vector<GraphPanel>> panels(const Schedule& schedule);
 std::string to_svg(std::span<const GraphPanel> panels, const Layout& layout, std::string_view title,
                    std::string_view caption);
 
-// Numbered nodes and dotted lines (braille characters), with arrowheads if the graph is directed.
+// Numbered nodes and dotted lines (braille characters, or ASCII), with arrowheads if the graph is directed.
 // REQUIRES: at most kTerminalNodesMax nodes.
 inline constexpr std::uint32_t kTerminalNodesMax = 16;
-std::string to_terminal(const Graph& graph, const Layout& layout);
+std::string to_terminal(const Graph& graph, const Layout& layout, bool ascii = false);
 
 // The adjacency matrix, one row per line: '#' a link, '.' none, '\' the diagonal.
 // REQUIRES: at most kMatrixNodesMax nodes.

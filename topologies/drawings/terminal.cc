@@ -17,6 +17,12 @@ std::string utf8(unsigned code) {  // of three bytes
           static_cast<char>(0x80 | (code & 0x3F))};
 }
 
+// Whether the dots are in the upper half, the lower one, or both.
+std::string ascii_dots(unsigned dots) {
+  constexpr unsigned kUpper = 0x01 | 0x08 | 0x02 | 0x10;
+  return (dots & kUpper) == 0 ? "." : (dots & ~kUpper) == 0 ? "'" : ":";
+}
+
 class Canvas {
  public:
   explicit Canvas(int height) : height_(height), cells_(static_cast<std::size_t>(kWidth * height)) {}
@@ -30,14 +36,16 @@ class Canvas {
     if (x >= 0 && y >= 0 && x < kWidth && y < height_) cell(x, y).written = std::move(character);
   }
 
-  std::string text() const {
+  std::string text(bool ascii) const {
     std::string out;
     for (int y = 0; y < height_; ++y) {
       std::string line;
       std::size_t used = 0;
       for (int x = 0; x < kWidth; ++x) {
         const Cell& c = cells_[static_cast<std::size_t>(y * kWidth + x)];
-        line += !c.written.empty() ? c.written : c.dots != 0 ? utf8(0x2800 + c.dots) : " ";
+        line += !c.written.empty() ? c.written
+                : c.dots != 0      ? (ascii ? ascii_dots(c.dots) : utf8(0x2800 + c.dots))
+                                   : " ";
         if ((!c.written.empty() && c.written != " ") || c.dots != 0) used = line.size();
       }
       out += line.substr(0, used) + "\n";
@@ -73,16 +81,17 @@ void draw_line(Canvas& canvas, Pixel a, Pixel b, double bend) {
 }
 
 // The arrow that points from a to b.
-std::string arrow(Pixel a, Pixel b) {
+std::string arrow(Pixel a, Pixel b, bool ascii) {
   constexpr unsigned arrows[8] = {0x2192, 0x2198, 0x2193, 0x2199,
                                   0x2190, 0x2196, 0x2191, 0x2197};  // clockwise from the right
   const double eighth = std::atan2(b.y - a.y, b.x - a.x) / (std::acos(-1.0) / 4);
-  return utf8(arrows[static_cast<std::size_t>(std::lround(eighth) + 8) % 8]);
+  const std::size_t direction = static_cast<std::size_t>(std::lround(eighth) + 8) % 8;
+  return ascii ? std::string(1, "> v < ^ "[direction / 2 * 2]) : utf8(arrows[direction]);
 }
 
 }  // namespace
 
-std::string to_terminal(const Graph& graph, const Layout& layout) {
+std::string to_terminal(const Graph& graph, const Layout& layout, bool ascii) {
   const std::uint32_t n = graph.nodes();
   STARLING_CHECK(n <= kTerminalNodesMax && layout.size() == n);
   double tall = 0;
@@ -115,7 +124,7 @@ std::string to_terminal(const Graph& graph, const Layout& layout) {
       const double back = std::min(0.4 * length, 9.0) / length;  // beside the number
       canvas.write(static_cast<int>((nodes[j].x + back * (nodes[i].x - nodes[j].x)) / 2),
                    static_cast<int>((nodes[j].y + back * (nodes[i].y - nodes[j].y)) / 4),
-                   arrow(nodes[i], nodes[j]));
+                   arrow(nodes[i], nodes[j], ascii));
     });
   }
   double least = 1e9;
@@ -131,7 +140,7 @@ std::string to_terminal(const Graph& graph, const Layout& layout) {
     canvas.write(x - 1, y, " ");
     canvas.write(x + static_cast<int>(number.size()), y, " ");
   }
-  return canvas.text();
+  return canvas.text(ascii);
 }
 
 }  // namespace starling::topologies

@@ -254,6 +254,7 @@ Result<std::string> topology_text(const std::string& json) {
 int set_topology(const Arguments& arguments) {
   const auto topology = read_topology(*arguments.get("NAME"));
   if (!topology) return refuse(arguments, topology.error());
+  tell_graph(topology->name());
   return ask(arguments, "POST", "/api/v1/topology", topology_text,
              node::topology_request_json(topology->name()));
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/program.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/flag_values.h"
@@ -82,7 +83,7 @@ std::size_t rows_for_members(bool terminal) {
 int run_top(Arguments arguments) {
   const auto peer = peer_to_ask(arguments);
   if (!peer) return refuse(arguments, peer.error());
-  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  const bool terminal = can_redraw(STDOUT_FILENO);
   unsigned frames = terminal ? kMostFrames : 1;
   if (Status read = read_number(arguments, "--frames", 1U, kMostFrames, frames); !read)
     return refuse(arguments, read.error());
@@ -99,7 +100,8 @@ int run_top(Arguments arguments) {
     const auto members = node::parse_members(*members_text);
     if (!status || !members)
       return fail(arguments, to_string(peer->at) + " is not a Starling peer's --http address");
-    print_out((terminal ? "\033[H\033[J" : "") + table(*status, *members, rows_for_members(terminal)));
+    const std::string text = table(*status, *members, rows_for_members(terminal));
+    print_out(terminal ? "\033[H\033[J" + cut_to_columns(text, terminal_columns(STDOUT_FILENO)) : text);
     std::fflush(stdout);
   }
   return kExitDone;

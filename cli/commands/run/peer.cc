@@ -12,6 +12,7 @@
 #include <spdlog/spdlog.h>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/named_files.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/commands/run/idle_settings.h"
 #include "cli/commands/run/secrets.h"
@@ -233,6 +234,7 @@ int run_peer_command(Arguments arguments) {
   if (arguments.has("--print-config"))
     return print_out(training::to_toml(options.experiment) + daemon_table(arguments, own_options()));
   if (Status checked = check_options(arguments, options); !checked) return refuse(arguments, checked.error());
+  if (options.join.empty() && !arguments.has("--control-fd")) tell_graph(options.experiment.gossip.topology);
   if (!says_where_the_model_goes(arguments, options) && options.export_to.empty())
     spdlog::warn("the current folder cannot be written, so the model is not kept; --out DIR keeps it");
   if (!arguments.has("--control-fd"))

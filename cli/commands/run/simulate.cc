@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/flag_values.h"
+#include "cli/commands/named_files.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/commands/run/run_place.h"
 #include "cli/commands/run/simulated_page.h"
@@ -72,6 +73,7 @@ Result<std::pair<std::string, std::uint64_t>> check_materials(const training::Ex
   const Result<Materials> materials = gather_materials(experiment);
   if (!materials) return materials.error();
   tell_decisions(materials->data);
+  tell_graph(experiment.gossip.topology);
   return std::pair(materials->data.name, static_cast<std::uint64_t>(materials->data.train.size()));
 }
 
@@ -93,6 +95,7 @@ int run_in_place(const Arguments& arguments, const training::Experiment& experim
     fail(arguments, summary.error());
     return interrupts.requested() ? kExitInterrupted : kExitRunFailed;
   }
+  warn(training::warning_of_late_faults(experiment, summary->seconds));
   return print_results(arguments, *summary, place.path,
                        options.checkpoint_due ? "the same command with --resume continues it" : "");
 }

@@ -3,6 +3,7 @@
 
 #include "base/program.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/named_files.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/commands/run/run_place.h"
 #include "cli/commands/run/secrets.h"
@@ -43,6 +44,7 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   const Result<Materials> materials = gather_materials(experiment);
   if (!materials) return refuse(arguments, materials.error());
   tell_decisions(materials->data);
+  tell_graph(experiment.gossip.topology);
   const auto place = place_of_run(experiment, arguments, "swarm", "");
   if (!place) return refuse(arguments, place.error());
   if (place->done) return print_done(arguments, *place->done, place->path);
@@ -64,6 +66,7 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
     fail(arguments, outcome.error);
     return outcome.exit_code == kExitInterrupted ? kExitInterrupted : kExitRunFailed;
   }
+  warn(training::warning_of_late_faults(experiment, outcome.summary->seconds));
   return print_results(arguments, *outcome.summary, place->path, "");
 }
 

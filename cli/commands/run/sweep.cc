@@ -11,6 +11,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/flag_values.h"
+#include "cli/commands/named_files.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/commands/run/idle_settings.h"
 #include "cli/shell/on_end.h"
@@ -76,6 +77,7 @@ Status prepare(training::Sweep& sweep) {
   }
   for (const std::string& text : decided)
     if (!text.empty()) tell(Told::progress, "data " + text);
+  for (const training::SweepPoint& point : sweep.points) tell_graph(point.experiment.gossip.topology);
   return Done{};
 }
 

@@ -103,6 +103,7 @@ int plot_topology(const Arguments& arguments, const std::string& path) {
   if (Status read = read_number(arguments, "--peers", 1U, kMostPeersPlotted, peers); !read)
     return refuse(arguments, read.error());
   if (const Status exists = topology->exists(peers); !exists) return refuse(arguments, exists.error());
+  tell_graph(topology->name());
   const auto paper = read_paper(arguments, path);
   if (!paper) return refuse(arguments, paper.error());
   const auto document = lab::draw_topology(topology->among(peers), name, *paper, arguments.has("--height"));

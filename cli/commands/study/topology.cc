@@ -1,8 +1,11 @@
 // starling topology list, show: the graphs of possible partners, and how fast they mix.
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <array>
 
+#include "base/program.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/flag_values.h"
 #include "cli/commands/json.h"
@@ -90,7 +93,8 @@ void describe_traffic(const Traffic& traffic, std::string& text) {
 }
 
 std::string analysis_text(const std::string& name, const topologies::Graph& graph,
-                          const topologies::Analysis& a, const std::optional<Traffic>& traffic) {
+                          const topologies::Analysis& a, const std::optional<Traffic>& traffic,
+                          std::size_t columns) {
   std::string text =
       fmt::format("{} among {} {}: {} {}{}, {}{}\n", name, a.nodes, a.nodes == 1 ? "peer" : "peers", a.edges,
                   a.directed ? "directed link" : "link", a.edges == 1 ? "" : "s",
@@ -99,11 +103,14 @@ std::string analysis_text(const std::string& name, const topologies::Graph& grap
   describe_rounds(a, text);
   describe_gossip(a, text);
   if (traffic) describe_traffic(*traffic, text);
+  std::string drawing;
   if (a.nodes <= topologies::kTerminalNodesMax)
-    text += "\n" + topologies::to_terminal(graph, topologies::layout(graph, name));
+    drawing = topologies::to_terminal(graph, topologies::layout(graph, name), !shows_utf8());
   else if (a.nodes <= topologies::kMatrixNodesMax)
-    text += "\n" + topologies::to_matrix(graph);
-  return text;
+    drawing = topologies::to_matrix(graph);
+  // Lines that wrap are no drawing.
+  if (drawing.empty() || cut_to_columns(drawing, columns) != drawing) return text;
+  return text + "\n" + drawing;
 }
 
 // The figures below a drawing.
@@ -178,8 +185,10 @@ Result<std::string> document(const Arguments& arguments, const Request& request)
   }
   const auto traffic = read_traffic(arguments, *analysis);
   if (!traffic) return traffic.error();
-  return request.format == "json" ? topology_json(request.name, *analysis, *traffic)
-                                  : analysis_text(request.name, *graph, *analysis, *traffic);
+  return request.format == "json"
+             ? topology_json(request.name, *analysis, *traffic)
+             : analysis_text(request.name, *graph, *analysis, *traffic,
+                             arguments.has("--out") ? 0 : terminal_columns(STDOUT_FILENO));
 }
 
 Result<Request> read_request(const Arguments& arguments) {
@@ -203,6 +212,7 @@ Result<Request> read_request(const Arguments& arguments) {
     mixing = *parsed;
   }
   if (const Status exists = topology->exists(peers); !exists) return exists.error();
+  tell_graph(topology->name());
   return Request{name, *format, topology->among(peers), mixing};
 }
 

@@ -53,6 +53,7 @@ Status read_topologies(const Arguments& arguments, ComparisonRequest& request) {
     auto topology = read_topology(name);
     if (!topology) return topology.error();
     if (Status exists = topology->exists(request.peers); !exists) return exists.error();
+    tell_graph(topology->name());
     request.names.push_back(name);
     request.topologies.push_back(std::move(*topology));
   }

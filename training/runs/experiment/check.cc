@@ -248,4 +248,19 @@ std::string warning_of_workers(const Experiment& experiment) {
          format_number(default_sgd_rate(workers));
 }
 
+std::string warning_of_late_faults(const Experiment& experiment, double seconds) {
+  std::size_t late = 0;
+  const Fault* first = nullptr;
+  for (const Fault& fault : experiment.faults) {
+    if (to_seconds(fault.from) <= seconds) continue;
+    ++late;
+    if (first == nullptr || fault.from < first->from) first = &fault;
+  }
+  if (first == nullptr) return "";
+  const std::string kind = kFaultKinds.at(static_cast<std::size_t>(first->kind));
+  return std::to_string(late) + (late == 1 ? " fault has" : " faults have") +
+         " not happened, as the run took " + format_number(std::round(1e3 * seconds) / 1e3) + " s: " + kind +
+         " begins at " + format_duration(first->from);
+}
+
 }  // namespace starling::training

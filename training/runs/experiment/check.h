@@ -24,5 +24,7 @@ std::string warning_of_workers(const Experiment& experiment);
 // A sentence, with the rate that is needed, if pipeline.vertical_sync makes gradients too old for the
 // learning rate; else empty.
 std::string warning_of_vertical_sync(const Experiment& experiment);
+// A sentence if a fault should have begun after the end of a run that took so many seconds; else empty.
+std::string warning_of_late_faults(const Experiment& experiment, double seconds);
 
 }  // namespace starling::training
