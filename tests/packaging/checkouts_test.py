@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Tests what people do with a checkout before and after its build, on copies whose builds take seconds (checkouts.py).
+checkouts_test.py PROGRAM, a built starling; the last line is "N passed, N failed"."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import suite  # noqa: E402
+from checkouts import Workshop  # noqa: E402
+from suite import require  # noqa: E402
+
+# What only the built program knows, relative to the prefix.
+WRITTEN = ("share/man/man1/starling.1", "share/bash-completion/completions/starling",
+           "share/fish/vendor_completions.d/starling.fish", "share/zsh/site-functions/_starling",
+           "share/zsh/vendor-completions/_starling", "lib/systemd/system/starling@.service")
+
+
+class CheckoutsTest(suite.Suite):
+    def __init__(self, program, folder):
+        super().__init__(folder)
+        self.workshop = Workshop(program, folder)
+
+    def succeed(self, *words, **more):
+        done = self.workshop.run(*words, **more)
+        require(done.returncode == 0, f"{' '.join(words)} ended with {done.returncode}: {done.stdout[-2000:]}")
+        return done.stdout
+
+    def demo_can_be_installed(self):
+        checkout = self.workshop.copy(f"{self.folder}/installed")
+        self.succeed("scripts/demo", cwd=checkout)
+        prefix = f"{self.folder}/pre fix"
+        for more, place in (({}, prefix), ({"DESTDIR": f"{self.folder}/stage"}, f"{self.folder}/stage{prefix}")):
+            self.succeed("cmake", "--install", f"{checkout}/build/release", "--prefix", prefix, env=more)
+            for name in ("bin/starling", "share/doc/starling/README.md", *WRITTEN):
+                require(os.path.getsize(f"{place}/{name}") > 0, f"{name} is empty")
+                require(os.stat(f"{place}/{name}").st_mode & 0o444 == 0o444, f"{name} cannot be read by everyone")
+            unit = open(f"{place}/lib/systemd/system/starling@.service").read()
+            require(f"{prefix}/bin/starling peer" in unit and "DESTDIR" not in unit, unit)
+        manifest = open(f"{checkout}/build/release/install_manifest.txt").read().split("\n")
+        require({f"{prefix}/{name}" for name in WRITTEN} <= set(manifest), f"the manifest lacks some: {manifest}")
+
+    def run(self):
+        self.case("what scripts/demo has built can be installed", self.demo_can_be_installed)
+
+
+if __name__ == "__main__":
+    sys.exit(suite.main(CheckoutsTest))
