@@ -59,7 +59,7 @@ set(protocol_header ${CMAKE_BINARY_DIR}/generated/wire/protocol_generated.h)
 add_custom_command(OUTPUT ${protocol_header}
   COMMAND ${FLATC} --cpp --scoped-enums --cpp-std c++17 -o ${CMAKE_BINARY_DIR}/generated/wire
           ${CMAKE_SOURCE_DIR}/wire/protocol.fbs
-  DEPENDS ${CMAKE_SOURCE_DIR}/wire/protocol.fbs
+  DEPENDS ${CMAKE_SOURCE_DIR}/wire/protocol.fbs VERBATIM
   COMMENT "Generating wire/protocol_generated.h")
 add_custom_target(starling_protocol_header DEPENDS ${protocol_header})
 add_library(starling_protocol INTERFACE)

@@ -7,8 +7,8 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import suite  # noqa: E402
-from checkouts import Workshop  # noqa: E402
-from suite import require  # noqa: E402
+from checkouts import PLAIN, Workshop, errors, write  # noqa: E402
+from suite import SOURCE, require  # noqa: E402
 
 # What only the built program knows, relative to the prefix.
 WRITTEN = ("share/man/man1/starling.1", "share/bash-completion/completions/starling",
@@ -40,8 +40,32 @@ class CheckoutsTest(suite.Suite):
         manifest = open(f"{checkout}/build/release/install_manifest.txt").read().split("\n")
         require({f"{prefix}/{name}" for name in WRITTEN} <= set(manifest), f"the manifest lacks some: {manifest}")
 
+    # Configures, which must fail with this one error and with nothing else.
+    def refuse(self, expected, *words, **more):
+        done = self.workshop.run("cmake", *words, **more)
+        found = errors(done.stdout)
+        require(done.returncode != 0 and len(found) == 1, f"{len(found)} errors: {found or done.stdout[-1000:]}")
+        require(expected in found[0], found[0])
+        return found[0]
+
+    def is_no_part_of_another_project(self):
+        host = f"{self.folder}/host"
+        os.mkdir(host)
+        write(f"{host}/CMakeLists.txt", "cmake_minimum_required(VERSION 3.25)\nproject(host LANGUAGES CXX)\n"
+              f"add_subdirectory({SOURCE} starling)\n")
+        said = self.refuse("cannot be part of another CMake project", "-S", host, "-B", f"{host}/out", *PLAIN)
+        require(f"cmake -S {SOURCE} -B" in said, said)
+
+    def is_not_built_among_its_sources(self):
+        checkout = self.workshop.copy(f"{self.folder}/in source")
+        said = self.refuse("not built among its sources", "-S", checkout, "-B", checkout, *PLAIN)
+        left = sorted(set(os.listdir(checkout)) - set(os.listdir(SOURCE)))
+        require(left and all(name in said for name in left), f"CMake left {left}, and the error is: {said}")
+
     def run(self):
         self.case("what scripts/demo has built can be installed", self.demo_can_be_installed)
+        self.case("add_subdirectory is refused in one sentence", self.is_no_part_of_another_project)
+        self.case("a build among the sources is refused in one sentence", self.is_not_built_among_its_sources)
 
 
 if __name__ == "__main__":
