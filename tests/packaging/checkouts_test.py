@@ -3,6 +3,8 @@
 checkouts_test.py PROGRAM, a built starling; the last line is "N passed, N failed"."""
 
 import os
+import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -40,6 +42,53 @@ class CheckoutsTest(suite.Suite):
         manifest = open(f"{checkout}/build/release/install_manifest.txt").read().split("\n")
         require({f"{prefix}/{name}" for name in WRITTEN} <= set(manifest), f"the manifest lacks some: {manifest}")
 
+    def builds_its_own_sources(self):
+        first, second, third = (f"{self.folder}/{name}" for name in ("first", "second", "third"))
+        self.workshop.copy(first)
+        self.succeed("scripts/demo", cwd=first)
+        said = self.succeed("scripts/demo", cwd=first)
+        require("was configured for" not in said, said)
+        subprocess.run(["cp", "-a", first, second], check=True)
+        with open(f"{second}/base/hash.cc", "a", encoding="utf-8") as file:
+            file.write("// changed\n")
+        self.workshop.commands()
+        said = self.succeed("scripts/demo", cwd=second)
+        require(f"build/release was configured for {first}; it is configured again for {second}" in said, said)
+        commands = self.workshop.commands()
+        require(commands and not any(f"{first}/" in line for line in commands), f"the copy compiles {commands[:1]}")
+        os.rename(first, third)
+        said = self.succeed("scripts/demo", cwd=third)
+        require(f"configured again for {third}" in said, said)
+        require(not os.path.exists(first), "the renamed checkout is built in its old place")
+        # A path to the same place is no other place.
+        os.symlink(third, f"{self.folder}/link")
+        said = self.succeed("scripts/demo", cwd=f"{self.folder}/link")
+        require("was configured for" not in said, said)
+
+    # Each script that builds, with a CMake that does nothing.
+    def scripts_notice_moves(self):
+        checkout = self.workshop.copy(f"{self.folder}/scripts")
+        os.mkdir(f"{self.folder}/nothing")
+        write(f"{self.folder}/nothing/cmake", "#!/bin/sh\nexit 1\n", executable=True)
+        for name in ("python/axe_playwright_python/axe.min.js", "onnx/onnxruntime/__init__.py", "tokenizers/tiktoken/__init__.py"):
+            os.makedirs(os.path.dirname(f"{checkout}/build/{name}"))
+            write(f"{checkout}/build/{name}", "")
+        path = f"{self.folder}/nothing:{os.environ['PATH']}"
+        for script, folders in (("test", ("release", "asan", "tsan")), ("package tarball", ("release",)),
+                                ("gpu-check", ("release",)), ("fuzz", ("fuzz",))):
+            if script == "fuzz" and not shutil.which("clang++-16"):
+                continue
+            for folder in folders:
+                os.makedirs(f"{checkout}/build/{folder}", exist_ok=True)
+                write(f"{checkout}/build/{folder}/CMakeCache.txt",
+                      f"CMAKE_HOME_DIRECTORY:INTERNAL=/else where\nCMAKE_CACHEFILE_DIR:INTERNAL=/else where/build/{folder}\n")
+            done = self.workshop.run(*f"{checkout}/scripts/{script}".split(), env={"PATH": path})
+            require(done.returncode != 0, f"scripts/{script} succeeded without CMake")
+            for folder in folders:
+                require(not os.path.exists(f"{checkout}/build/{folder}/CMakeCache.txt"),
+                        f"scripts/{script} uses a build folder of another checkout: {done.stdout[-1000:]}")
+                require("was configured for /else where; it is configured again" in done.stdout, done.stdout[-1000:])
+
     # Configures, which must fail with this one error and with nothing else.
     def refuse(self, expected, *words, **more):
         done = self.workshop.run("cmake", *words, **more)
@@ -64,6 +113,8 @@ class CheckoutsTest(suite.Suite):
 
     def run(self):
         self.case("what scripts/demo has built can be installed", self.demo_can_be_installed)
+        self.case("a copied or renamed checkout builds its own sources with scripts/demo", self.builds_its_own_sources)
+        self.case("every script that builds configures a copied or renamed build folder again", self.scripts_notice_moves)
         self.case("add_subdirectory is refused in one sentence", self.is_no_part_of_another_project)
         self.case("a build among the sources is refused in one sentence", self.is_not_built_among_its_sources)
 
