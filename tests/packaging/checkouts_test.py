@@ -111,12 +111,52 @@ class CheckoutsTest(suite.Suite):
         left = sorted(set(os.listdir(checkout)) - set(os.listdir(SOURCE)))
         require(left and all(name in said for name in left), f"CMake left {left}, and the error is: {said}")
 
+    # Configures this checkout with a compiler that is a script: `call` are the words that start the real one.
+    def with_compiler(self, call, name):
+        write(f"{self.folder}/{name}", f'#!/usr/bin/env bash\n{call} "$@"\n', executable=True)
+        return ["-S", SOURCE, "-B", f"{self.folder}/build-{name}", f"-DCMAKE_CXX_COMPILER={self.folder}/{name}", *PLAIN]
+
+    def refuses_old_compilers(self):
+        said = self.refuse("needs GCC 12 or newer, or Clang 16 or newer",
+                           *self.with_compiler("exec g++ -U__GNUC__ -D__GNUC__=11", "old-g++"))
+        require(f"{self.folder}/old-g++ is GNU 11." in said, said)
+        if shutil.which("clang++-16"):
+            said = self.refuse("needs GCC 12 or newer, or Clang 16 or newer",
+                               *self.with_compiler("exec clang++-16 -U__clang_major__ -D__clang_major__=15", "old-clang++"))
+            require(f"{self.folder}/old-clang++ is Clang 15." in said, said)
+
+    def names_package_of_openmp(self):
+        without = "for word; do case $word in -fopenmp*) exit 1 ;; esac; done; exec"
+        said = self.refuse("The OpenMP of", *self.with_compiler(f"{without} g++", "closed-g++"))
+        require("install libgomp1 and g++" in said, said)
+        if shutil.which("clang++-16"):
+            said = self.refuse("The OpenMP of", *self.with_compiler(f"{without} clang++-16", "closed-clang++"))
+            require("install libomp-16-dev" in said, said)
+
+    # With every warning an error; OpenMP is GCC's, because Clang's is another package.
+    def clang_compiles(self):
+        if not shutil.which("clang++-16"):
+            raise suite.Skipped("there is no clang++-16")
+        openmp = subprocess.run(["g++", "-print-file-name=libgomp.so"], capture_output=True, text=True, check=True).stdout.strip()
+        build = f"{self.folder}/build-clang"
+        self.succeed("cmake", "-S", SOURCE, "-B", build, "-DCMAKE_CXX_COMPILER=clang++-16", *PLAIN, "-DSTARLING_UNITY=OFF",
+                     "-DSTARLING_PRECOMPILE=OFF", "-DOpenMP_CXX_FLAGS=-fopenmp=libgomp", "-DOpenMP_CXX_LIB_NAMES=gomp",
+                     f"-DOpenMP_gomp_LIBRARY={openmp}")
+        sources = ["base/hash_avx512.cc", "kernels/cpu/vectors/vector_loops.cc", "transport/links/link.cc"]
+        for source in sources:
+            target = f"CMakeFiles/starling_{source.split('/')[0]}.dir/{source}.o"
+            self.succeed("cmake", "--build", build, "--target", target, env={"REAL": source})
+            require(os.path.getsize(f"{build}/{target}") > 0, f"{source} is not compiled")
+
     def run(self):
         self.case("what scripts/demo has built can be installed", self.demo_can_be_installed)
         self.case("a copied or renamed checkout builds its own sources with scripts/demo", self.builds_its_own_sources)
         self.case("every script that builds configures a copied or renamed build folder again", self.scripts_notice_moves)
         self.case("add_subdirectory is refused in one sentence", self.is_no_part_of_another_project)
         self.case("a build among the sources is refused in one sentence", self.is_not_built_among_its_sources)
+        self.case("compilers that are too old are refused in one sentence", self.refuses_old_compilers)
+        self.case("without OpenMP the configuration names its package", self.names_package_of_openmp)
+        self.case("Clang compiles what needs options of its own", self.clang_compiles)
 
 
 if __name__ == "__main__":
