@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import suite  # noqa: E402
 from checkouts import PLAIN, Workshop, errors, write  # noqa: E402
 from suite import SOURCE, require  # noqa: E402
 
+PYTHON = "/usr/bin/python3"  # the distribution's, which has setuptools
 # What only the built program knows, relative to the prefix.
 WRITTEN = ("share/man/man1/starling.1", "share/bash-completion/completions/starling",
            "share/fish/vendor_completions.d/starling.fish", "share/zsh/site-functions/_starling",
@@ -148,6 +151,61 @@ class CheckoutsTest(suite.Suite):
             self.succeed("cmake", "--build", build, "--target", target, env={"REAL": source})
             require(os.path.getsize(f"{build}/{target}") > 0, f"{source} is not compiled")
 
+    # What the client's build backend makes with the distribution's Python: `hook` is build_wheel or build_sdist.
+    def made_by_client(self, hook, client, out):
+        os.makedirs(out, exist_ok=True)
+        said = self.succeed(PYTHON, "-B", "-c", f"import build_copy; print(build_copy.{hook}({out!r}))", cwd=client)
+        return f"{out}/{said.strip().splitlines()[-1]}"
+
+    def client_is_built_beside_its_sources(self):
+        tree = f"{self.folder}/tree"
+        client = f"{tree}/clients/python"
+        shutil.copytree(f"{SOURCE}/clients/python", client, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+        shutil.copy(f"{SOURCE}/LICENSE", tree)
+        write(f"{client}/starling/removed_later.py", "")
+        # What an earlier version left there.
+        os.makedirs(f"{client}/build/lib/starling")
+        write(f"{client}/build/lib/starling/old.py", "")
+        files = lambda: sorted(os.path.join(at, name) for at, _, names in os.walk(tree) for name in names)  # noqa: E731
+        before, names = files(), lambda wheel: set(zipfile.ZipFile(wheel).namelist())
+        first = names(self.made_by_client("build_wheel", client, f"{self.folder}/one"))
+        source = self.made_by_client("build_sdist", client, f"{self.folder}/one")
+        require(files() == before, f"the build left {set(files()) - set(before)}")
+        require("starling/removed_later.py" in first and "starling/old.py" not in first, f"the wheel has {first}")
+        os.remove(f"{client}/starling/removed_later.py")
+        wheel = self.made_by_client("build_wheel", client, f"{self.folder}/two")
+        sources = {f"starling/{name}" for name in os.listdir(f"{SOURCE}/clients/python/starling") if name != "__pycache__"}
+        got = {name for name in names(wheel) if not name.split("/")[0].endswith(".dist-info")}
+        require(got == sources and "starling/py.typed" in got, f"the wheel differs by {got ^ sources}")
+        with tarfile.open(source) as archive:
+            archive.extractall(f"{self.folder}/unpacked")
+        again = self.made_by_client("build_wheel", source.replace("/one/", "/unpacked/")[:-len(".tar.gz")], f"{self.folder}/three")
+        require(names(again) == first, f"the wheel of the source distribution differs by {names(again) ^ first}")
+        with zipfile.ZipFile(again) as archive:
+            [info] = {name.split("/")[0] for name in first if ".dist-info/" in name}
+            metadata = archive.read(f"{info}/METADATA").decode()
+            license_file = [name for name in first if name.startswith(f"{info}/") and name.endswith("LICENSE")]
+            require(license_file and archive.read(license_file[0]) == open(f"{SOURCE}/LICENSE", "rb").read(), "no license")
+        for line in ("License: Apache-2.0|License-Expression: Apache-2.0", "Description-Content-Type: text/markdown",
+                     "# Starling's client for Python"):
+            require(set(line.split("|")) & set(metadata.split("\n")), f"METADATA has no {line}: {metadata}")
+
+    # As user 65534 from folders in which only root may write.
+    def client_installs_from_read_only_sources(self):
+        if os.getuid() != 0:
+            raise suite.Skipped("only root can try it as another user")
+        os.chmod(self.folder, 0o755)
+        client = f"{self.folder}/read-only/python"
+        shutil.copytree(f"{SOURCE}/clients/python", client, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+        subprocess.run(["chmod", "--recursive", "a+rX,a-w", f"{self.folder}/read-only"], check=True)
+        target = f"{self.folder}/target"
+        os.mkdir(target)
+        os.chown(target, 65534, 65534)
+        self.succeed(PYTHON, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--no-cache-dir",
+                     "--target", target, client, env={"HOME": target, "TMPDIR": "/tmp"}, cwd="/", user=65534, group=65534,
+                     extra_groups=[])
+        require(os.path.exists(f"{target}/starling/peer.py"), "the client is not installed")
+
     def run(self):
         self.case("what scripts/demo has built can be installed", self.demo_can_be_installed)
         self.case("a copied or renamed checkout builds its own sources with scripts/demo", self.builds_its_own_sources)
@@ -157,6 +215,9 @@ class CheckoutsTest(suite.Suite):
         self.case("compilers that are too old are refused in one sentence", self.refuses_old_compilers)
         self.case("without OpenMP the configuration names its package", self.names_package_of_openmp)
         self.case("Clang compiles what needs options of its own", self.clang_compiles)
+        self.case("the client's wheel and source distribution have its sources of now and leave nothing beside them",
+                  self.client_is_built_beside_its_sources)
+        self.case("pip installs the client from sources that are read-only", self.client_installs_from_read_only_sources)
 
 
 if __name__ == "__main__":
