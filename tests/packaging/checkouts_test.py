@@ -2,7 +2,9 @@
 """Tests what people do with a checkout before and after its build, on copies whose builds take seconds (checkouts.py).
 checkouts_test.py PROGRAM, a built starling; the last line is "N passed, N failed"."""
 
+import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -91,6 +93,32 @@ class CheckoutsTest(suite.Suite):
                 require(not os.path.exists(f"{checkout}/build/{folder}/CMakeCache.txt"),
                         f"scripts/{script} uses a build folder of another checkout: {done.stdout[-1000:]}")
                 require("was configured for /else where; it is configured again" in done.stdout, done.stdout[-1000:])
+
+    # The .deb of an empty build, whose program is a script.
+    def package_follows_policy(self):
+        if not shutil.which("dpkg-deb") or not shutil.which("dpkg-shlibdeps"):
+            raise suite.Skipped("dpkg-dev is not installed")
+        build, made = f"{self.folder}/build-deb", f"{self.folder}/deb"
+        self.succeed("cmake", "-S", SOURCE, "-B", build, *PLAIN)
+        self.succeed("cmake", "--build", build, "--target", "starling")
+        self.succeed("cpack", "-G", "DEB", "-B", made, cwd=build, env={"SOURCE_DATE_EPOCH": "1764460800"})
+        [package] = glob.glob(f"{made}/starling_*.deb")
+        self.succeed("dpkg-deb", "--extract", package, f"{self.folder}/of deb")
+        usr = f"{self.folder}/of deb/usr"
+        for name in ("bin/starling", *WRITTEN[1:], "share/doc/starling/README.md", "share/starling/experiments/one-straggler.toml"):
+            require(os.path.getsize(f"{usr}/{name}") > 0, f"{name} is empty")
+        require(os.listdir(f"{usr}/share/man/man1") == ["starling.1.gz"], "the manual page is not compressed")
+        page = self.succeed("gzip", "--decompress", "--stdout", f"{usr}/share/man/man1/starling.1.gz")
+        require(page == self.succeed(f"{build}/starling", "man"), "it is another manual page")
+        changes = self.succeed("gzip", "--decompress", "--stdout", f"{usr}/share/doc/starling/changelog.gz")
+        require(re.fullmatch(r"starling \([\d.]+\S*\) unstable; urgency=medium\n\n  \* .+\n\n -- .+ <.+>  "
+                             r"Sun, 30 Nov 2025 00:00:00 \+0000\n", changes), f"the changelog is {changes!r}")
+        notice = open(f"{usr}/share/doc/starling/copyright").read()
+        require(re.search(r"^Copyright \d{4} The Starling authors$", notice, re.MULTILINE), notice)
+        require("/usr/share/common-licenses/Apache-2.0" in notice and "END OF TERMS" not in notice, notice)
+        if shutil.which("lintian"):
+            done = self.workshop.run("lintian", "--fail-on", "error", package)
+            require(done.returncode == 0, done.stdout)
 
     # Configures, which must fail with this one error and with nothing else.
     def refuse(self, expected, *words, **more):
@@ -215,6 +243,7 @@ class CheckoutsTest(suite.Suite):
         self.case("compilers that are too old are refused in one sentence", self.refuses_old_compilers)
         self.case("without OpenMP the configuration names its package", self.names_package_of_openmp)
         self.case("Clang compiles what needs options of its own", self.clang_compiles)
+        self.case("the .deb follows Debian's policy", self.package_follows_policy)
         self.case("the client's wheel and source distribution have its sources of now and leave nothing beside them",
                   self.client_is_built_beside_its_sources)
         self.case("pip installs the client from sources that are read-only", self.client_installs_from_read_only_sources)
