@@ -17,8 +17,8 @@ foreach(place "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
     message(FATAL_ERROR "${CMAKE_GENERATOR} cannot build in '${place}', because its path contains '${CMAKE_MATCH_0}': move the "
       "checkout or the build folder to a path without it.")
   endif()
-  if(CMAKE_GENERATOR MATCHES "Ninja" AND place MATCHES "[&'*?^`]")
-    message(WARNING "Ninja does not find the dependencies of files in '${place}', because its path contains '${CMAKE_MATCH_0}': "
+  if(CMAKE_GENERATOR MATCHES "Ninja" AND place MATCHES "[&'*?^`\t]")
+    message(WARNING "Ninja does not keep the dependencies of files in '${place}', because its path contains '${CMAKE_MATCH_0}': "
       "each build may compile everything again. -G 'Unix Makefiles' compiles only what changed.")
     break()
   endif()

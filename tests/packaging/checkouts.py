@@ -10,7 +10,7 @@ from suite import SOURCE
 # The compiler's tests during the configuration are real, and so are the sources in $REAL, separated by blanks. Each command
 # is a line of the file `commands`.
 LAUNCHER = """#!/usr/bin/env bash
-case $PWD in */CMakeFiles/*) exec "$@" ;; esac
+case $PWD in */CMakeFiles/CMakeScratch/* | */CMakeFiles/CMakeTmp) exec "$@" ;; esac
 here=${0%/*} out='' dep='' before=''
 printf '%s\\n' "$*" >>"$here/commands"
 for word in "$@"; do

@@ -49,7 +49,7 @@ class PathsTest(suite.Suite):
         require(done.returncode == 0, f"it is not configured: {errors(done.stdout) or done.stdout[-500:]}")
         # A build in which no dependency is found works, and compiles everything again.
         warned = "each build may compile everything again" in " ".join(done.stdout.split())
-        require(warned == bool(set("&'*?^`") & set(name)), f"it {'warns' if warned else 'does not warn'}")
+        require(warned == bool(set("&'*?^`\t") & set(name)), f"it {'warns' if warned else 'does not warn'}")
         with open(f"{checkout}/out/compile_commands.json", encoding="utf-8") as file:
             sources = file.read().count('"file":')
         self.sources = self.sources or sources
