@@ -19,6 +19,7 @@ foreach(component ${CPACK_COMPONENTS_ALL})
   foreach(page ${pages})
     compress("${page}")
   endforeach()
+  file(MAKE_DIRECTORY "${documents}")
   file(COPY_FILE "${CMAKE_CURRENT_LIST_DIR}/copyright" "${documents}/copyright")
   file(WRITE "${documents}/changelog" "${CPACK_PACKAGE_NAME} (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n
   * /usr/share/doc/starling/CHANGELOG.md lists what users see.\n
