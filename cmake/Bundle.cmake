@@ -1,11 +1,11 @@
-# Runs at installation (component `bundle`): installs the shared libraries that `program` needs and a bare Debian or Ubuntu
+# Runs at installation (component `bundle`): installs the shared libraries that `built_program` needs and a bare Debian or Ubuntu
 # lacks, with their licenses, and a font for figures. `parts` are files of other projects that became part of the program:
 # their licenses are installed, too.
 #
 # Not bundled are glibc, because the loader is part of it and belongs to the system, and libstdc++ and libgcc, which every
 # Debian and Ubuntu has: a module that is loaded later, such as a GPU's driver, may need newer ones than the bundled ones.
 cmake_minimum_required(VERSION 3.25)
-file(GET_RUNTIME_DEPENDENCIES EXECUTABLES "${program}" RESOLVED_DEPENDENCIES_VAR libraries
+file(GET_RUNTIME_DEPENDENCIES EXECUTABLES "${built_program}" RESOLVED_DEPENDENCIES_VAR libraries
   PRE_EXCLUDE_REGEXES "^(ld-linux[^.]*|libc|libm|libdl|libpthread|librt|libresolv|libstdc\\+\\+|libgcc_s)\\.so\\.")
 list(SORT libraries)
 find_file(font DejaVuSans.ttf PATHS /usr/share/fonts/truetype/dejavu NO_DEFAULT_PATH REQUIRED)

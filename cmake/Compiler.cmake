@@ -1,4 +1,14 @@
-# Warnings, sanitizers and ccache, in one interface target that every target of ours links.
+# Which compilers are supported, warnings, sanitizers and ccache, in one interface target that every target of ours links.
+
+# Older ones lack parts of C++20, or instruction sets of target_clones.
+set(minimum_GNU 12)
+set(minimum_Clang 16)
+if(NOT DEFINED minimum_${CMAKE_CXX_COMPILER_ID} OR CMAKE_CXX_COMPILER_VERSION VERSION_LESS minimum_${CMAKE_CXX_COMPILER_ID})
+  message(FATAL_ERROR "Starling needs GCC ${minimum_GNU} or newer, or Clang ${minimum_Clang} or newer, and ${CMAKE_CXX_COMPILER} "
+    "is ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}: name another compiler with -DCMAKE_CXX_COMPILER=g++-12 in a new "
+    "build folder.")
+endif()
+
 add_library(starling_compiler INTERFACE)
 target_include_directories(starling_compiler INTERFACE ${CMAKE_SOURCE_DIR})
 # OFF helps to build with a compiler that the project is not tested with.
@@ -8,6 +18,9 @@ if(STARLING_WARNINGS)
     "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Wold-style-cast;-Werror>"
     # nvcc's output for the host compiler does not pass -Wpedantic.
     "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>")
+endif()
+if(STARLING_WARNINGS AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(starling_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas>)  # of GCC, on loops
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False alarms: on std::string (GCC bug 105329), on coroutine frames, and on a unique_ptr within a variant.

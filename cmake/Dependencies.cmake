@@ -2,7 +2,15 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 if(NOT STARLING_FUZZ)
-  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  find_package(OpenMP QUIET COMPONENTS CXX)
+  if(NOT TARGET OpenMP::OpenMP_CXX)
+    set(openmp_package "libgomp1 and g++")
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      string(REGEX MATCH "^[0-9]+" clang_major ${CMAKE_CXX_COMPILER_VERSION})
+      set(openmp_package "libomp-${clang_major}-dev")
+    endif()
+    message(FATAL_ERROR "The OpenMP of ${CMAKE_CXX_COMPILER} is missing: install ${openmp_package}.")
+  endif()
 endif()
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED)
@@ -51,6 +59,10 @@ target_include_directories(starling_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
 target_compile_definitions(starling_asio INTERFACE ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED
   ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE=16  # coroutine frames kept for the next ones: as many as nest in an exchange
   ASIO_DISABLE_STD_ALIGNED_ALLOC)  # Asio 1.22 decides this by what was included before it: every file must agree
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # Older versions of Asio do not notice that Clang has the standard's coroutines.
+  target_compile_definitions(starling_asio INTERFACE ASIO_HAS_CO_AWAIT=1 ASIO_HAS_STD_COROUTINE=1)
+endif()
 target_link_libraries(starling_asio INTERFACE Threads::Threads)
 
 # The control messages' schema. Generated code asserts the exact version of its library, so it is made at build time.
@@ -59,7 +71,7 @@ set(protocol_header ${CMAKE_BINARY_DIR}/generated/wire/protocol_generated.h)
 add_custom_command(OUTPUT ${protocol_header}
   COMMAND ${FLATC} --cpp --scoped-enums --cpp-std c++17 -o ${CMAKE_BINARY_DIR}/generated/wire
           ${CMAKE_SOURCE_DIR}/wire/protocol.fbs
-  DEPENDS ${CMAKE_SOURCE_DIR}/wire/protocol.fbs
+  DEPENDS ${CMAKE_SOURCE_DIR}/wire/protocol.fbs VERBATIM
   COMMENT "Generating wire/protocol_generated.h")
 add_custom_target(starling_protocol_header DEPENDS ${protocol_header})
 add_library(starling_protocol INTERFACE)

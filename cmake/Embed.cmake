@@ -60,7 +60,7 @@ function(starling_embed room folder)
   string(REPLACE ";" "," functions "${ARGN}")
   add_custom_command(OUTPUT ${out}/web_files.cc
     COMMAND ${CMAKE_COMMAND} -DROOM=${room} -DFOLDER=${folder} -DFUNCTIONS=${functions} -DWEB=${CMAKE_SOURCE_DIR}/web -DOUT=${out} -P ${embed_this}
-    DEPENDS ${files} ${embed_this}
+    DEPENDS ${files} ${embed_this} VERBATIM
     COMMENT "Embedding web/ into ${room}")
   target_sources(starling_${room} PRIVATE ${out}/web_files.cc)
 endfunction()

@@ -2,18 +2,6 @@
 # makes from the components. `program`: the program with its documents. `cuda`: the CUDA module, separate because Debian does
 # not package its libraries. `bundle`: what the program needs and a bare system lacks; only in the tarball and the wheel.
 include(GNUInstallDirs)
-set(extras ${CMAKE_BINARY_DIR}/share)
-
-# The program writes its manual page and completions itself.
-add_custom_command(OUTPUT ${extras}/starling.1 ${extras}/starling.bash ${extras}/starling.zsh ${extras}/starling.fish
-  COMMAND ${CMAKE_COMMAND} -E make_directory ${extras}
-  COMMAND starling man > ${extras}/starling.1
-  COMMAND starling completion bash > ${extras}/starling.bash
-  COMMAND starling completion zsh > ${extras}/starling.zsh
-  COMMAND starling completion fish > ${extras}/starling.fish
-  DEPENDS starling VERBATIM
-  COMMENT "Writing the manual page and the completions")
-add_custom_target(starling_extras ALL DEPENDS ${extras}/starling.1)
 
 # The loader searches the bundle's folder before the system's. DT_RPATH also applies to the libraries' own dependencies;
 # DT_RUNPATH would not.
@@ -21,32 +9,23 @@ set_target_properties(starling PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/starling
   BUILD_WITH_INSTALL_RPATH ON)
 target_link_options(starling PRIVATE LINKER:--disable-new-dtags)
 install(TARGETS starling RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
-install(FILES ${extras}/starling.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
-install(FILES ${extras}/starling.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME starling
-  COMPONENT program)
-install(FILES ${extras}/starling.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT program)
-# The folders that upstream zsh and Debian's zsh read.
-foreach(folder site-functions vendor-completions)
-  install(FILES ${extras}/starling.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder} RENAME _starling COMPONENT program)
-endforeach()
+# CMake's own script takes a variable with the name of a component for its value, so these have longer names.
+install(CODE "set(built_program [==[$<TARGET_FILE:starling>]==])
+set(unit_template [==[${CMAKE_SOURCE_DIR}/scripts/deploy/starling@.service]==])
+set(manuals [==[${CMAKE_INSTALL_MANDIR}]==])
+set(shared_data [==[${CMAKE_INSTALL_DATADIR}]==])" COMPONENT program)
+install(SCRIPT ${CMAKE_SOURCE_DIR}/cmake/Extras.cmake COMPONENT program)
 install(DIRECTORY experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/starling COMPONENT program FILES_MATCHING PATTERN "*.toml")
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
-# Where Debian looks for a package's license.
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)
+install(FILES ${CMAKE_SOURCE_DIR}/cmake/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
-# The unit refers to the program's installed path.
-install(CODE "set(unit \"${CMAKE_SOURCE_DIR}/scripts/deploy/starling@.service\")\nset(extras \"${extras}\")" COMPONENT program)
-install(CODE [[
-  file(READ "${unit}" text)
-  string(REPLACE "/usr/bin/starling" "${CMAKE_INSTALL_PREFIX}/bin/starling" text "${text}")
-  file(WRITE "${extras}/starling@.service" "${text}")
-  file(INSTALL "${extras}/starling@.service" DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/systemd/system")]] COMPONENT program)
 install(DIRECTORY scripts/deploy DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 if(TARGET starling_cuda)
   # The program searches this folder (kernels/cuda_module.cc).
   install(TARGETS starling_cuda LIBRARY DESTINATION lib/starling COMPONENT cuda OPTIONAL)
 endif()
-install(CODE "set(program \"$<TARGET_FILE:starling>\")\nset(parts \"${PROTOBUF_LITE};${ONNX_SCHEMA_DIR}/onnx/onnx.proto\")" COMPONENT bundle EXCLUDE_FROM_ALL)
+install(CODE "set(built_program [==[$<TARGET_FILE:starling>]==])
+set(parts [==[${PROTOBUF_LITE};${ONNX_SCHEMA_DIR}/onnx/onnx.proto]==])" COMPONENT bundle EXCLUDE_FROM_ALL)
 install(SCRIPT ${CMAKE_SOURCE_DIR}/cmake/Bundle.cmake COMPONENT bundle EXCLUDE_FROM_ALL)
 
 set(CPACK_GENERATOR DEB)
@@ -62,6 +41,7 @@ set(CPACK_PACKAGE_CONTACT "${STARLING_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/cmake/Debian.cmake)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -77,7 +57,7 @@ parameters with one neighbor: no master, no parameter server, no barrier.")
 if(TARGET starling_cuda)
   list(APPEND CPACK_COMPONENTS_ALL cuda)
   set(CPACK_DEBIAN_CUDA_PACKAGE_NAME starling-cuda)
-  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "starling (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "starling (= ${PROJECT_VERSION}), libc6, libgcc-s1, libstdc++6")
   set(CPACK_COMPONENT_CUDA_DESCRIPTION "The back end of Starling for NVIDIA GPUs. CUDA and cuDNN are not part of it.")
 endif()
 include(CPack)

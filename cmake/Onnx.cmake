@@ -7,7 +7,7 @@ set(onnx_code ${CMAKE_BINARY_DIR}/generated/onnx)
 add_custom_command(OUTPUT ${onnx_code}/onnx.pb.cc ${onnx_code}/onnx.pb.h
   COMMAND ${CMAKE_COMMAND} -E make_directory ${onnx_code}
   COMMAND ${PROTOC} --proto_path=${ONNX_SCHEMA_DIR}/onnx --cpp_out=lite:${onnx_code} ${ONNX_SCHEMA_DIR}/onnx/onnx.proto
-  DEPENDS ${ONNX_SCHEMA_DIR}/onnx/onnx.proto
+  DEPENDS ${ONNX_SCHEMA_DIR}/onnx/onnx.proto VERBATIM
   COMMENT "Generating onnx.pb.h")
 add_library(starling_onnx STATIC ${onnx_code}/onnx.pb.cc)
 target_include_directories(starling_onnx SYSTEM PUBLIC ${onnx_code})

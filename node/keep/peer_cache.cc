@@ -77,6 +77,17 @@ std::optional<CachedPeer> read_member(const json& member) {
   return CachedPeer{std::move(name), std::move(*address)};
 }
 
+// The format of a text that a later version wrote; nullopt: it is this version's, or no peer's.
+std::optional<int> later_format(std::string_view text) {
+  try {
+    const json object = training::parse_json(text);
+    const json& format = object.at("format");
+    if (format.is_number_integer() && format.get<int>() > kFormat) return format.get<int>();
+  } catch (const json::exception&) {
+  }
+  return std::nullopt;
+}
+
 // `first`: as it is in the file. Only ASCII, because the text of an unusable member may contain anything.
 std::string left_out(const json& first, std::size_t count) {
   const std::string shown = first.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -178,7 +189,12 @@ Status apply_settings(training::Experiment& experiment, const wire::Manifest& ma
   for (const auto& [key, value] : manifest.settings) {
     if (!has_parts(key) && !keys.insert(key).second)
       return Error{"the swarm's settings: " + key.substr(0, 80) + " is given twice"};
-    if (!is_fact(key)) shared.emplace_back(key, value);
+    if (is_fact(key)) continue;
+    if (training::find_setting(key) == nullptr) {
+      return Error{"the swarm's settings: Starling " STARLING_VERSION " does not know '" + key.substr(0, 80) +
+                   "', so the swarm runs a newer version: install that one here"};
+    }
+    shared.emplace_back(key, value);
   }
   return training::apply_shared(experiment, shared);
 }
@@ -250,23 +266,31 @@ Result<std::unique_ptr<PeerCache>> PeerCache::open(const std::string& folder) {
 
 PeerCache::~PeerCache() { ::close(lock_); }
 
-PeerCache::Loaded PeerCache::load(const std::string& swarm) {
-  if (std::error_code ignored; !std::filesystem::exists(path(), ignored)) return {};
+Result<PeerCache::Loaded> PeerCache::load(const std::string& swarm) {
+  if (std::error_code ignored; !std::filesystem::exists(path(), ignored)) return Loaded{};
   std::string why;
   const auto text = training::read_own_text(path(), kFileBytesMax);
   if (text) {
+    if (const auto format = later_format(*text)) {
+      return Error{path() + " has format " + std::to_string(*format) +
+                   ", and Starling " STARLING_VERSION " reads format " + std::to_string(kFormat) +
+                   ": start the newer version that wrote it, or name another folder"};
+    }
     auto read = parse_cached_swarm(*text);
-    if (read && read->swarm.swarm == swarm)
-      return {std::move(read->swarm), read->warning.empty() ? "" : path() + ": " + read->warning};
-    why =
-        read ? "it is for the swarm '" + read->swarm.swarm + "', not '" + swarm + "'" : read.error().message;
+    if (read && read->swarm.swarm != swarm) {
+      return Error{path() + " is of the swarm '" + read->swarm.swarm + "', not '" + swarm +
+                   "': give --swarm " + read->swarm.swarm + ", or name another folder"};
+    }
+    if (read)
+      return Loaded{std::move(read->swarm), read->warning.empty() ? "" : path() + ": " + read->warning};
+    why = read.error().message;
   } else {
     why = text.error().message;
   }
   std::error_code problem;
   std::filesystem::rename(path(), path() + ".damaged", problem);
-  return {std::nullopt, path() + " cannot be used, so the peer continues without it: " + why +
-                            (problem ? "" : "; it is kept as " + path() + ".damaged")};
+  return Loaded{std::nullopt, path() + " cannot be used, so the peer continues without it: " + why +
+                                  (problem ? "" : "; it is kept as " + path() + ".damaged")};
 }
 
 Status PeerCache::write(const std::string& text) {

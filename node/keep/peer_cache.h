@@ -2,8 +2,8 @@
 // swarm again after a crash or a blackout.
 //
 // The file is replaced as a whole, so a peer that is killed at any moment leaves the old or the new one. A
-// folder belongs to one running peer at a time (DIR/lock). A file that cannot be used is kept as
-// DIR/peers.json.damaged, and the peer continues without it.
+// folder belongs to one running peer at a time (DIR/lock). A damaged file is kept as DIR/peers.json.damaged,
+// and the peer continues without it. A file of a later version or of another swarm is an error, and stays.
 #pragma once
 
 #include <memory>
@@ -53,7 +53,7 @@ struct ReadSwarm {
 // name, because joiners get the manifest and older files have a path there.
 Result<ReadSwarm> parse_cached_swarm(std::string_view text);
 
-// Applies a run's shared settings.
+// Applies a run's shared settings. A setting that this version does not know is an Error that says so.
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest);
 
 // What a manifest contains beside the run's settings: its tensors (models/layout_text.h), the samples of an
@@ -90,10 +90,11 @@ class PeerCache {
 
   struct Loaded {
     std::optional<CachedSwarm> swarm;  // nullopt: no file, or an unusable one
-    std::string warning;               // one sentence about an unusable file, or unusable members in it
+    std::string warning;               // one sentence about a damaged file, or unusable members in it
   };
-  // REQUIRES: no write() is in progress.
-  Loaded load(const std::string& swarm);
+  // An Error leaves the file as it is: a later version or a peer of another swarm wrote it. REQUIRES: no
+  // write() is in progress.
+  Result<Loaded> load(const std::string& swarm);
 
   // Writes the file and waits for the disk, unless the file has this text already. On any thread, one call at
   // a time.

@@ -17,10 +17,11 @@ Status read_cache(const PeerOptions& options, Remembered& found) {
   if (!cache) return Error{"--state: " + cache.error().message};
   found.cache = std::move(*cache);
   auto loaded = found.cache->load(options.swarm);
-  if (!loaded.warning.empty()) spdlog::warn("{}", loaded.warning);
-  if (loaded.swarm) {
-    found.manifest = std::move(loaded.swarm->manifest);
-    found.members = std::move(loaded.swarm->members);
+  if (!loaded) return Error{"--state: " + loaded.error().message};
+  if (!loaded->warning.empty()) spdlog::warn("{}", loaded->warning);
+  if (loaded->swarm) {
+    found.manifest = std::move(loaded->swarm->manifest);
+    found.members = std::move(loaded->swarm->members);
   }
   return Done{};
 }

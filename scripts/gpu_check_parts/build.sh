@@ -62,6 +62,7 @@ use_python_packages() {
 build_all() {
   local begun=$SECONDS library_path='' places=() options=() generator=() list=("${targets[@]}") jobs status=0
   jobs=${STARLING_JOBS:-$(nproc)}
+  renew "$build"
   if [[ ! -e $build/CMakeCache.txt ]] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   use_python_packages
   if [[ -n $prefix ]]; then use_prefix; fi

@@ -181,15 +181,27 @@ TEST_CASE("a damaged cache gives a warning and is moved aside") {
   CHECK(read_whole(folder.file("state/peers.json.damaged")) == "{\"format\": 1, \"swa");
 }
 
-TEST_CASE("the cache of another swarm gives a warning and is not used") {
+TEST_CASE("the state of another swarm or of a later version ends the peer with a sentence, and stays") {
   const TemporaryFolder folder;
   Program first(beginner(folder.file("state"), {"--swarm", "blue"}));
   REQUIRE(first.wait_for_error_text("training begins"));
   first.signal(SIGTERM);
   REQUIRE(first.finish().exit_code == 0);
-  Program second(beginner(folder.file("state"), {"--swarm", "green"}));
-  CHECK(second.wait_for_error_text("it is for the swarm 'blue', not 'green'"));
-  CHECK(second.wait_for_error_text("training begins"));
+  const std::string path = folder.file("state/peers.json");
+  std::string text = read_whole(path);
+  const auto ends_with = [&](const std::string& swarm, const std::string& sentence) {
+    const Outcome outcome = run(beginner(folder.file("state"), {"--swarm", swarm}));
+    CHECK(outcome.exit_code == 2);
+    CHECK(is_one_line(outcome.err));
+    INFO(outcome.err);
+    CHECK(outcome.err.find("--state: " + path + sentence) != std::string::npos);
+    CHECK(read_whole(path) == text);
+    CHECK_FALSE(std::filesystem::exists(path + ".damaged"));
+  };
+  ends_with("green", " is of the swarm 'blue', not 'green': give --swarm blue, or name another folder");
+  text.replace(text.find("\"format\": 1"), 11, "\"format\": 7");
+  folder.write("state/peers.json", text);
+  ends_with("blue", " has format 7, and Starling ");
 }
 
 TEST_CASE("a model that differs from the stored run is rejected") {

@@ -131,12 +131,12 @@ TEST_CASE("the number of remembered members is bounded") {
 TEST_CASE("a written cache can be read in the same and in a later process") {
   const TemporaryFolder folder;
   auto cache = open_cache(folder);
-  CHECK_FALSE(cache->load("starling").swarm.has_value());
-  CHECK(cache->load("starling").warning.empty());
+  CHECK_FALSE(cache->load("starling")->swarm.has_value());
+  CHECK(cache->load("starling")->warning.empty());
   REQUIRE(cache->write(to_json(small_swarm())).ok());
-  CHECK(cache->load("starling").swarm == small_swarm());
+  CHECK(cache->load("starling")->swarm == small_swarm());
   cache.reset();
-  CHECK(open_cache(folder)->load("starling").swarm == small_swarm());
+  CHECK(open_cache(folder)->load("starling")->swarm == small_swarm());
 }
 
 TEST_CASE("a path of data that an older version wrote is replaced by the data's name, which joiners accept") {
@@ -154,7 +154,7 @@ TEST_CASE("the largest swarm that fits in the cache reads back") {
   const auto cache = open_cache(folder);
   const auto swarm = small_swarm(CachedSwarm::kMembersMax);
   REQUIRE(cache->write(to_json(swarm)).ok());
-  CHECK(cache->load("starling").swarm == swarm);
+  CHECK(cache->load("starling")->swarm == swarm);
 }
 
 TEST_CASE("a folder belongs to one running peer at a time") {
@@ -184,8 +184,6 @@ TEST_CASE("a cache that cannot be used is renamed, with one message") {
     text.replace(text.find(what), what.size(), by);
     return text;
   };
-  CachedSwarm foreign = small_swarm();
-  foreign.swarm = "murmuration";
   CachedSwarm crowd = small_swarm(CachedSwarm::kMembersMax);
   std::string too_many = without_check(to_json(crowd));
   too_many.insert(too_many.rfind("\n ]"), ",{\"name\":\"one\",\"address\":\"a:1\"}");
@@ -194,25 +192,67 @@ TEST_CASE("a cache that cannot be used is renamed, with one message") {
            "\0\0\0\0",
            "[]",
            sound.substr(0, sound.size() / 2),
-           replaced("\"format\": 1", "\"format\": 2"),
+           replaced("\"format\": 1", "\"format\": 0"),
+           replaced("\"format\": 1", "\"format\": \"2\""),
            replaced("\"members\"", "\"people\""),
            sound.substr(0, sound.find("\"members\"")) + "\"members\": 7}",
            replaced("lenet", "le\\u0007net"),
            replaced("129068", "-1"),
            std::string(std::size_t{5} << 20, ' '),
-           to_json(foreign),
            too_many,
        }) {
     INFO(text.substr(0, 200));
     const auto cache = open_cache(folder);
     folder.write("peers.json", text);
-    const auto loaded = cache->load("starling");
+    const auto read = cache->load("starling");
+    REQUIRE(read.ok());
+    const auto& loaded = *read;
     CHECK_FALSE(loaded.swarm.has_value());
     CHECK(loaded.warning.find(folder.file("peers.json")) == 0);
     CHECK(loaded.warning.find('\n') == std::string::npos);
     CHECK_FALSE(holds(folder, "peers.json"));
     CHECK(contents(folder.file("peers.json.damaged")) == text);
   }
+}
+
+TEST_CASE("a cache of a later version or of another swarm is an error that names both, and stays") {
+  const TemporaryFolder folder;
+  std::string later = without_check(to_json(small_swarm()));
+  later.replace(later.find("\"format\": 1"), 11, "\"format\": 2, \"news\": []");
+  CachedSwarm foreign = small_swarm();
+  foreign.swarm = "murmuration";
+  const std::string path = folder.file("peers.json");
+  for (const auto& [text, begin, end] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {later, path + " has format 2, and Starling ",
+            " reads format 1: start the newer version that wrote it, or name another folder"},
+           {to_json(foreign), path + " is of the swarm 'murmuration', not 'starling': ",
+            "give --swarm murmuration, or name another folder"}}) {
+    const auto cache = open_cache(folder);
+    folder.write("peers.json", text);
+    const auto loaded = cache->load("starling");
+    REQUIRE(!loaded.ok());
+    const std::string& said = loaded.error().message;
+    INFO(said);
+    CHECK((said.starts_with(begin) && said.ends_with(end)));
+    CHECK(said.find('\n') == std::string::npos);
+    CHECK(contents(path) == text);
+    CHECK_FALSE(holds(folder, "peers.json.damaged"));
+  }
+}
+
+TEST_CASE("a setting that this version does not know is said to be of a newer version") {
+  training::Experiment joiner;
+  const training::Experiment before = joiner;
+  wire::Manifest manifest = small_swarm().manifest;
+  manifest.settings.push_back({"gossip.telepathy", "on"});
+  const Status applied = apply_settings(joiner, manifest);
+  REQUIRE(!applied.ok());
+  const std::string& said = applied.error().message;
+  INFO(said);
+  CHECK(said.starts_with("the swarm's settings: Starling "));
+  CHECK(said.ends_with(
+      " does not know 'gossip.telepathy', so the swarm runs a newer version: install that one here"));
+  CHECK(joiner == before);
 }
 
 TEST_CASE("a flipped bit of a cache is found, and a cache without a check sum is read") {
@@ -256,7 +296,7 @@ TEST_CASE("members that cannot be used are left out of a cache with one warning,
     text.replace(text.find(what), what.size(), by);
     const auto cache = open_cache(folder);
     folder.write("peers.json", text);
-    const auto loaded = cache->load("starling");
+    const auto loaded = *cache->load("starling");
     CHECK(loaded.swarm == rest);
     CHECK(loaded.warning.starts_with(folder.file("peers.json") +
                                      ": a member that cannot be used is left out: {"));
@@ -363,7 +403,7 @@ TEST_CASE("a writer killed at any moment leaves a readable cache, and temporary 
     ::close(told[0]);
 
     const auto cache = open_cache(folder);
-    const auto loaded = cache->load("starling");
+    const auto loaded = *cache->load("starling");
     INFO(loaded.warning);
     REQUIRE(loaded.swarm.has_value());
     REQUIRE((loaded.swarm->members.size() == 1000 || loaded.swarm->members.size() == 2));

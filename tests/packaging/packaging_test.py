@@ -173,7 +173,10 @@ class Packages(suite.Suite):
         root = f"{self.folder}/unpacked"
         call("dpkg-deb", "--extract", package, root)
         there = {name[len("usr/"):] for name in self.files(root) if name.startswith("usr/")}
-        require(self.expected() <= there, f"not packed: {self.expected() - there}")
+        of_debian = {"share/man/man1/starling.1.gz", "share/doc/starling/changelog.gz"}
+        expected = self.expected() - {"share/man/man1/starling.1"} | of_debian
+        require(expected <= there, f"not packed: {expected - there}")
+        require("share/man/man1/starling.1" not in there, "the manual page is there twice")
         require(call(f"{root}/usr/bin/starling", "--version").startswith("starling "), "it does not run")
 
     # All invocations of the program in a file, as words: "starling peer --listen ...", up to the end of the line or quote.
@@ -258,7 +261,13 @@ class Packages(suite.Suite):
         ports = {port["name"]: port["containerPort"] for port in peer["ports"]}
         require(ports == {port["name"]: port["port"] for port in service["spec"]["ports"]}, "the ports differ")
         volumes = {v["name"] for v in pod["spec"]["volumes"]} | {c["metadata"]["name"] for c in swarm["spec"]["volumeClaimTemplates"]}
+        # The Pod Security Standard "restricted", and what else every container has.
+        require(pod["spec"]["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault", "no seccomp profile")
         for container in pod["spec"]["containers"] + pod["spec"]["initContainers"]:
+            own = container["securityContext"]
+            require(own["allowPrivilegeEscalation"] is False and own["capabilities"]["drop"] == ["ALL"]
+                    and own["readOnlyRootFilesystem"] is True, f"{container['name']} is not restricted: {own}")
+            require({"cpu", "memory"} <= set(container["resources"]["requests"]), f"{container['name']} requests no resources")
             require({mount["name"] for mount in container["volumeMounts"]} <= volumes, "a volume is missing")
         for flag in ("--advertise", "--state", f"--http 0.0.0.0:{ports['http']}", f"--listen 0.0.0.0:{ports['gossip']}"):
             require(flag in peer["args"][0], f"{flag} is not given")
