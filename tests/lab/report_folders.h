@@ -59,7 +59,7 @@ struct Folders {
     summary.per_peer = {peer};
     write(run, "experiment.toml",
           "name = \"made-up\"\nseed = " + std::to_string(seed) +
-              "\n\n[training]\ntarget_accuracy = 0.85\n\n[gossip]\ntopology = \"" + topology + "\"\n");
+              "\n\n[training]\ntarget_accuracy = 0.85\n\n[gossip]\ntopology = '" + topology + "'\n");
     return write(run, "summary.json", training::to_json(summary) + "\n");
   }
 };

@@ -257,7 +257,8 @@ TEST_CASE("an interrupted run is marked, and counts only if it had reached the t
   CHECK(interrupted_at(report.runs[0]) == "interrupted at epoch 0.4 of 3");
   const std::string page = to_html(report);
   CHECK(contains(page, "<span class=\"badge\">2 of 4 interrupted</span>"));
-  CHECK(contains(page, "Interrupted runs count only if they had reached the target; not counted: 1."));
+  CHECK(
+      contains(page, "Interrupted runs count only if they had reached the target; not counted: 1 (run-0)."));
   CHECK_FALSE(contains(page, "repeat a seed"));
   // Without a complete run of its kind there is nothing to count.
   const Report alone = report_of({paths[0], paths[4]});
