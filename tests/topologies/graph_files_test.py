@@ -148,7 +148,8 @@ class GraphFiles(suite.Suite):
         return graph
 
     def show(self, path, *words):
-        return subprocess.run([self.program, "topology", "show", "file:" + path, *words], text=True, capture_output=True)
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("STARLING_")}
+        return subprocess.run([self.program, "topology", "show", "file:" + path, *words], text=True, capture_output=True, env=plain)
 
     def check(self, graph, name, with_figures):
         write, has_weights = FORMS[name]
