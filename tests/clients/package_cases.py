@@ -126,7 +126,7 @@ def a_wheel_is_built_and_works(stage):
     with zipfile.ZipFile(f"{stage.folder}/{wheel}") as archive:
         names = {os.path.basename(name) for name in archive.namelist() if name.startswith("starling/")}
         archive.extractall(f"{stage.folder}/installed")
-    require(names == {name for name in os.listdir(f"{CLIENTS}/python/starling") if name.endswith(".py")}, f"{names}")
+    require(names == {name for name in os.listdir(f"{CLIENTS}/python/starling") if name.endswith((".py", ".typed"))}, f"{names}")
     peer = stage.daemon()
     code = "import array, starling; starling.attach({'w': array.array('f', [1])}).close()"
     subprocess.run([sys.executable, "-c", code], check=True, env={**stage.environment(STARLING_SOCKET=stage.socket),
