@@ -49,7 +49,9 @@ class Workshop:
         write(f"{self.tools}/launch", LAUNCHER, executable=True)
         write(f"{self.tools}/program", PROGRAM.format(program=program), executable=True)
         launch = f"{self.tools}/launch"
-        self.environment = {**os.environ, "CMAKE_CXX_COMPILER_LAUNCHER": launch, "CMAKE_CXX_LINKER_LAUNCHER": launch}
+        # Variables of Starling would be warned of in what the program prints.
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("STARLING_")}
+        self.environment = {**plain, "CMAKE_CXX_COMPILER_LAUNCHER": launch, "CMAKE_CXX_LINKER_LAUNCHER": launch}
         for name in ("REAL", "CXX", "CXXFLAGS", "DESTDIR", "CMAKE_GENERATOR"):
             self.environment.pop(name, None)
 
