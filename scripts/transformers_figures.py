@@ -41,13 +41,14 @@ def text_of(characters):
 
 
 def loss_of(model, ids):
-    """The mean over all windows side by side, as `evaluate` computes it."""
-    windows = (len(ids) - 1) // CONTEXT
-    inputs = torch.tensor(ids[:windows * CONTEXT]).view(windows, CONTEXT)
-    labels = torch.tensor(ids[1:windows * CONTEXT + 1])
+    """The mean over all tokens but the first, in windows side by side, as `evaluate` computes it; the last may be shorter."""
+    total = 0.0
     with torch.no_grad():
-        logits = model(inputs).logits.view(windows * CONTEXT, -1)
-    return torch.nn.functional.cross_entropy(logits.double(), labels).item()
+        for at in range(0, len(ids) - 1, CONTEXT):
+            window = torch.tensor(ids[at:at + CONTEXT + 1])
+            logits = model(window[None, :-1]).logits[0]
+            total += torch.nn.functional.cross_entropy(logits.double(), window[1:], reduction="sum").item()
+    return total / (len(ids) - 1)
 
 
 def next_tokens(model, tokenizer, path, ids):
@@ -71,7 +72,7 @@ def compare(name, tokens, text):
     starling("simulate", "--peers", "1", "--model", "net.toml", "--data", f"book.txt:tokens={tokens}", "--steps", "60",
              "--optimizer", "adamw", "--learning-rate", "0.003", "--looks", "0", "--out", "run", "--force")
     path = "run/model.safetensors"
-    starling("export", path, "--format", "transformers", "--out", "folder")
+    starling("export", path, "--format", "transformers", "--out", "folder", "--force")
     model = transformers.AutoModelForCausalLM.from_pretrained("folder").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained("folder")
     ids = tokenizer(text)["input_ids"]
