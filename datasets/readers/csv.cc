@@ -27,7 +27,7 @@ constexpr std::uint64_t kSplitSeed = 10;
 constexpr std::array kFiles = {"train.csv", "test.csv"};
 constexpr double kWholeMax = 9007199254740992.0;  // 2^53: doubles have all whole numbers up to here
 
-// Reads a file's records. choose(number from 0) returns the set for a record.
+// Reads a file's records.
 class Table {
  public:
   // `like`: a table that must have the same columns, or null.
@@ -51,8 +51,10 @@ class Table {
     return table;
   }
 
+  // choose(number from 0) returns the set for a record; `test` also gets its records' lines.
   template <class Choose>
-  Status read(Choose&& choose) {
+  Status read(const Dataset& test, Choose&& choose) {
+    test_ = &test;
     if (first_) {
       if (const auto read = read_record(*first_, choose(std::size_t{0})); !read) return read.error();
       records_ = 1;
@@ -207,7 +209,7 @@ class Table {
     }
     rows_->add(row_, set);
     set.labels.push_back(static_cast<std::uint8_t>(label));
-    set.lines.push_back(static_cast<std::uint32_t>(lines_.number()));
+    if (&set == test_) set.lines.push_back(static_cast<std::uint32_t>(lines_.number()));
     set.classes = std::max(set.classes, label + 1);
     return Done{};
   }
@@ -258,6 +260,7 @@ class Table {
   std::string unquoted_;
   ClassNames* classes_;
   RowWriter* rows_;
+  const Dataset* test_ = nullptr;
   std::vector<double> row_;       // the features of a record
   bool classes_decided_ = false;  // the first label says whether labels are names
   bool has_names_ = false;        // they are
@@ -283,7 +286,7 @@ Result<DataPair> read_csv_file(const std::string& path, const std::string& label
   Dataset train, test;
   const Random random(kSplitSeed);
   std::size_t ten = 0, drawn = random.split(0).below(kTestEvery);
-  const auto read = table->read([&](std::size_t record) -> Dataset& {
+  const auto read = table->read(test, [&](std::size_t record) -> Dataset& {
     if (record / kTestEvery != ten) {
       ten = record / kTestEvery;
       drawn = random.split(ten).below(kTestEvery);
@@ -301,7 +304,6 @@ Result<DataPair> read_csv_file(const std::string& path, const std::string& label
     finish(*set, rows);
     classes.put_in_order(*set);
   }
-  train.lines = {};
   Origin origin = table->origin();
   origin.decisions.emplace_back("one record in ten is for testing");
   rows.tell_merged(origin);
@@ -333,7 +335,8 @@ Result<DataPair> read_csv_folder(const std::string& folder, const std::string& l
   std::array<Dataset, 2> parts;  // the test part is read first
   for (std::size_t i = 0; i < tables.size(); ++i) {
     Dataset& part = parts[i];
-    if (const auto read = tables[tables.size() - 1 - i].read([&](std::size_t) -> Dataset& { return part; });
+    if (const auto read =
+            tables[tables.size() - 1 - i].read(parts[0], [&](std::size_t) -> Dataset& { return part; });
         !read)
       return read.error();
     finish(part, rows);
@@ -342,7 +345,6 @@ Result<DataPair> read_csv_folder(const std::string& folder, const std::string& l
     if (const Status alike = check_labels(tables[0], tables[1]); !alike) return alike.error();
   }
   for (Dataset& part : parts) classes.put_in_order(part);
-  parts[1].lines = {};
   Origin origin = tables.front().origin();
   for (const char* name : kFiles)
     if (auto path = find_file(folder, name)) origin.files.push_back(std::move(*path));
