@@ -131,7 +131,8 @@ void print_detection(std::uint32_t n, std::uint32_t victims, std::uint64_t seeds
       const auto complete = [&] {
         for (std::uint32_t i = 0; i < n; ++i) {
           const auto machine = world->machine(i);
-          if (machine.membership == nullptr || machine.membership->live_others() + 1 != n) return false;
+          if (machine.membership == nullptr || machine.membership->view().members.live() + 1 != n)
+            return false;
         }
         return true;
       };

@@ -60,7 +60,7 @@ class Ending {
   }
   // Enough to bring n replicas together: 2 + log2 n, rounded up; 0 for a lone peer.
   std::uint64_t exchanges_to_settle() const {
-    const std::uint64_t live = 1 + run_.membership.live_others();
+    const std::uint64_t live = 1 + run_.membership.view().members.live();
     return live < 2 ? 0 : 2 + static_cast<std::uint64_t>(std::bit_width(live - 1));
   }
   bool is_settling() const { return run_.phase() == wire::Phase::settling && left_ > 0; }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 
@@ -13,6 +14,12 @@
 namespace starling::gossip {
 
 struct Start {};  // the first event, once
+
+// A driver that starts all peers that begin a run together says so when they have prepared: each holds
+// parameters equal to this peer's, and has made the statement that is here, which it signed.
+struct Assembled {
+  std::span<const wire::Member> members;  // sorted by id, this peer included; valid during the step
+};
 
 // A verified control message. The sender's handshake named this swarm and proved that it has the key of its
 // id.
@@ -122,6 +129,6 @@ struct Tick {};  // next_deadline() has come
 using Event = std::variant<Start, Received, Unreachable, DialTried, Prepared, PrepareFailed, StateAdvanced,
                            StateArrived, StateLost, Stepped, ExchangeAdvanced, ExchangeEnded, ExchangeOffered,
                            AnswerEnded, ReplicaDiverged, ReplicaGone, EndRequested, LeaveRequested,
-                           Introduced, RewireRequested, Tick, VitalsMeasured>;
+                           Introduced, RewireRequested, Tick, VitalsMeasured, Assembled>;
 
 }  // namespace starling::gossip

@@ -31,8 +31,11 @@ class JointStart {
     if (!may_begin() || (!anyone_trains() && waits(out))) return false;
     holds_ = false;
     over_ = true;
+    is_first_ = !anyone_trains();
     return true;
   }
+  // Whether training was held and begins with the others', so that all are at their first steps.
+  bool is_first() const { return is_first_; }
   // This peer woke `late` after its deadline.
   void slept(Duration late) {
     if (until_ != kNever) until_ = until_ + late;
@@ -86,7 +89,7 @@ class JointStart {
   }
 
   RunState& run_;
-  bool holds_ = false, over_ = false;
+  bool holds_ = false, over_ = false, is_first_ = false;
   std::optional<std::uint32_t> ready_{};  // the most so far
   Instant until_ = kNever;                // begins by itself
 };

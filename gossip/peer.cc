@@ -130,6 +130,7 @@ void Peer::start_training(Actions& out) {
       break;
     case Meeting::lock_step:
       encounters_.emplace<LockStep>(run_, ending_, exchanges_);
+      if (joint_start_.is_first()) std::get<LockStep>(encounters_).begin_in_step();
       break;
     case Meeting::served:
       encounters_.emplace<Served>(run_, ending_, exchanges_);

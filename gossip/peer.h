@@ -29,6 +29,7 @@
 //   Allowance    how many samples to take before the others' counts are known
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <string>
 #include <utility>
@@ -83,6 +84,9 @@ class Peer {
   }
 
   void handle(const Start&, Actions& out);
+  void handle(const Assembled& assembled, Actions& out) {
+    run_.membership.assembled(run_.now, assembled.members, out);
+  }
   void handle(const Received& received, Actions& out) {
     std::visit([&](const auto& message) { take(received, message, out); }, received.message);
   }
@@ -148,17 +152,15 @@ class Peer {
   void take(const Received& from, const wire::Rewire& rewire, Actions& out) {
     if (rewiring_.received(from, rewire, out)) meet([](auto& it) { it.topology_changed(); });
   }
-  void take(const Received& from, const wire::Call& call, Actions& out) {
-    run_.membership.heard(run_.now, from.from, from.address, out);
-    run_.membership.reach().on(run_.now, from.from, call, out);
-  }
   void take(const Received& from, const wire::ReachRequest& request, Actions& out) {
     run_.membership.heard(run_.now, from.from, from.address, out);
     run_.membership.reach().on(run_.now, from.from, from.address, request, out);
   }
-  void take(const Received& from, const wire::ReachReport& report, Actions& out) {
+  template <class Message>
+  requires std::same_as<Message, wire::Call> || std::same_as<Message, wire::ReachReport>
+  void take(const Received& from, const Message& message, Actions& out) {
     run_.membership.heard(run_.now, from.from, from.address, out);
-    run_.membership.reach().on(run_.now, from.from, report, out);
+    run_.membership.reach().on(run_.now, from.from, message, out);
   }
   void take(const Received& from, const wire::Gossip& gossip, Actions& out) {
     run_.membership.on(run_.now, from.from, from.address, gossip, out);

@@ -37,6 +37,21 @@ inline Status read_target(const Arguments& arguments, std::optional<double>& tar
   return Done{};
 }
 
+// --time-from. Stays false if it is not given.
+inline Status read_time_from(const Arguments& arguments, bool& from_start) {
+  const std::string from = arguments.get("--time-from").value_or("training");
+  if (from != "start" && from != "training")
+    return Error{"--time-from: '" + from.substr(0, 80) + "' is unknown; expected start or training"};
+  from_start = from == "start";
+  return Done{};
+}
+inline Flag time_from_flag() {
+  return {.name = "--time-from",
+          .placeholder = "MOMENT",
+          .help = "times count from the start of the peers, or from when they train (default: training)",
+          .values = {"start", "training"}};
+}
+
 // --threads; `what`: "threads that compute".
 inline Flag threads_flag(const std::string& what, const std::string& section = "") {
   return {.name = "--threads",

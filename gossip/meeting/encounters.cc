@@ -55,7 +55,7 @@ Terms Whenever::terms_of(PeerId partner, std::uint64_t turn) const {
   terms.part = {static_cast<std::uint32_t>(turn % fragments_), fragments_};
   if (run_.rule().keeps ==
       Keeps::weighted_sum) {  // n peers have the weight n, and each sends half of its own
-    terms.weight = static_cast<float>(1 + run_.membership.live_others()) / 2;
+    terms.weight = static_cast<float>(1 + run_.membership.view().members.live()) / 2;
     terms.returns = !partners_.is_directed();
   }
   return terms;

@@ -150,6 +150,8 @@ class LockStep : public Encounters {
  public:
   LockStep(RunState& run, Ending& ending, Exchanges& exchanges);
 
+  // All members that train now begin with this peer, so it waits for them from the first round on.
+  void begin_in_step();
   void tick(Actions& out);
   Instant next_deadline() const {
     if (rounds_.is_open()) return std::min(deadline_, doubt_);

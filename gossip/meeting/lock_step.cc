@@ -14,6 +14,11 @@ LockStep::LockStep(RunState& run, Ending& ending, Exchanges& exchanges)
       partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)),
       waiting_(run.options.round_limit, run.options.membership.guards.pauses) {}
 
+void LockStep::begin_in_step() {
+  for (const Record& record : run_.membership.others())
+    if (record.is_live() && record.member.phase == Phase::training) rounds_.comes_in(record.member.id, 0);
+}
+
 // ---- the round ----
 
 void LockStep::tick(Actions& out) {

@@ -186,6 +186,15 @@ void Membership::welcomed(Instant now, PeerId by, std::span<const Member> member
   for (const Member& member : members) states_.keep(now, by, member, out);
 }
 
+void Membership::assembled(Instant now, std::span<const Member> members, Actions& out) {
+  const std::size_t queued = rumors_.members_queued();
+  for (const Member& member : members) {
+    merge(now, member.id, {&member, 1}, out);
+    if (Record* const record = view_.members.find(member.id)) states_.heard(now, *record, out);
+  }
+  rumors_.shrink_to(queued);
+}
+
 void Membership::spread(Instant now, Actions& out) {
   std::vector<wire::Progress> progress{{view_.self.id, view_.self.samples}};
   for (const Record& record : others()) {

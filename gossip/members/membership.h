@@ -160,7 +160,6 @@ class Membership {
   // All other members, sorted by id, including the dead and those that left.
   const std::vector<Record>& others() const { return view_.members.records(); }
   const Record* find(PeerId id) const { return view_.members.find(id); }
-  std::size_t live_others() const { return view_.members.live(); }
   // Changes with the set of live members, and with every member's phase and reach.
   std::uint64_t version() const {
     // All of them only grow.
@@ -218,6 +217,9 @@ class Membership {
   void address_taken(Instant now, PeerId teller, Actions& out) { states_.address_taken(now, teller, out); }
   void welcomed(Instant now, PeerId by, std::span<const wire::Member> members, std::uint64_t retired_samples,
                 Actions& out, Duration elapsed = {});  // since the run began
+  // These peers, which may include this one, are here from the beginning, each by its own word. All of them
+  // know that, so it is no news.
+  void assembled(Instant now, std::span<const wire::Member> members, Actions& out);
   // Probes this member now.
   void doubt(Instant now, PeerId id, Actions& out) {
     Record* const record = view_.members.find(id);

@@ -257,7 +257,8 @@ void make_answers_scarce(Random& random, WorldOptions& world) {
   world.answers.answers_scarce = world.peer.answers_max;
 }
 
-// In some seeds peers begin together: all that start early, or also some that come late or never.
+// In some seeds peers begin together: all that start early, as founders or by copying from the first, or also
+// some that come late or never.
 void draw_joint_start(std::uint64_t seed, Scenario& scenario) {
   Random random = Random(seed).split(0x09e4);
   if (!random.chance(0.3)) return;
@@ -270,6 +271,10 @@ void draw_joint_start(std::uint64_t seed, Scenario& scenario) {
   scenario.check.together = static_cast<std::uint32_t>(std::ranges::count_if(world.machines, is_early));
   world.peer.membership.expected = scenario.check.together;
   world.peer.membership.awaits_expected = true;
+  world.together = !all && random.chance(0.5);
+  if (!world.together) return;
+  for (MachineOptions& machine : world.machines)
+    if (machine.start < kFaultsBegin) machine.start = Instant{};
 }
 
 Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {

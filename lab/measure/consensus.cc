@@ -238,7 +238,7 @@ class ExchangingWorld : private Watcher {
     for (std::uint32_t i = 0; i < world_.machines(); ++i) {
       const auto machine = world_.machine(i);
       if (machine.phase != wire::Phase::training ||
-          machine.membership->live_others() + 1 != world_.machines() ||
+          machine.membership->view().members.live() + 1 != world_.machines() ||
           machine.membership->view().digest() != digest) {
         return false;
       }

@@ -219,7 +219,17 @@ void name_contents(std::vector<ReportRun>& runs) {
   }
 }
 
-Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
+// A time series counts from the start of a simulation, and from the first step of a swarm of processes; a
+// summary's times count from the first step.
+void set_begin(ReportRun& run, double start, bool from_start) {
+  run.shift = run.mode == "simulate" ? -start : 0;
+  if (!from_start) return;
+  run.shift += start;
+  run.seconds += start;
+  if (run.seconds_to_target) *run.seconds_to_target += start;
+}
+
+Result<ReportRun> read_run(const std::string& folder, std::size_t most_points, bool from_start) {
   ReportRun run;
   run.folder = folder;
   const std::string summary_path = folder + "/summary.json";
@@ -229,6 +239,8 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
   if (!json.is_object()) return damaged(summary_path, "it is not one JSON object");
   if (const std::string problem = take_summary(run, json); !problem.empty())
     return damaged(summary_path, problem);
+  set_begin(run, json.value("start_seconds", Json()).is_number() ? json["start_seconds"].get<double>() : 0,
+            from_start);
 
   if (const std::string path = folder + "/experiment.toml"; fs::exists(path)) {
     auto settings = training::values_in(path);
@@ -342,6 +354,7 @@ std::string without_slashes(std::string folder) {
 
 Result<Report> read_report(const std::vector<std::string>& folders, const ReportOptions& options) {
   Report report;
+  report.from_start = options.from_start;
   std::vector<std::pair<std::string, Values>> paths;
   std::set<std::string> seen;
   std::optional<Error> first;  // of a path without results
@@ -365,7 +378,7 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
                  std::to_string(kMostRuns) + " at most"};
   const std::size_t most_points = std::clamp(kMostPointsInAll / paths.size(), kFewestPoints, kMostPoints);
   for (const auto& [path, values] : paths) {
-    auto run = read_run(path, most_points);
+    auto run = read_run(path, most_points, options.from_start);
     if (!run) return run.error();
     run->spelled = values;
     if (run->contents.contains("gossip.topology"))

@@ -70,6 +70,7 @@ struct ReportRun : ReportSummary {
   struct Text {
     std::optional<double> tokens, perplexity, bits_per_character;
   } text;              // of a run on a text
+  double shift = 0;    // added to the times in its time series, which simulate and swarm count differently
   std::string folder;  // as given, or below a folder that was given
   std::string label;
   std::size_t group = 0;
@@ -112,6 +113,7 @@ struct ReportGroup {
 
 struct Report {
   std::string title;
+  bool from_start = false;         // see ReportOptions
   std::vector<std::string> keys;   // settings in which groups differ: "fault.1.slow"
   std::vector<std::string> names;  // theirs in tables: "slow"
   std::vector<ReportRun> runs;
@@ -132,6 +134,7 @@ struct ReportOptions {
   // with whole keys, in another order, or as much of it as only this group has ("rule=ring", "ring"); also
   // the name of one of its folders in a sweep. Unset: the first.
   std::optional<std::string> against = {};
+  bool from_start = false;  // times count from the start of the peers, not from when they train
 };
 
 // Reads the results of runs. Each folder is a run's, or contains folders of runs. Files and folders without
@@ -142,7 +145,7 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
 
 // The evaluations of a run, from the metrics.jsonl in its folder, and its end; of a run without evaluations,
 // 400 moments that are equally far apart. The Error names the line that is damaged.
-Result<std::vector<ReportPoint>> read_points(const std::string& folder, const ReportSummary& run);
+Result<std::vector<ReportPoint>> read_points(const std::string& folder, const ReportRun& run);
 // At most this many (> 1) of the points, evenly selected, with the first and the last.
 std::vector<ReportPoint> thinned(std::vector<ReportPoint> points, std::size_t most);
 

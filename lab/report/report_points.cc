@@ -17,13 +17,16 @@ constexpr std::size_t kPointsWithoutLooks = 400;
 // time.
 class Points {
  public:
-  Points(double seconds, std::size_t most, bool evaluations)
-      : evaluations_(evaluations), apart_(std::max(seconds, 1e-9) / static_cast<double>(most)) {}
+  Points(const ReportRun& run, std::size_t most, bool evaluations)
+      : shift_(run.shift),
+        evaluations_(evaluations),
+        apart_(std::max(run.seconds, 1e-9) / static_cast<double>(most)) {}
 
   bool take(const training::Json& line) {
     const auto peer = line.find("peer");
-    const auto seconds = figure_in(line, "seconds");
+    auto seconds = figure_in(line, "seconds");
     if (peer == line.end() || !peer->is_string() || !seconds) return false;
+    *seconds += shift_;
     if (*peer == "mean") {
       close(*seconds);
       ReportPoint& point = points_.back();
@@ -70,6 +73,7 @@ class Points {
     points_.push_back(point);
   }
 
+  double shift_;  // of times
   bool evaluations_;
   double apart_, last_ = -1e300;  // seconds
   std::map<std::string, Latest> peers_;
@@ -77,7 +81,7 @@ class Points {
 };
 
 // The end of a run is an evaluation, on the whole test set.
-void add_end(std::vector<ReportPoint>& points, const ReportSummary& run) {
+void add_end(std::vector<ReportPoint>& points, const ReportRun& run) {
   if (run.seconds <= 0) return;
   ReportPoint end = points.empty() ? ReportPoint{} : points.back();
   end.seconds = std::max(end.seconds, run.seconds);
@@ -93,12 +97,12 @@ void add_end(std::vector<ReportPoint>& points, const ReportSummary& run) {
 
 }  // namespace
 
-Result<std::vector<ReportPoint>> read_points(const std::string& folder, const ReportSummary& run) {
+Result<std::vector<ReportPoint>> read_points(const std::string& folder, const ReportRun& run) {
   std::vector<ReportPoint> points;
   if (const std::string path = folder + "/metrics.jsonl"; std::filesystem::exists(path)) {
     const auto text = training::read_text(path, kLargestSeries);
     if (!text) return text.error();
-    Points series(run.seconds, kPointsWithoutLooks, text->find(R"("peer":"mean")") != std::string::npos);
+    Points series(run, kPointsWithoutLooks, text->find(R"("peer":"mean")") != std::string::npos);
     const Status read = for_each_line(*text, path, "time series",
                                       [&](const training::Json& line) { return series.take(line); });
     if (!read) return read.error();

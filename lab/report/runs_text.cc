@@ -22,9 +22,10 @@ std::string runs_text(const Report& report, const std::vector<std::size_t>& grou
                                  seeds.size() == 1 ? "" : "s");
   if (counted < runs && counted > 0)
     text += fmt::format(", {} of them set aside (interrupted, or a seed again)", runs - counted);
-  return text + (simulated == runs ? ", in virtual time."
-                 : simulated == 0  ? ", in real time."
-                                   : ", in virtual and real time.");
+  text += simulated == runs ? ", in virtual time"
+          : simulated == 0  ? ", in real time"
+                            : ", in virtual and real time";
+  return text + (report.from_start ? " from the start of the peers." : ".");
 }
 
 }  // namespace starling::lab

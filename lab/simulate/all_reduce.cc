@@ -69,7 +69,7 @@ std::uint64_t steps_in_round(const Experiment& experiment) {
 class AllReduceRun {
  public:
   AllReduceRun(const SimulateOptions& options, const training::RunFolder& folder, VirtualRun& run,
-               std::unique_ptr<Ensemble> ensemble)
+               const FirstCopies& copies, std::unique_ptr<Ensemble> ensemble)
       : experiment_(run.experiment()),
         options_(options),
         folder_(folder),
@@ -77,7 +77,12 @@ class AllReduceRun {
         ensemble_(std::move(ensemble)),
         ring_(experiment_, run.steps(), frame_bytes_of(experiment_)),
         end_(experiment_, run.epoch_samples()),
-        round_steps_(steps_in_round(experiment_)) {}
+        round_steps_(steps_in_round(experiment_)),
+        begun_(copies.done),
+        now_(copies.done),
+        bytes_sent_(copies.bytes) {
+    if (end_.at != kNever) end_.at = end_.at + begun_.since_start;
+  }
 
   Result<training::Summary> run() {
     while (!over_ && steps_left() > 0) {
@@ -159,7 +164,7 @@ class AllReduceRun {
     evaluation.line.samples = samples_;
     evaluation.line.exchanges = rounds_;
     evaluation.line.bytes_sent = bytes_sent_;
-    evaluation.trained = now_.since_start;
+    evaluation.trained = now_ - begun_;
     return run_.evaluate(std::move(evaluation));
   }
 
@@ -182,7 +187,8 @@ class AllReduceRun {
     summary.exchanges.completed = rounds_;
     summary.bytes_sent = bytes_sent_;
     summary.samples = samples_;
-    summary.seconds = to_seconds(now_.since_start);
+    summary.start_seconds = to_seconds(begun_.since_start);
+    summary.seconds = to_seconds(now_ - begun_);
     return run_.finish(std::move(summary), ensemble_->replicas(), {}, trace_);
   }
 
@@ -206,10 +212,12 @@ class AllReduceRun {
   VirtualRun& run_;
   std::unique_ptr<Ensemble> ensemble_;
   Ring ring_;
-  const End end_;
+  End end_;
   const std::uint64_t round_steps_;
-  Instant now_{};
-  std::uint64_t samples_ = 0, rounds_ = 0, bytes_sent_ = 0, trace_ = 0;
+  const Instant begun_;  // the first step
+  Instant now_;
+  std::uint64_t bytes_sent_;
+  std::uint64_t samples_ = 0, rounds_ = 0, trace_ = 0;
   std::optional<double> learning_rate_{};
   bool over_ = false, interrupted_ = false;
 };
@@ -222,6 +230,12 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
   if (!run) return run.error();
   const auto first = training::starting_parameters(experiment, (*run)->plan());
   if (!first) return first.error();
+  FirstCopies copies;
+  if (experiment.start == training::Begin::copy) {
+    const auto copied = first_copies(**run);
+    if (!copied) return copied.error();
+    copies = *copied;
+  }
   if (Status begun = (*run)->begin(); !begun) return begun.error();
   Ensemble::Workers workers;
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
@@ -238,7 +252,7 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
     ensemble = make_outer_ensemble(std::move(workers), first->values, (*run)->plan().layout.trained_size(),
                                    *mix, (*run)->pool());
   }
-  return AllReduceRun(options, folder, **run, std::move(ensemble)).run();
+  return AllReduceRun(options, folder, **run, copies, std::move(ensemble)).run();
 }
 
 }  // namespace starling::lab

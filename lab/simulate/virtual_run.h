@@ -162,6 +162,14 @@ class VirtualRun {
   std::vector<std::future<Workers>> made_;
 };
 
+// When the peers that begin together have copied the first peer's parameters, by the protocol of all peers,
+// and what they have sent until then. For rules without gossip.
+struct FirstCopies {
+  Instant done{};
+  std::uint64_t bytes = 0;
+};
+Result<FirstCopies> first_copies(const VirtualRun& run);
+
 // ---- a driver ----
 
 // As simulate(), for an experiment whose rule is all-reduce (all_reduce.cc). A crash ends it with an Error

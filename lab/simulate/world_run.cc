@@ -139,9 +139,9 @@ void set_network(const Experiment& experiment, NetworkOptions& network) {
   if (port != training::kUnlimited) network.port = port;
 }
 
-// The peers come first, then the parameter servers. An Error names the setting that cannot be used.
-Result<WorldOptions> world_of(const VirtualRun& run) {
-  const Experiment& experiment = run.experiment();
+// The world of this experiment, which is the run's, or differs from it in the rule. The peers come first,
+// then the parameter servers. An Error names the setting that cannot be used.
+Result<WorldOptions> world_of(const VirtualRun& run, const Experiment& experiment) {
   const models::Layout& layout = run.plan().layout;
   WorldOptions options;
   options.seed = experiment.seed;
@@ -149,7 +149,9 @@ Result<WorldOptions> world_of(const VirtualRun& run) {
   options.arena_floats = layout.arena_size();
   add_machines(run, options);
   add_faults(experiment, options);
+  options.together = experiment.start == training::Begin::together;
   options.peer.membership.expected = beginning_together(experiment);
+  options.peer.membership.awaits_expected = true;
   options.manifest = training::manifest_of<wire::Manifest>(experiment, layout, run.data().name);
   auto rules = gossip::rules_from(options.manifest, run.epoch_samples());
   if (!rules) return rules.error();
@@ -178,7 +180,7 @@ class WorldRun {
       const std::string changed = changed_content(experiment, from->contents(), (*run)->made_from().contents);
       if (!changed.empty()) return Error{"cannot resume: " + changed + " the checkpoint was written"};
     }
-    auto world = world_of(**run);
+    auto world = world_of(**run, experiment);
     if (!world) return world.error();
     auto first = training::starting_parameters(experiment, (*run)->plan());
     if (!first) return first.error();
@@ -412,6 +414,7 @@ class WorldRun {
         topologies::spectral_gap(world_.options().rules->topology.among(experiment_.peers));
     summary.interrupted = interrupted_;
     summary.samples = world_.samples();
+    if (const auto begun = world_.training_began()) summary.start_seconds = to_seconds(begun->since_start);
     summary.seconds = samples_ > 0 ? to_seconds(last_step_ - *world_.training_began()) : 0;
     return run_->finish(std::move(summary), replicas, served_model(), world_.trace_hash());
   }
@@ -474,6 +477,24 @@ class WorldRun {
 };
 
 }  // namespace
+
+Result<FirstCopies> first_copies(const VirtualRun& run) {
+  Experiment experiment = run.experiment();
+  experiment.gossip = {};
+  experiment.gossip.rule = Rule::none;
+  auto options = world_of(run, experiment);
+  if (!options) return options.error();
+  std::vector<float> parameters(options->arena_floats);
+  World world(
+      std::move(*options), [](std::uint32_t) { return std::make_unique<IdleLearner>(); },
+      std::move(parameters));
+  while (!world.training_began() && !world.over() && world.run_one()) {
+  }
+  if (!world.training_began()) return Error{"the peers could not copy the first parameters"};
+  FirstCopies copies{*world.training_began(), 0};
+  for (std::uint32_t i = 0; i < experiment.peers; ++i) copies.bytes += world.machine(i).bytes_sent;
+  return copies;
+}
 
 Result<Summary> simulate(const Experiment& experiment, const SimulateOptions& options,
                          const RunFolder& folder) {

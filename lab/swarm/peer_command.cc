@@ -62,6 +62,7 @@ bool is_peer_setting(const training::Setting& setting) {
   static constexpr std::array kOfLaunchers = {"name",
                                               "peers",
                                               "looks",
+                                              "start",
                                               "training.target_accuracy",
                                               "training.target_loss",
                                               "network.port",

@@ -70,6 +70,7 @@ void add_speed(const SwarmRun& run, training::Summary& summary) {
   for (const Member& member : run.members) {
     if (member.life.training_end) end = std::max(end, *member.life.training_end);
   }
+  if (run.first_step) summary.start_seconds = seconds_between(run.launched, start);
   summary.seconds = seconds_between(start, end);
   summary.samples = run.samples();
   summary.epochs = static_cast<double>(summary.samples) / static_cast<double>(run.data.train.size());

@@ -102,6 +102,11 @@ class VirtualMachine {
   PeerId id() const { return id_; }             // of the latest instance
   std::uint32_t life() const { return life_; }  // number of the latest instance
   MachineState state() const { return state_; }
+  // Whether it is in its first life, and one of those that begin the run together.
+  bool founds() const {
+    return world_.options.together && life_ == 0 &&
+           options().start == world_.options.machines[world_.beginner].start;
+  }
   bool up() const { return state_ == MachineState::running; }
   bool silent() const { return silent_; }  // after a power loss: connections are not even refused
   Mishaps& mishaps() { return mishaps_; }

@@ -40,7 +40,7 @@ void VirtualPeer::start() {
   peer.membership.reach.finds_address = reach_.finds_address();
   peer.membership.reach.relays = reach_.relays();
   peer.seed = random().split(life()).bits();
-  if (index() == world_.beginner && life() == 0) {
+  if ((index() == world_.beginner && life() == 0) || founds()) {
     peer.manifest = world_.options.manifest;
   } else {
     introduce(peer);
@@ -50,7 +50,10 @@ void VirtualPeer::start() {
   if (world_.options.cache_interval.count() > 0)
     later(now() + world_.options.cache_interval, [this] { write_cache(); });
   world_.watcher.started(index());
-  later(now(), [this] { step(gossip::Start{}); });
+  if (!founds()) return later(now(), [this] { step(gossip::Start{}); });
+  begin_with(world_.first_parameters);
+  step(gossip::Start{});
+  step(gossip::Prepared{*world_.options.rules});
 }
 
 // Gives a starting peer the addresses through which it joins.
@@ -266,6 +269,7 @@ void VirtualPeer::set_parameters(std::span<const float> values) {
 }
 
 void VirtualPeer::act(const gossip::Prepare&) {
+  if (founds()) return;  // start() continues
   later(now() + disk_access(), [this] { step(gossip::Prepared{*world_.options.rules}); });
 }
 

@@ -213,13 +213,14 @@ class VirtualPeer final : public VirtualMachine {
 
   enum class Cache : std::uint8_t { kept, lost };      // addresses of members, on disk
   enum class IfStillUp : std::uint8_t { stay, wait };  // a restart while the former instance is up
-  void start();                                        // starts an instance
+  // Starts an instance. One that founds() holds the first parameters and its training then.
+  void start();
   // Starts a new instance at `at`, unless this peer has finished the run or was never started.
   void restart(Instant at, Cache cache, IfStillUp if_still_up);
   void crash(bool silent) {
     if (up()) take_down(MachineState::crashed, silent);
   }
-  // A user's request: gossip::LeaveRequested, RewireRequested or EndRequested.
+  // A request of a user or of the world: gossip::LeaveRequested, RewireRequested, EndRequested or Assembled.
   template <class Request>
   void request(Request request) {
     if (up()) later(now(), [this, it = std::move(request)] { step(it); });

@@ -134,16 +134,33 @@ World::World(WorldOptions options, MakeLearner make_learner, std::vector<float> 
     shared_.by_host[peers_[i]->address().host] = i;
     if (machines[i].start < machines[shared_.beginner].start) shared_.beginner = i;
   }
-  peers_[shared_.beginner]->begin_with(shared_.first_parameters);
   shared_.open = peers_.size();
   // Before the incidents: at the same instant a peer starts, and then crashes.
-  for (const auto& peer : peers_)
-    shared_.queue.schedule(peer->options().start, [p = peer.get()] { p->start(); });
+  std::vector<VirtualPeer*> founders;
+  for (const auto& peer : peers_) {
+    if (peer->founds())
+      founders.push_back(peer.get());
+    else
+      shared_.queue.schedule(peer->options().start, [p = peer.get()] { p->start(); });
+  }
+  if (founders.empty())
+    peers_[shared_.beginner]->begin_with(shared_.first_parameters);
+  else
+    shared_.queue.schedule(founders.front()->options().start, [this, founders] { found(founders); });
   player_ = std::make_unique<IncidentPlayer>(shared_, peers_);
   player_->begin();
 }
 
 World::~World() = default;
+
+void World::found(const std::vector<VirtualPeer*>& founders) {
+  for (VirtualPeer* const peer : founders) {
+    peer->start();
+    founders_.push_back(peer->view().membership->self());
+  }
+  std::ranges::sort(founders_, {}, &wire::Member::id);
+  for (VirtualPeer* const peer : founders) peer->request(gossip::Assembled{founders_});
+}
 
 // ---- running ----
 

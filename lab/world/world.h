@@ -25,7 +25,8 @@ class World final : private NetworkHost {
   using MakeLearner = lab::MakeLearner;
   using MachineView = lab::MachineView;
 
-  // Only the machine that begins the run starts from `first_parameters`; the others copy them.
+  // The machine that begins the run starts from `first_parameters`; the others copy them, unless all that
+  // start first begin it together.
   World(WorldOptions options, MakeLearner make_learner, std::vector<float> first_parameters);
   ~World();
 
@@ -82,6 +83,8 @@ class World final : private NetworkHost {
   double energy() const;
 
  private:
+  void found(const std::vector<VirtualPeer*>& founders);  // they begin the run together
+
   // NetworkHost.
   Reach reach(std::uint32_t machine) const override;
   Instant awake(std::uint32_t machine) const override;
@@ -92,6 +95,7 @@ class World final : private NetworkHost {
 
   Surroundings shared_;
   std::vector<std::unique_ptr<VirtualPeer>> peers_;
+  std::vector<wire::Member> founders_;  // what they said of themselves
   std::unique_ptr<IncidentPlayer> player_;
 };
 

@@ -158,6 +158,9 @@ struct WorldOptions {
   // begins if it is one of them, else the one with the lowest index.
   std::vector<MachineOptions> machines;
   std::uint32_t beginner = 0;
+  // All machines that start first begin the run together instead, at once: they have the first parameters
+  // and know each other. Only later ones join and copy.
+  bool together = false;
   std::vector<Incident> incidents;
   std::vector<Recurring> recurring;  // the next incident is drawn when the previous one begins
   // How often a machine writes the addresses of the members it knows; 0: never. A restarted machine that has

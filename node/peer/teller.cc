@@ -124,7 +124,7 @@ training::PeerReport Teller::report(training::PeerReport::Kind kind) const {
   const auto view = lives_.running->core.view();
   // Its own part is the trainer's count: the core learns of a step a little later.
   report.swarm_samples = swarm_samples(report.samples);
-  report.members = static_cast<std::uint32_t>(1 + view.membership.live_others());
+  report.members = static_cast<std::uint32_t>(1 + view.membership.view().members.live());
   report.answered = view.exchanges.answered;
   report.exchanges = {view.exchanges.completed, view.exchanges.aborted, view.exchanges.rejected,
                       exchanges.half_applied_chunks};
@@ -215,7 +215,7 @@ SwarmProgress Teller::swarm_progress() const {
   const gossip::Membership& membership = lives_.running->core.view().membership;
   SwarmProgress progress;
   progress.swarm_samples = swarm_samples(lives_.equipped->trainer->samples());
-  progress.members = static_cast<std::uint32_t>(1 + membership.live_others());
+  progress.members = static_cast<std::uint32_t>(1 + membership.view().members.live());
   const auto vertices = gossip::vertices(membership);
   const auto own = std::ranges::find(vertices, listening_.self().id, &wire::Member::id);
   if (own == vertices.end()) return progress;

@@ -69,6 +69,7 @@ const std::map<std::string, Values> kByName = {
     {"--swarm", {"red", "green", "blue"}},
     {"--model", {"one", "two", "three"}},  // used with model.layers
     {"--data", {"glyphs", "mnist", "cifar10"}},
+    {"--start", {"copy", "together", "copy"}},
     {"--partition", {"whole", "by-label", "iid"}},
     {"--own-data", {"one.csv", "two.csv", "three.csv"}},
     {"--windows", {"contiguous", "random", "contiguous"}},

@@ -38,6 +38,7 @@ void check_fields_of(const json& summary) {
                             "spectral_gap",
                             "rule",
                             "payload",
+                            "start_seconds",
                             "seconds",
                             "wall_seconds",
                             "wall_training_seconds",

@@ -361,7 +361,7 @@ void Session::recover() {
   }
   if (duties_.over) return;
   const gossip::Record* const record = membership.find(PeerId{kFirstHonest});
-  const bool is_full = membership.live_others() >= kMembersMax;
+  const bool is_full = membership.view().members.live() >= kMembersMax;
   STARLING_CHECK(record != nullptr ? record->member.liveness == wire::Liveness::alive : is_full);
 }
 

@@ -129,7 +129,7 @@ class ViewChecks {
       live += record.is_live() ? 1 : 0;
       check_record(record);
     }
-    STARLING_CHECK(live == view.membership.live_others());
+    STARLING_CHECK(live == view.membership.view().members.live());
     check_first(view.membership.find(PeerId{kFirstHonest}));
   }
 

@@ -221,7 +221,7 @@ TEST_CASE("a named member counts only when it has answered itself") {
   const auto is_for_50 = [](const auto& ping) { return ping.first == address_of(50); };
   REQUIRE(std::ranges::count_if(sent<wire::Ping>(table.out), is_for_50) == 1);
   REQUIRE_FALSE(table.knows(50));
-  REQUIRE(table.membership.live_others() == 2);
+  REQUIRE(table.membership.view().members.live() == 2);
   REQUIRE(table.membership.swarm_samples() == 0);
   REQUIRE(table.membership.view().digest() == digest);
   for (const wire::Member& m : table.membership.introduction(PeerId{60})) REQUIRE(m.id != PeerId{50});

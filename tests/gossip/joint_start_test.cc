@@ -79,6 +79,39 @@ TEST_CASE("peers that are started together train when all have the parameters") 
   CHECK(all<StartTraining>(life.out).size() == 1);
 }
 
+TEST_CASE("peers that a driver has assembled train at once, and know each other by their own words") {
+  Life life(together(3));
+  life.trains(rules_of());
+  CHECK(all<StartTraining>(life.out).empty());
+  std::vector<wire::Member> members{life.peer.view().membership.self(), ready(2), ready(3)};
+  members[2].name = "not what it has signed";
+  std::ranges::sort(members, {}, &wire::Member::id);
+  CHECK(all<StartTraining>(life.happens(Assembled{members})).empty());
+  CHECK(life.peer.view().membership.view().members.live() == 1);
+
+  members = {life.peer.view().membership.self(), ready(2), ready(3)};
+  std::ranges::sort(members, {}, &wire::Member::id);
+  const auto begun = life.happens(Assembled{members});
+  CHECK(all<StartTraining>(begun).size() == 1);
+  CHECK(life.peer.view().membership.view().members.live() == 2);
+}
+
+TEST_CASE("peers in lock-step that begin together wait for each other in the first round") {
+  const RunRules rules = rules_of({Pace::Kind::steps, 1, {}}, {}, "complete", Rule::d_psgd);
+  for (const bool first : {true, false}) {
+    CAPTURE(first);
+    Life life(together(2));
+    life.trains(rules);
+    life.meets(in_phase(2, wire::Phase::training, first ? 0 : 1));
+    CHECK(all<StartTraining>(life.out).size() == 1);
+    const auto stepped = life.happens(Stepped{1, 8});
+    CHECK(all<PauseTraining>(stepped).size() == 1);
+    // One that finds others in a later round does not know whether they come.
+    const bool begins = !all<BeginExchange>(stepped).empty();
+    CHECK(all<ResumeTraining>(stepped).empty() == (first || begins));
+  }
+}
+
 TEST_CASE("a member that has gone again counts for those that begin together, an observer does not") {
   PeerOptions options = together(3);
   options.membership.observers = {identity_of(3).id()};

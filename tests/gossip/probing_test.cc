@@ -350,7 +350,7 @@ TEST_CASE("a former instance at this peer's address, with another id, is dead if
   Table table;
   table.membership.welcomed(at(1s), PeerId{2}, std::vector{member(2), former}, 0, table.out);
   REQUIRE(table.liveness(9) == Liveness::failed);
-  REQUIRE(table.membership.live_others() == 1);
+  REQUIRE(table.membership.view().members.live() == 1);
   REQUIRE(table.membership.swarm_samples() == 70);
   // The member that named it is told.
   table.out.clear();

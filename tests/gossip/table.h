@@ -44,7 +44,7 @@ struct Table {
   // The member does not answer this peer, and its time to refute passes.
   void fail(Instant when, std::uint64_t k) {
     suspect(when, k);
-    membership.tick(when + longest_suspicion({}, membership.live_others() + 1), out);
+    membership.tick(when + longest_suspicion({}, membership.view().members.live() + 1), out);
   }
   // The members send themselves, as an answer to the Pings so far.
   void introduce(Instant when, const std::vector<wire::Member>& members) {

@@ -319,16 +319,16 @@ TEST_CASE("a joiner counts every member's samples once, including dead ones that
       member_table.suspect(member_table.now, k);
   }
   member_table.run(at(25s), alive);
-  REQUIRE(member_table.membership.live_others() == 10);
+  REQUIRE(member_table.membership.view().members.live() == 10);
   const auto told = member_table.membership.introduction(PeerId{500});
   REQUIRE(told.size() == 1 + 10 + Views::kDeadMax);
   Table joiner(500);
   joiner.membership.welcomed(at(30s), PeerId{1}, told,
                              member_table.membership.view().members.retired_samples(told), joiner.out);
-  REQUIRE(joiner.membership.live_others() == 1);      // it asks the others first,
-  REQUIRE(joiner.membership.swarm_samples() == sum);  // but counts their samples
+  REQUIRE(joiner.membership.view().members.live() == 1);  // it asks the others first,
+  REQUIRE(joiner.membership.swarm_samples() == sum);      // but counts their samples
   joiner.introduce(at(30s), members);
-  REQUIRE(joiner.membership.live_others() == 11);
+  REQUIRE(joiner.membership.view().members.live() == 11);
   REQUIRE(joiner.membership.swarm_samples() == sum);
   // 101 failed last. It returns and continues.
   REQUIRE(joiner.liveness(101) == Liveness::failed);

@@ -40,7 +40,7 @@ struct Swarm {
     for (std::uint32_t i = 0; i < world.machines(); ++i) {
       const auto machine = world.machine(i);
       if (machine.state != MachineState::running) continue;
-      if (machine.membership->live_others() + 1 != running) return false;
+      if (machine.membership->view().members.live() + 1 != running) return false;
       for (const gossip::Record& record : machine.membership->others()) {
         if (!record.is_live()) continue;
         const auto other = world.machine_of(record.member.id);
@@ -81,7 +81,7 @@ TEST_CASE("a partition of an hour heals within a minute of reconnection") {
       REQUIRE(machine.state == MachineState::running);
       const std::size_t island = n / 3 == 0 ? 1 : 2;
       const bool inside = i == 0 || i == n / 3;
-      REQUIRE(machine.membership->live_others() + 1 == (inside ? island : n - island));
+      REQUIRE(machine.membership->view().members.live() + 1 == (inside ? island : n - island));
     }
     REQUIRE(swarm.one_by(3700s) < Instant{3700s});
   }

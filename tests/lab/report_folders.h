@@ -33,10 +33,11 @@ struct Folders {
     return path + "/" + run;
   }
   std::string summary(const std::string& run, std::uint64_t seed, std::optional<double> to_target,
-                      const std::string& topology = "ring") const {
+                      const std::string& topology = "ring", const std::string& mode = "simulate",
+                      double start_seconds = 0) const {
     training::Summary summary;
     summary.name = "made-up";
-    summary.mode = "simulate";
+    summary.mode = mode;
     summary.seed = seed;
     summary.model = "softmax";
     summary.data = "glyphs";
@@ -44,6 +45,7 @@ struct Folders {
     summary.topology = topology;
     summary.rule = "pairwise";
     summary.payload = "f32";
+    summary.start_seconds = start_seconds;
     summary.seconds = 20;
     summary.samples = 1000;
     summary.accuracy = 0.9;

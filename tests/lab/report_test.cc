@@ -97,6 +97,37 @@ TEST_CASE("without a target in the runs, times to target are interpolated on the
   CHECK(read_report({run}, {.target = 0.95})->groups[0].reached == 0);
 }
 
+TEST_CASE("times count from when peers train, or from their start") {
+  const Folders folders;
+  const auto look = [](double seconds, double accuracy) {
+    return R"({"seconds":)" + std::to_string(seconds) + R"(,"peer":"mean","accuracy":)" +
+           std::to_string(accuracy) + "}\n";
+  };
+  // A simulation's series counts from the start, a swarm's from the first step.
+  folders.summary("simulated", 1, 8, "ring", "simulate", 3);
+  const std::string simulated = folders.write("simulated", "metrics.jsonl", look(7, 0.8) + look(11, 0.9));
+  folders.summary("real", 2, 8, "ring", "swarm", 5);
+  const std::string real = folders.write("real", "metrics.jsonl", look(4, 0.8) + look(8, 0.9));
+  for (const bool from_start : {false, true}) {
+    CAPTURE(from_start);
+    ReportOptions options;
+    options.from_start = from_start;
+    const auto report = read_report({simulated, real}, options);
+    REQUIRE(report.ok());
+    for (const ReportRun& run : report->runs) {
+      CAPTURE(run.mode);
+      const double start = !from_start ? 0 : run.mode == "simulate" ? 3 : 5;
+      REQUIRE(run.looks.size() == 3);
+      CHECK(run.looks[0].seconds == 4 + start);
+      CHECK(run.looks[1].seconds == 8 + start);
+      CHECK(run.seconds == 20 + start);
+      REQUIRE(run.seconds_to_target);
+      CHECK(std::abs(*run.seconds_to_target - (6 + start)) < 1e-9);  // half way between the evaluations
+    }
+    CHECK(contains(runs_text(*report, {0}), from_start ? "from the start of the peers." : "time."));
+  }
+}
+
 TEST_CASE("a predicted consensus distance has the topology's shape and the measured size") {
   const Folders folders;
   const std::string run = folders.summary("one", 1, std::nullopt, "complete");

@@ -100,7 +100,7 @@ class Mixing {
     for (std::uint32_t i = 0; i < world_.machines(); ++i) {
       const auto machine = world_.machine(i);
       if (machine.phase != wire::Phase::training ||
-          machine.membership->live_others() + 1 != world_.machines())
+          machine.membership->view().members.live() + 1 != world_.machines())
         return false;
     }
     return true;

@@ -276,6 +276,7 @@ TEST_CASE("poison is rejected and counted by reason, until no peer exchanges wit
 
 TEST_CASE("the others fail if they cannot copy the only parameters") {
   auto experiment = small();
+  experiment.start = training::Begin::copy;
   experiment.faults = {{.peer = 0, .kind = training::Fault::Kind::poison, .poison = "nan"}};
   const auto summary = run(experiment);
   REQUIRE(summary.per_peer[0].state == "finished");

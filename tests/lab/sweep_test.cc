@@ -154,7 +154,7 @@ TEST_CASE("runs of data or first parameters that have changed since are not cons
     point.experiment.model.init = scratch.file("runs/rule=none,seed=1/model.safetensors");
   options.out = scratch.file("tuned");
   CHECK(run_all(sweep, options).ran == 2);
-  fs::copy_file(scratch.file("runs/rule=pairwise,seed=1/model.safetensors"),
+  fs::copy_file(scratch.file("tuned/rule=pairwise,seed=1/model.safetensors"),
                 *sweep.points[0].experiment.model.init, fs::copy_options::overwrite_existing);
   CHECK(run_sweep(sweep, options).error().message.starts_with("--out: model.init: the content of "));
   options.force = true;

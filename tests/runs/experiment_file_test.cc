@@ -139,10 +139,9 @@ TEST_CASE("an unknown key is reported with file, line, nearest key and the table
   REQUIRE(contains(refusal("batch_size = 3\n"), "did you mean training.batch_size?"));
   REQUIRE(contains(refusal("[trianing]\nbatch_size = 3\n"),
                    "line 1: unknown key 'trianing'; did you mean training?"));
-  REQUIRE(contains(
-      refusal("[zoo]\nx = 3\n"),
-      "unknown key 'zoo'; the top level accepts name, seed, peers, looks, [model], [data], [training], "
-      "[gossip], [network], [pipeline], [fault] or [peer]"));
+  REQUIRE(contains(refusal("[zoo]\nx = 3\n"),
+                   "unknown key 'zoo'; the top level accepts name, seed, peers, start, looks, [model], "
+                   "[data], [training], [gossip], [network], [pipeline], [fault] or [peer]"));
   REQUIRE(contains(refusal("colour = 3\n"), "unknown key 'colour'; the top level accepts name, seed, peers"));
   REQUIRE(contains(refusal("[training.zoo]\nx = 3\n"), "unknown key 'training.zoo'; [training] accepts"));
   REQUIRE(contains(refusal("[[fault]]\npeer = 1\nslwo = 3\n"),

@@ -52,13 +52,13 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   const Json json = Json::parse(text);
   std::vector<std::string> keys, peer_keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  REQUIRE(keys ==
-          words("name mode interrupted epochs epochs_asked seed model parameters data peers "
-                "topology spectral_gap rule payload made_from "
-                "seconds wall_seconds wall_training_seconds samples samples_per_second tokens perplexity "
-                "bits_per_token bits_per_character accuracy loss "
-                "accuracy_min accuracy_max consensus_distance consensus_distance_before_settling "
-                "seconds_to_target exchanges bytes_sent staleness per_peer"));
+  REQUIRE(keys == words("name mode interrupted epochs epochs_asked seed model parameters data peers "
+                        "topology spectral_gap rule payload made_from "
+                        "start_seconds seconds wall_seconds wall_training_seconds samples samples_per_second "
+                        "tokens perplexity "
+                        "bits_per_token bits_per_character accuracy loss "
+                        "accuracy_min accuracy_max consensus_distance consensus_distance_before_settling "
+                        "seconds_to_target exchanges bytes_sent staleness per_peer"));
   for (const auto& [key, value] : json["per_peer"][0].items()) peer_keys.push_back(key);
   REQUIRE(peer_keys == std::vector<std::string>{"name", "device", "precision", "steps", "samples", "accuracy",
                                                 "exchanges", "slow", "split", "pipeline", "state",

@@ -56,7 +56,7 @@ TEST_CASE("every setting has one key, flag, variable and help text, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 72);
+  REQUIRE(flags.size() == 73);
 }
 
 TEST_CASE("devices are of one kind, and cuts ascend") {

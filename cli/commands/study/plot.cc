@@ -20,8 +20,8 @@ constexpr std::uint32_t kMostPeersPlotted = 400;
 constexpr double kUsualShape = 0.7;  // height by width
 
 // The flags that only one of the two kinds of figures has.
-constexpr std::array kRunFlags = {"--x",   "--y",       "--by",      "--only",  "--label",
-                                  "--log", "--x-label", "--y-label", "--target"};
+constexpr std::array kRunFlags = {"--x",   "--y",       "--by",      "--only",   "--label",
+                                  "--log", "--x-label", "--y-label", "--target", "--time-from"};
 
 Result<double> read_size(const Arguments& arguments, const std::string& flag, double otherwise, double least,
                          double most, const char* unit) {
@@ -119,6 +119,8 @@ int plot_runs(const Arguments& arguments, const std::string& path) {
   lab::ReportOptions options;
   if (const Status read = read_target(arguments, options.target); !read)
     return refuse(arguments, read.error());
+  if (const Status read = read_time_from(arguments, options.from_start); !read)
+    return refuse(arguments, read.error());
   const auto report = lab::read_report(arguments.all("DIR"), options);
   if (!report) return refuse(arguments, report.error());
   if (!report->skipped.empty())
@@ -159,6 +161,7 @@ Command plot_command() {
        {"--x-label", "TEXT", "the title of the x axis"},
        {"--y-label", "TEXT", "the title of the y axis"},
        {"--target", "ACCURACY", "as of `starling report`"},
+       time_from_flag(),
        {"--topology", "NAME", "draw this topology instead of runs"},
        {"--peers", "N", "number of peers of the topology"},
        {"--width", "INCHES", "default 3.3, a column of a paper"},

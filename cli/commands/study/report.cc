@@ -36,6 +36,8 @@ int run_report(const Arguments& arguments) {
   lab::ReportOptions options;
   if (const Status read = read_target(arguments, options.target); !read)
     return refuse(arguments, read.error());
+  if (const Status read = read_time_from(arguments, options.from_start); !read)
+    return refuse(arguments, read.error());
   options.against = arguments.get("--against");
   for (const char* flag : {"--out", "--csv", "--curves"}) {
     if (arguments.has(flag) && arguments.get(flag)->empty())
@@ -77,7 +79,8 @@ Command report_command() {
        {"--against", "NAME",
         "the kind of run that speed-ups are relative to, such as slow=10,rule=d-psgd (default: the first)"},
        {"--target", "ACCURACY",
-        "the accuracy for times to accuracy (default: the runs' own target, or one that all of them reach)"}},
+        "the accuracy for times to accuracy (default: the runs' own target, or one that all of them reach)"},
+       time_from_flag()},
       run_report,
       "starling report runs/ring-1 runs/exponential-1 --out compared.html"};
 }

@@ -162,10 +162,21 @@ struct NetworkSettings {
   friend bool operator==(const NetworkSettings&, const NetworkSettings&) = default;
 };
 
+// How the peers that are there from the beginning of a simulation get the initial parameters.
+enum class Begin : std::uint8_t {
+  together,  // all have them at time 0, and train
+  copy,      // they copy the first peer's, as processes do, and train when all have them
+};
+struct BeginTraits {
+  std::string_view name;
+};
+inline constexpr std::array<BeginTraits, 2> kBegins = {{{"together"}, {"copy"}}};
+
 struct Experiment {
   std::string name = "run";
   std::uint64_t seed = 1;
   std::uint32_t peers = 4;
+  Begin start = Begin::together;
   std::optional<std::uint32_t> looks;  // evaluations of the mean model per epoch; unset: see resolved_looks()
 
   ModelSettings model;

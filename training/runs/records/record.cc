@@ -58,6 +58,7 @@ void visit_fields(Visitor& visit, Run& summary) {
     inner("processor", summary.made_from.processor);
     inner("contents", summary.made_from.contents);
   });
+  visit("start_seconds", summary.start_seconds);
   visit("seconds", summary.seconds);
   visit("wall_seconds", summary.wall_seconds);
   visit("wall_training_seconds", summary.wall_training_seconds);

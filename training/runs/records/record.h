@@ -71,6 +71,7 @@ struct Summary : RunDescription {
   bool interrupted = false;  // the user ended the run early
   double epochs = 0;         // passes of the swarm over the data, so far
   std::optional<double> epochs_asked{};
+  std::optional<double> start_seconds{};  // from the beginning until peers train; unset: unknown
   double seconds = 0, wall_seconds = 0;
   std::optional<double> wall_training_seconds{};  // simulate: from the first step's end to the last one's
   std::uint64_t samples = 0;
