@@ -105,6 +105,8 @@ struct DataPair {
   // The training samples of one peer's own, which trains on all of them instead of on a part of `train`;
   // null: it has none.
   std::shared_ptr<Dataset> own = {};
+  // Of all samples and labels, if it is known (datasets/description.h).
+  std::optional<std::uint64_t> fingerprint = {};
 
   const Dataset& trained() const { return own == nullptr ? train : *own; }
   // The training set, or the test set if there is no other.

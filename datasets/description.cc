@@ -125,8 +125,14 @@ LabelColumn label_column(const std::string& label) {
 
 Description description_of(const DataPair& pair) {
   Description data = unhashed(pair);
-  data.fingerprint = hash_set(pair.test, hash_set(pair.train, 0));
+  data.fingerprint = pair.fingerprint ? *pair.fingerprint : hash_set(pair.test, hash_set(pair.train, 0));
   return data;
+}
+
+std::uint64_t fingerprint_of(const Dataset& set) { return hash_set(set, 0); }
+
+void keep_fingerprint(DataPair& pair) {
+  if (!pair.fingerprint) pair.fingerprint = hash_set(pair.test, hash_set(pair.train, 0));
 }
 
 std::string sample_kind(const Description& data) {
@@ -148,6 +154,7 @@ std::string decisions_text(const DataPair& pair) {
 }
 
 Status adopt(const Description& model, DataPair& pair) {
+  pair.fingerprint.reset();
   if (Status fits = check_kind(model, unhashed(pair), pair.origin); !fits) return fits;
   std::erase_if(pair.origin.decisions, [&](const std::string& decision) {
     return std::ranges::find(model.decisions, decision) != model.decisions.end();

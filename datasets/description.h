@@ -35,6 +35,11 @@ LabelColumn label_column(const std::string& label);
 
 Description description_of(const DataPair& pair);
 
+// The fingerprint of one set; and of a pair, kept in it, so that description_of() need not read all samples
+// again. adopt() forgets it.
+std::uint64_t fingerprint_of(const Dataset& set);
+void keep_fingerprint(DataPair& pair);
+
 // "images of 1 x 28 x 28 (channels, height, width), 10 classes"; "float images of ..."; "rows of 4 numbers,
 // 3 classes"; "a text, 65 tokens".
 std::string sample_kind(const Description& data);

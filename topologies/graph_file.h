@@ -63,6 +63,8 @@ Result<std::string> graph_name(const GraphFile& graph);
 // What people see of a topology's name: "file:g.txt" for a name that contains the graph of a file g.txt, and
 // any other name unchanged.
 std::string shown_name(std::string_view name);
+// The name of a topology without that of its graph's file: equal for equal graphs.
+std::string name_without_file(std::string_view name);
 
 // The graph as a family; weights are Weights::relative. It exists for as many peers as the graph has nodes.
 // Nodes are matched to peers: labeled nodes to the peers with these names if there is at least one such peer,

@@ -1,4 +1,5 @@
-// Names of graphs: read_graph_name(), graph_name() and shown_name() of topologies/graph_file.h.
+// Names of graphs: read_graph_name(), graph_name(), shown_name() and name_without_file() of
+// topologies/graph_file.h.
 #include <optional>
 #include <utility>
 
@@ -150,6 +151,13 @@ std::string shown_name(std::string_view name) {
   if (!name.starts_with(head)) return std::string(name);
   const auto file = unescaped(name.substr(head.size(), name.find(';') - head.size()));
   return file && is_printable(*file) ? "file:" + *file : std::string(name);
+}
+
+std::string name_without_file(std::string_view name) {
+  const std::string head = std::string(kPrefix) + std::string(kFrom);
+  if (!name.starts_with(head)) return std::string(name);
+  const auto end = name.find(';');
+  return std::string(kPrefix) + std::string(end == std::string_view::npos ? "" : name.substr(end + 1));
 }
 
 }  // namespace starling::topologies

@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/json.h"
 #include "cli/shell/help.h"
+#include "training/runs/experiment/settings/effects.h"
 #include "training/runs/experiment/settings/setting_kinds.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/json.h"

@@ -9,12 +9,11 @@
 
 #include "base/text.h"
 #include "lab/report/lines.h"
+#include "lab/report/run_identity.h"
 #include "lab/report/setting_numbers.h"
-#include "topologies/graph_file.h"
-#include "training/runs/experiment/experiment_file.h"
-#include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/files.h"
 #include "training/runs/records/json.h"
+#include "training/runs/records/record.h"
 #include "wire/rules/rule.h"
 
 namespace starling::lab {
@@ -89,6 +88,7 @@ std::string take_peers(ReportRun& run, const Json& per_peer) {
     peer.exchanges = of_peer.number("exchanges");
     peer.slow = of_peer.maybe("slow").value_or(1);
     peer.accuracy = of_peer.maybe("accuracy");
+    if (of_peer.has("precision")) peer.precision = of_peer.text("precision");
     if (entry.contains("own_data") && !entry["own_data"].is_null()) peer.own_data = of_peer.text("own_data");
     if (!of_peer.problem().empty()) return "in a peer's entry, " + of_peer.problem();
     run.per_peer.push_back(std::move(peer));
@@ -102,8 +102,7 @@ void take_makers(ReportRun& run, const Json& made) {
     const auto found = made.find(key);
     return found != made.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  if (const std::string program = text("program"); !program.empty())
-    run.program = "starling " + program + (text("processor").empty() ? "" : " on " + text("processor"));
+  run.program = training::maker_of({text("program"), text("processor"), {}});
   const auto contents = made.find("contents");
   if (contents == made.end() || !contents->is_object()) return;
   for (const auto& [key, hash] : contents->items())
@@ -155,9 +154,9 @@ std::string take_summary(ReportRun& run, const Json& json) {
 }
 
 // Adds a line of timeline.jsonl, in which the lines of a peer follow each other.
-bool take_cell(std::vector<PeerCells>& peers, const Json& line) {
-  const auto peer = line.find("peer");
-  if (peer == line.end() || !peer->is_string()) return false;
+bool take_cell(std::vector<PeerCells>& peers, const FlatLine& line) {
+  const auto peer = line.text("peer");
+  if (!peer) return false;
   training::Timeline::Cell cell;
   const std::pair<const char*, double*> fields[] = {{"from", &cell.from},
                                                     {"to", &cell.to},
@@ -167,56 +166,14 @@ bool take_cell(std::vector<PeerCells>& peers, const Json& line) {
                                                     {"stopped", &cell.activity.stopped},
                                                     {"steps", &cell.steps}};
   for (const auto& [key, to] : fields) {
-    const auto value = figure_in(line, key);
+    const auto value = line.figure(key);
     if (!value) return false;
     *to = *value;
   }
   if (!(cell.from < cell.to)) return false;
-  if (peers.empty() || peers.back().peer != *peer) peers.push_back({peer->get<std::string>(), {}});
+  if (peers.empty() || peers.back().peer != *peer) peers.push_back({std::string(*peer), {}});
   peers.back().cells.push_back(cell);
   return true;
-}
-
-// Runs that differ only in a setting without effect are of the same kind.
-void drop_without_effect(ReportRun& run) {
-  training::Experiment experiment;
-  for (const auto& [key, value] : run.settings)
-    if (const training::Setting* setting = training::find_setting(key)) (void)setting->set(experiment, value);
-  for (const auto& [key, value] : run.settings)
-    if (!training::has_effect(experiment, key)) run.without_effect.insert(key);
-  for (const std::string& key : run.without_effect) run.settings.erase(key);
-}
-
-// A graph from a file, and layers, are called by the name of their file.
-void take_contents(ReportRun& run) {
-  const auto topology = run.settings.find("gossip.topology");
-  if (topology != run.settings.end()) {
-    const std::string shown = topologies::shown_name(topology->second);
-    if (shown != topology->second) run.contents["gossip.topology"] = std::exchange(topology->second, shown);
-  }
-  const auto layers = run.settings.find("model.layers");
-  if (layers == run.settings.end()) return;
-  run.contents["model.name"] = std::move(layers->second);
-  run.settings.erase(layers);
-}
-
-// Settings with equal contents have one name, the first, and others of this name have a number:
-// "file:g.txt (2)", "my.csv (2)".
-void name_contents(std::vector<ReportRun>& runs) {
-  std::map<std::string, std::map<std::string, std::string>> names;  // by key and content
-  std::map<std::string, std::map<std::string, int>> uses;           // by key and name
-  for (ReportRun& run : runs) {
-    for (const auto& [key, content] : run.contents) {
-      const auto setting = run.settings.find(key);
-      if (setting == run.settings.end()) continue;
-      const auto [known, fresh] = names[key].try_emplace(content, setting->second);
-      if (fresh) {
-        const int number = ++uses[key][setting->second];
-        if (number > 1) known->second += " (" + std::to_string(number) + ")";
-      }
-      setting->second = known->second;
-    }
-  }
 }
 
 // A time series counts from the start of a simulation, and from the first step of a swarm of processes; a
@@ -243,17 +200,7 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points, b
             from_start);
 
   if (const std::string path = folder + "/experiment.toml"; fs::exists(path)) {
-    auto settings = training::values_in(path);
-    if (!settings) return settings.error();
-    run.settings = std::move(*settings);
-    drop_without_effect(run);
-    take_contents(run);
-    for (const std::string key : {"training.target_accuracy", "training.target_loss"}) {
-      const auto target = run.settings.find(key);
-      if (target == run.settings.end()) continue;
-      if (const auto value = parse_number<double>(target->second)) run.target = *value;
-      run.target_is_loss = key == "training.target_loss";
-    }
+    if (Status taken = take_identity(run, path); !taken) return taken.error();
   }
   auto points = read_points(folder, run);
   if (!points) return points.error();
@@ -274,8 +221,8 @@ Status add_details(ReportRun& run) {
   const auto text = training::read_text(path, kLargestFile);
   if (!text) return text.error();
   std::vector<PeerCells> peers;
-  const Status read =
-      for_each_line(*text, path, "time line", [&](const Json& line) { return take_cell(peers, line); });
+  const Status read = for_each_flat_line(*text, path, "time line",
+                                         [&](const FlatLine& line) { return take_cell(peers, line); });
   if (read) make_rows(run, peers);
   return read;
 }
@@ -385,7 +332,7 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
       run->spelled.erase("gossip.topology");  // it has the name of its graph
     report.runs.push_back(std::move(*run));
   }
-  name_contents(report.runs);
+  name_alike(report.runs);
   if (const Status made = tabulate(report, options); !made) return made.error();
   for (const std::size_t i : with_details(report))
     if (const Status added = add_details(report.runs[i]); !added) return added.error();

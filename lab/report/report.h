@@ -47,7 +47,8 @@ struct ReportPeer {
   std::string name, state;
   double steps = 0, samples = 0, exchanges = 0, slow = 1;
   std::optional<double> accuracy;
-  std::string own_data;  // empty: a part of the run's
+  std::string own_data;   // empty: a part of the run's
+  std::string precision;  // of its products; empty: unknown
 };
 
 // The summary.json of a run.
@@ -78,6 +79,7 @@ struct ReportRun : ReportSummary {
   bool target_is_loss = false;                  // a loss
   std::map<std::string, std::string> settings;  // of its experiment.toml: "gossip.rule", "fault.1.slow"
   std::map<std::string, std::string> spelled;   // those of its sweep, as the sweep's file has them: "0.5 s"
+  std::map<std::string, std::string> used;      // of settings that are not set and could be: "gossip.every"
   // What settings name, by their keys: the hash of the data, the layers of a network, a graph. Runs differ in
   // such a setting if they differ here.
   std::map<std::string, std::string> contents;

@@ -22,28 +22,30 @@ class Points {
         evaluations_(evaluations),
         apart_(std::max(run.seconds, 1e-9) / static_cast<double>(most)) {}
 
-  bool take(const training::Json& line) {
-    const auto peer = line.find("peer");
-    auto seconds = figure_in(line, "seconds");
-    if (peer == line.end() || !peer->is_string() || !seconds) return false;
+  bool take(const FlatLine& line) {
+    const auto peer = line.text("peer");
+    auto seconds = line.figure("seconds");
+    if (!peer || !seconds) return false;
     *seconds += shift_;
     if (*peer == "mean") {
       close(*seconds);
       ReportPoint& point = points_.back();
-      point.loss = figure_in(line, "loss");
-      point.accuracy = figure_in(line, "accuracy");
-      point.consensus = figure_in(line, "consensus_distance");
-      point.samples = std::max(point.samples, figure_in(line, "samples").value_or(0));
-      if (const auto bytes = figure_in(line, "bytes_sent"); bytes && *bytes > point.bytes.value_or(0))
+      point.loss = line.figure("loss");
+      point.accuracy = line.figure("accuracy");
+      point.consensus = line.figure("consensus_distance");
+      point.samples = std::max(point.samples, line.figure("samples").value_or(0));
+      if (const auto bytes = line.figure("bytes_sent"); bytes && *bytes > point.bytes.value_or(0))
         point.bytes = bytes;
       return true;
     }
-    Latest& latest = peers_[peer->get<std::string>()];
-    latest.steps = figure_in(line, "steps").value_or(0);
-    latest.samples = figure_in(line, "samples").value_or(0);
-    latest.exchanges = figure_in(line, "exchanges").value_or(0);
-    latest.bytes = figure_in(line, "bytes_sent");
-    latest.loss = figure_in(line, "loss");
+    auto known = peers_.find(*peer);
+    if (known == peers_.end()) known = peers_.emplace(std::string(*peer), Latest{}).first;
+    Latest& latest = known->second;
+    latest.steps = line.figure("steps").value_or(0);
+    latest.samples = line.figure("samples").value_or(0);
+    latest.exchanges = line.figure("exchanges").value_or(0);
+    latest.bytes = line.figure("bytes_sent");
+    latest.loss = line.figure("loss");
     if (!evaluations_ && *seconds >= last_ + apart_) close(*seconds);
     return true;
   }
@@ -76,7 +78,7 @@ class Points {
   double shift_;  // of times
   bool evaluations_;
   double apart_, last_ = -1e300;  // seconds
-  std::map<std::string, Latest> peers_;
+  std::map<std::string, Latest, std::less<>> peers_;
   std::vector<ReportPoint> points_;
 };
 
@@ -103,8 +105,8 @@ Result<std::vector<ReportPoint>> read_points(const std::string& folder, const Re
     const auto text = training::read_text(path, kLargestSeries);
     if (!text) return text.error();
     Points series(run, kPointsWithoutLooks, text->find(R"("peer":"mean")") != std::string::npos);
-    const Status read = for_each_line(*text, path, "time series",
-                                      [&](const training::Json& line) { return series.take(line); });
+    const Status read = for_each_flat_line(*text, path, "time series",
+                                           [&](const FlatLine& line) { return series.take(line); });
     if (!read) return read.error();
     points = series.points();
   }

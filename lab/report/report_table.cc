@@ -43,12 +43,13 @@ std::string label_of(const Report& report, const ReportRun& run, std::vector<std
   return training::kind_text(report.names, values);
 }
 
-// Whether another run of the group that counts is a simulation with the same seed.
-bool repeats(const Report& report, const ReportGroup& group, const ReportRun& run) {
-  return run.mode == "simulate" &&
-         std::any_of(group.counted.begin(), group.counted.end(), [&](std::size_t other) {
-           return report.runs[other].mode == run.mode && report.runs[other].seed == run.seed;
-         });
+// The run of the group that counts and is a simulation with the same seed; null: none.
+const ReportRun* twin_of(const Report& report, const ReportGroup& group, const ReportRun& run) {
+  if (run.mode != "simulate") return nullptr;
+  const auto found = std::ranges::find_if(group.counted, [&](std::size_t other) {
+    return report.runs[other].mode == run.mode && report.runs[other].seed == run.seed;
+  });
+  return found == group.counted.end() ? nullptr : &report.runs[*found];
 }
 
 // "a, b and 3 more": the names of the folders.
@@ -174,7 +175,7 @@ void choose_counted(Report& report) {
       for (const std::size_t i : group.runs) {
         const ReportRun& run = report.runs[i];
         const bool usable = !run.end.interrupted || (report.target && run.seconds_to_target);
-        if (run.end.interrupted == interrupted && usable && !repeats(report, group, run))
+        if (run.end.interrupted == interrupted && usable && twin_of(report, group, run) == nullptr)
           group.counted.push_back(i);
       }
     }
@@ -332,14 +333,11 @@ std::vector<std::string> set_aside(const Report& report) {
       const ReportRun& run = report.runs[i];
       if (!run.program.empty()) makers.insert(run.program);
       if (std::ranges::binary_search(group.counted, i)) continue;
-      const auto twin = std::ranges::find_if(group.counted, [&](std::size_t other) {
-        return run.mode == "simulate" && report.runs[other].mode == run.mode &&
-               report.runs[other].seed == run.seed;
-      });
-      if (run.end.interrupted || twin == group.counted.end())
+      const ReportRun* const twin = twin_of(report, group, run);
+      if (run.end.interrupted || twin == nullptr)
         interrupted.push_back(i);
       else
-        (report.runs[*twin].trace_hash == run.trace_hash ? repeated : contrary).push_back(i);
+        (twin->trace_hash == run.trace_hash ? repeated : contrary).push_back(i);
     }
   }
   std::vector<std::string> sentences;

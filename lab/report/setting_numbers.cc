@@ -1,39 +1,16 @@
 #include "lab/report/setting_numbers.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/text.h"
+#include "training/runs/experiment/settings/units.h"
 
 namespace starling::lab {
 namespace {
 
-using Kind = Amount::Kind;
-
-struct AmountUnit {
-  std::string_view name;
-  Kind kind;
-  double size;
-};
-constexpr std::array<AmountUnit, 18> kAmountUnits = {{{"ns", Kind::seconds, 1e-9},
-                                                      {"us", Kind::seconds, 1e-6},
-                                                      {"ms", Kind::seconds, 1e-3},
-                                                      {"s", Kind::seconds, 1},
-                                                      {"m", Kind::seconds, 60},
-                                                      {"h", Kind::seconds, 3600},
-                                                      {"bit/s", Kind::bits_per_second, 1},
-                                                      {"kbit/s", Kind::bits_per_second, 1e3},
-                                                      {"Mbit/s", Kind::bits_per_second, 1e6},
-                                                      {"Gbit/s", Kind::bits_per_second, 1e9},
-                                                      {"B", Kind::bytes, 1},
-                                                      {"kB", Kind::bytes, 1e3},
-                                                      {"KiB", Kind::bytes, 1024},
-                                                      {"MB", Kind::bytes, 1e6},
-                                                      {"MiB", Kind::bytes, 1048576},
-                                                      {"GB", Kind::bytes, 1e9},
-                                                      {"GiB", Kind::bytes, 1073741824},
-                                                      {"TiB", Kind::bytes, 1099511627776}}};
+using training::find_unit;
+using training::Unit;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -49,30 +26,26 @@ std::optional<std::pair<double, std::string>> number_with_unit(const std::string
   return std::nullopt;
 }
 
-const AmountUnit* unit_named(std::string_view name) {
-  const auto found = std::ranges::find(kAmountUnits, name, &AmountUnit::name);
-  return found == kAmountUnits.end() ? nullptr : &*found;
-}
-
 // Amounts of one kind, in the largest of their units that is not above all of them.
 std::optional<std::vector<double>> in_one_unit(const std::vector<std::pair<double, std::string>>& numbers,
                                                std::string& unit) {
-  std::vector<const AmountUnit*> units;
+  std::vector<const Unit*> units;
   for (const auto& [number, name] : numbers) {
-    const AmountUnit* const found = unit_named(name);
+    const Unit* const found = find_unit(name);
     if (found == nullptr && !(number == 0 && name.empty())) return std::nullopt;
-    if (found != nullptr && !units.empty() && found->kind != units.front()->kind) return std::nullopt;
+    if (found != nullptr && !units.empty() && found->dimension != units.front()->dimension)
+      return std::nullopt;
     if (found != nullptr) units.push_back(found);
   }
-  std::ranges::sort(units, {}, &AmountUnit::size);
+  std::ranges::sort(units, {}, &Unit::size);
   std::vector<double> amounts;
   double most = 0;
   for (const auto& [number, name] : numbers) {
-    amounts.push_back(name.empty() ? 0 : number * unit_named(name)->size);
+    amounts.push_back(name.empty() ? 0 : number * find_unit(name)->size);
     most = std::max(most, amounts.back());
   }
-  const AmountUnit* chosen = units.front();
-  for (const AmountUnit* its : units)
+  const Unit* chosen = units.front();
+  for (const Unit* its : units)
     if (its->size <= most) chosen = its;
   for (double& amount : amounts) amount /= chosen->size;
   unit = chosen->name;
@@ -97,7 +70,7 @@ std::optional<Amount> leading_amount(std::string_view text) {
     if (const std::size_t last = digits_after(end + (sign ? 2 : 1)); last != std::string_view::npos)
       end = last;
   }
-  Amount amount{Kind::plain, parse_number<double>(text.substr(0, end)).value_or(0), end};
+  Amount amount{std::nullopt, parse_number<double>(text.substr(0, end)).value_or(0), end};
   const std::size_t begin = std::min(text.find_first_not_of(' ', end), text.size());
   std::size_t last = begin;
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
@@ -108,9 +81,9 @@ std::optional<Amount> leading_amount(std::string_view text) {
     name += "/s";
     last += 2;
   }
-  const AmountUnit* const unit = unit_named(name);
+  const Unit* const unit = find_unit(name);
   if (unit == nullptr || (last < text.size() && (letter(text[last]) || is_digit(text[last])))) return amount;
-  return Amount{unit->kind, amount.value * unit->size, last};
+  return Amount{unit->dimension, amount.value * unit->size, last};
 }
 
 std::optional<std::vector<double>> numbers_of_setting(const std::vector<std::string>& values,
@@ -138,7 +111,7 @@ bool in_natural_order(std::string_view a, std::string_view b) {
   while (i < a.size() && k < b.size()) {
     const auto x = leading_amount(a.substr(i)), y = leading_amount(b.substr(k));
     if (x && y) {
-      if (x->kind != y->kind) return x->kind < y->kind;
+      if (x->dimension != y->dimension) return x->dimension < y->dimension;
       if (x->value != y->value) return x->value < y->value;
       i += x->length;
       k += y->length;

@@ -2,20 +2,20 @@
 // and figures order and place the values by them.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "training/runs/experiment/settings/units.h"
+
 namespace starling::lab {
 
 // The number at the beginning of a text.
 struct Amount {
-  // A number with another unit, such as "8 steps", is `plain`.
-  enum class Kind : std::uint8_t { plain, seconds, bits_per_second, bytes };
-  Kind kind = Kind::plain;
-  double value = 0;        // in the kind's unit
+  // None of a plain number, and of one with another unit, such as "8 steps".
+  std::optional<training::Dimension> dimension{};
+  double value = 0;        // in the dimension
   std::size_t length = 0;  // of the number and its unit, in the text
 };
 // Nothing if the text does not begin with a digit. Also of names of files, where '-' stands for '/'.

@@ -20,8 +20,10 @@
 #include "lab/simulate/simulate.h"
 #include "lab/thread_pool.h"
 #include "training/learning/recipe.h"
+#include "training/runs/experiment/check.h"
 #include "training/runs/experiment/experiment_file.h"
 #include "training/runs/experiment/kinds.h"
+#include "training/runs/experiment/settings/effects.h"
 #include "training/runs/records/files.h"
 #include "training/runs/records/json.h"
 #include "training/runs/records/looks.h"
@@ -73,12 +75,17 @@ using Contents = std::map<std::string, std::string>;
 
 // What the experiment names, whose content is not in experiment.toml.
 std::vector<std::string> named_contents(const training::Experiment& experiment) {
-  return {experiment.data.source, experiment.model.init.value_or("")};
+  std::vector<std::string> names = {experiment.data.source, experiment.model.init.value_or(""),
+                                    experiment.data.own_data.value_or("")};
+  for (const training::OwnSettings& own : experiment.own)
+    for (const auto& [key, value] : own.values)
+      if (key == "data.own_data") names.push_back(own.peers.text() + ":" + value);
+  return names;
 }
 
-training::MadeFrom made_from_in(const std::string& summary) {
-  const auto read = training::parse_summary(summary);
-  return read ? read->made_from : training::MadeFrom{};
+training::Summary summary_in(const std::string& text) {
+  auto read = training::parse_summary(text);
+  return read ? std::move(*read) : training::Summary{};
 }
 
 class Runs {
@@ -87,6 +94,7 @@ class Runs {
       : sweep_(sweep), options_(options), names_(training::axis_names(sweep.axes)) {
     summaries_.resize(sweep.points.size());
     to_target_.resize(sweep.points.size());
+    kinds_.resize(sweep.points.size());
   }
 
   // Finds the runs that are complete.
@@ -96,7 +104,7 @@ class Runs {
     for (std::size_t i = 0; i < summaries->size(); ++i) {
       if ((*summaries)[i].empty()) continue;
       summaries_[i] = training::parse_json((*summaries)[i]);
-      note_makers(made_from_in((*summaries)[i]));
+      kinds_[i] = kind_of_simulation(sweep_.points[i].experiment, summary_in((*summaries)[i]));
       to_target_[i] = time_to_target(i);
       ++outcome_.kept;
     }
@@ -133,9 +141,7 @@ class Runs {
     }
     if (!written) return written.error();
     outcome_.interrupted = stopped_;
-    if (makers_.size() > 1)
-      outcome_.mixed = "runs of this sweep were made by " +
-                       training::joined({makers_.begin(), makers_.end()}, " and ") + ", and are in one table";
+    find_late_faults();
     outcome_.table = table();
     outcome_.json = json();
     return outcome_;
@@ -147,6 +153,16 @@ class Runs {
   bool stopped() {
     if (options_.interrupted && options_.interrupted()) stopped_ = true;
     return stopped_;
+  }
+
+  void find_late_faults() {
+    for (std::size_t i = 0; i < summaries_.size(); ++i) {
+      if (summaries_[i].is_null()) continue;
+      const training::Experiment& experiment = sweep_.points[i].experiment;
+      std::string text =
+          training::warning_of_late_faults(experiment, summaries_[i].at("seconds").get<double>());
+      if (!text.empty()) outcome_.late_faults.emplace_back(sweep_.points[i].name, std::move(text));
+    }
   }
 
   // The folder gets its final name when the run is complete, and is removed if it does not get there.
@@ -174,7 +190,7 @@ class Runs {
     if (const std::string changed = note_contents(point.experiment, summary->made_from); !changed.empty())
       return Error{folder_of(i) + ": " + changed +
                    " other runs of this sweep were made; repeat them with --force"};
-    note_makers(summary->made_from);
+    kinds_[i] = kind_of_simulation(point.experiment, *summary);
     const std::string text = training::to_json(*summary);
     summaries_[i] = Json::parse(text);
     to_target_[i] = time_to_target(i);
@@ -190,9 +206,6 @@ class Runs {
     return Done{};
   }
 
-  void note_makers(const training::MadeFrom& made) {
-    if (!made.program.empty()) makers_.insert("starling " + made.program + " on " + made.processor);
-  }
   // The sentence of changed_content() if a run before had the same names and other contents.
   std::string note_contents(const training::Experiment& experiment, const training::MadeFrom& made) {
     const auto [known, fresh] = contents_.try_emplace(named_contents(experiment), made.contents);
@@ -259,16 +272,18 @@ class Runs {
     return training::to_line({{"runs", std::move(runs)}});
   }
 
+  // Runs of one kind are in one line, with the values of its first run; those without effect are empty. A run
+  // that repeats another one is not counted.
   std::vector<Combination> combinations() const {
     std::vector<Combination> all;
-    std::map<std::vector<std::string>, std::size_t> places;
+    std::map<std::string, std::size_t> places;
+    std::set<std::pair<std::size_t, std::uint64_t>> seen;  // lines and seeds
     for (std::size_t i = 0; i < summaries_.size(); ++i) {
       if (summaries_[i].is_null()) continue;
-      std::vector<std::string> values;
-      for (std::size_t k = 0; k < sweep_.axes.size(); ++k)
-        if (sweep_.axes[k].key != "seed") values.push_back(sweep_.points[i].values[k]);
-      const auto [found, fresh] = places.try_emplace(values, all.size());
-      if (fresh) all.emplace_back().values = values;
+      const training::Experiment& experiment = sweep_.points[i].experiment;
+      const auto [found, fresh] = places.try_emplace(kinds_[i], all.size());
+      if (fresh) all.emplace_back().values = values_with_effect(i);
+      if (!seen.emplace(found->second, experiment.seed).second) continue;
       Combination& it = all[found->second];
       ++it.runs;
       const auto take = [&](const char* key, std::vector<double>& to) {
@@ -281,6 +296,17 @@ class Runs {
       if (to_target_[i]) it.to_target.push_back(*to_target_[i]);
     }
     return all;
+  }
+
+  std::vector<std::string> values_with_effect(std::size_t i) const {
+    std::vector<std::string> values;
+    for (std::size_t k = 0; k < sweep_.axes.size(); ++k) {
+      const std::string& key = sweep_.axes[k].key;
+      if (key == "seed") continue;
+      const bool counts = training::has_virtual_effect(sweep_.points[i].experiment, key);
+      values.push_back(counts ? sweep_.points[i].values[k] : "");
+    }
+    return values;
   }
 
   std::string table() const {
@@ -328,7 +354,7 @@ class Runs {
   std::vector<Json> summaries_;                   // null: not complete
   std::vector<std::optional<double>> to_target_;  // seconds, of complete runs
   std::map<std::vector<std::string>, Contents> contents_;
-  std::set<std::string> makers_;  // of complete runs
+  std::vector<std::string> kinds_;  // kind_of_simulation() of complete runs
   SweepOutcome outcome_;
   std::optional<Error> problem_;
   std::atomic<bool> stopped_{false};
@@ -348,7 +374,7 @@ Result<std::vector<std::string>> complete_summaries(const Sweep& sweep, const Sw
     auto summary = training::read_own_text(folder + "/summary.json", training::kLargestSummary);
     if (!experiment) return experiment.error();
     if (!summary) return summary.error();
-    if (*experiment != training::to_toml(sweep.points[i].experiment)) {
+    if (training::without_contents(*experiment) != training::to_toml(sweep.points[i].experiment)) {
       return Error{"--out: " + folder +
                    " contains the results of another experiment; choose another folder, or use --force to "
                    "replace them"};
@@ -358,13 +384,15 @@ Result<std::vector<std::string>> complete_summaries(const Sweep& sweep, const Sw
     const training::Experiment& its = sweep.points[i].experiment;
     const auto [known, fresh] = now.try_emplace(named_contents(its));
     if (fresh) {
-      const auto data = training::load_data(its, options.data_root);
+      auto data = training::load_data(its, options.data_root);
       if (!data) return data.error();
-      auto contents = contents_of(its, *data);
+      const auto own = training::load_own_data(its, options.data_root, *data);
+      if (!own) return own.error();
+      auto contents = contents_of(its, *data, *own);
       if (!contents) return contents.error();
       known->second = std::move(*contents);
     }
-    const std::string changed = changed_content(its, made_from_in(*summary).contents, known->second);
+    const std::string changed = changed_content(its, summary_in(*summary).made_from.contents, known->second);
     if (!changed.empty())
       return Error{"--out: " + changed + " the run in " + folder +
                    "; choose another folder, or use --force to repeat the runs"};

@@ -34,7 +34,8 @@ struct SweepOutcome {
   std::size_t ran = 0, kept = 0;  // kept: complete before this sweep
   bool interrupted = false;
   std::vector<std::pair<std::string, std::string>> failures;  // names of runs, and why they failed
-  std::string mixed;  // a sentence if other versions of the program, or other processors, made some runs
+  // Runs that ended before their faults began: their names, and the sentences of warning_of_late_faults().
+  std::vector<std::pair<std::string, std::string>> late_faults;
   std::string table;  // over the seeds of each combination: accuracy, time, time to the target
   std::string json;   // the content of results.json
 };

@@ -114,6 +114,7 @@ Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experimen
   const auto started = std::chrono::steady_clock::now();
   auto data = training::load_data(experiment, options.data_root);
   if (!data) return data.error();
+  datasets::keep_fingerprint(*data);
   if (Status kept = folder.check_inputs(); !kept) return kept.error();
   auto plan = training::make_plan(experiment, *data);
   if (!plan) return plan.error();
@@ -159,6 +160,7 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
       others_.emplace(its.training.precision, std::move(*backend));
     }
   }
+  add_own_contents(experiment_, own_data_, started_.made_from.contents);
   // Each worker shuffles its share of the data, which takes long, so all threads make them.
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
     const Experiment its = as_computed(experiment_, peer);
@@ -167,7 +169,10 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
   }
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer)
     made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
-  if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
+  if (auto written =
+          folder_.write("experiment.toml",
+                        training::to_toml(experiment_, by_names(experiment_, started_.made_from.contents)));
+      !written)
     return written.error();
   if (!devices_.lines.empty()) {
     if (Status written = folder_.write("pipelines.jsonl", devices_.lines); !written) return written.error();

@@ -152,7 +152,7 @@ Result<WorldOptions> world_of(const VirtualRun& run, const Experiment& experimen
   options.together = experiment.start == training::Begin::together;
   options.peer.membership.expected = beginning_together(experiment);
   options.peer.membership.awaits_expected = true;
-  options.manifest = training::manifest_of<wire::Manifest>(experiment, layout, run.data().name);
+  options.manifest = training::manifest_of<wire::Manifest>(without_names(experiment), layout, "data");
   auto rules = gossip::rules_from(options.manifest, run.epoch_samples());
   if (!rules) return rules.error();
   options.rules = std::move(*rules);
@@ -176,16 +176,16 @@ class WorldRun {
                                                  const RunFolder& folder, const SimulationFile* from) {
     auto run = VirtualRun::make(experiment, options, folder);
     if (!run) return run.error();
-    if (from != nullptr) {
-      const std::string changed = changed_content(experiment, from->contents(), (*run)->made_from().contents);
-      if (!changed.empty()) return Error{"cannot resume: " + changed + " the checkpoint was written"};
-    }
     auto world = world_of(**run, experiment);
     if (!world) return world.error();
     auto first = training::starting_parameters(experiment, (*run)->plan());
     if (!first) return first.error();
     if (Status begun = (*run)->begin(from != nullptr ? from->place().metrics_bytes : 0); !begun)
       return begun.error();
+    if (from != nullptr) {
+      const std::string changed = changed_content(experiment, from->contents(), (*run)->made_from().contents);
+      if (!changed.empty()) return Error{"cannot resume: " + changed + " the checkpoint was written"};
+    }
     return WorldRun(options, folder, from, std::move(*run), std::move(*world), std::move(first->values))
         .run();
   }

@@ -55,7 +55,7 @@ training::Summary describe(const SwarmRun& run) {
   summary.data_description = training::short_description_json(run.data);
   summary.peers = experiment.peers;
   summary.topology = topologies::shown_name(experiment.gossip.topology);
-  if (auto made = lab::made_from(experiment, run.data)) summary.made_from = std::move(*made);
+  summary.made_from = lab::made_from(run.options.contents);
   summary.rule = traits(experiment.gossip.rule).name;
   summary.payload = traits(experiment.gossip.payload).name;
   const auto topology = topologies::Topology::parse(experiment.gossip.topology);
@@ -211,8 +211,9 @@ class Swarm {
  private:
   Status prepare_folder() {
     if (Status kept = run_.folder.check_inputs(); !kept) return kept;
-    if (Status written = run_.folder.write("experiment.toml", training::to_toml(run_.experiment)); !written)
-      return written;
+    const auto contents = by_names(run_.experiment, run_.options.contents);
+    const std::string experiment = training::to_toml(run_.experiment, contents);
+    if (Status written = run_.folder.write("experiment.toml", experiment); !written) return written;
     const std::string metrics = run_.folder.file("metrics.jsonl");
     run_.metrics.open(metrics, std::ios::trunc);
     if (!run_.metrics) return Error{"cannot write " + metrics};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -11,8 +12,9 @@
 namespace starling::lab {
 
 struct SwarmOptions {
-  std::string program;  // the executable to start as `PROGRAM peer ...`
-  std::string key{};    // path of the swarm's key file; empty: no key
+  std::string program;                            // the executable to start as `PROGRAM peer ...`
+  std::string key{};                              // path of the swarm's key file; empty: no key
+  std::map<std::string, std::string> contents{};  // of what the experiment names (training::MadeFrom)
   // Where the first peer serves its page; the others serve theirs at any port of this host. Unset: no pages.
   std::optional<Address> http{};
   // Receives a line of progress every few seconds. Without it, progress is drawn on standard error.

@@ -155,6 +155,44 @@ TEST_CASE("the same run again shows its results; another one of the same name ge
   CHECK(simulate({"--batch-size", "7", "--out", "runs/run-1"}).exit_code == 2);
 }
 
+TEST_CASE("the same run of data that have changed since is another one, and the file of a run says so") {
+  const TemporaryFolder folder;
+  const auto write_table = [&](int shift) {
+    std::string table = "u,v,kind\n";
+    for (int k = 0; k < 60; ++k)
+      table +=
+          std::to_string(k % 7 + shift) + "," + std::to_string(k % 5) + "," + std::to_string(k % 2) + "\n";
+    folder.write("my.csv", table);
+    folder.write("own.csv", table);
+  };
+  folder.write("peer.toml", "[[peer]]\nnumber = 1\nown_data = \"own.csv\"\n");
+  for (const std::string command : {"simulate", "swarm"}) {
+    write_table(0);
+    const auto start = [&](const std::string& file, const Words& more) {
+      Words words = {command,  file,           "--peers", "2",       "--model", "softmax", "--data",
+                     "my.csv", "--batch-size", "4",       "--steps", "3",       "--name",  command};
+      words.insert(words.end(), more.begin(), more.end());
+      return run(words, {}, folder.path());
+    };
+    const std::string first = "runs/" + command + "-1", out = "--out";
+    REQUIRE(start("peer.toml", {}).exit_code == 0);
+    CHECK(start("peer.toml", {}).err.find("holds the results of this run already") != std::string::npos);
+    CHECK(start(first + "/experiment.toml", {}).err.find("has changed") == std::string::npos);
+    write_table(1);
+    const Outcome refused = start("peer.toml", {out, first});
+    CHECK(refused.exit_code == 2);
+    CHECK(is_one_line(refused.err));
+    CHECK(refused.err.find("--out: data.source: the content of my.csv has changed since the run in " + first +
+                           "; choose another folder, or use --force to repeat the run") != std::string::npos);
+    const Outcome other = start(first + "/experiment.toml", {});
+    CHECK(other.exit_code == 0);
+    CHECK(other.err.find("this one goes to " + first + "-2") != std::string::npos);
+    for (const std::string name : {"my.csv", "own.csv"})
+      CHECK(other.err.find("the content of " + name + " has changed since a run wrote " + first +
+                           "/experiment.toml") != std::string::npos);
+  }
+}
+
 TEST_CASE("an interrupted simulation says where it stopped, and the same command offers to continue") {
   const TemporaryFolder folder;
   const std::string epochs = kSanitized ? "10" : "20";

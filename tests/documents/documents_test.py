@@ -2,7 +2,7 @@
 """Does what the documents of the first hour say: documents_test.py PROGRAM [CASE...]
 
 Runs the commands of README.md, docs/THREE_MACHINES.md and, if STARLING_TESTS_ALL is set, docs/TUTORIAL.md as printed, and
-compares what they print, without figures, with the documents; applies the diffs of docs/OWN_RULE.md to a copy of the
+compares what they print, without figures, with the documents; then also the pages of laboratory.py, with shorter runs; applies the diffs of docs/OWN_RULE.md to a copy of the
 sources, and compiles them if STARLING_TESTS_ALL is set; checks links, the glossary, CITATION.cff and the statements of claims.py. Each CASE after
 PROGRAM selects the cases whose names contain it. The three machines are network namespaces with the addresses of the
 document and a firewall; where the system permits none, they share this one, with loopback addresses in place of those.
@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True  # leave no files in the source tree
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "reach"), os.path.dirname(HERE)]
 import claims  # noqa: E402
+import laboratory  # noqa: E402
 import network  # noqa: E402
 import suite  # noqa: E402
 from blocks import blocks_of, minutes, prose, read  # noqa: E402
@@ -97,6 +98,10 @@ class Documents(suite.Suite):
     def tutorial(self):
         took = self.read_through("docs/TUTORIAL.md", {"": Machine(os.path.join(self.folder, "student"))})
         require(took < 60 * minutes("docs/TUTORIAL.md"), f"{took:.0f} s is more than the document says")
+
+    def laboratory(self, document):
+        machines = {"": Machine(os.path.join(self.folder, "laboratory", document))}
+        self.read_through(document, machines, laboratory.PAGES[document])
 
     def three_machines(self):
         machines = {}
@@ -310,6 +315,8 @@ class Documents(suite.Suite):
             self.net = network.Internet()
         if os.environ.get("STARLING_TESTS_ALL") or len(sys.argv) > 2:  # it takes minutes
             self.case("docs/TUTORIAL.md works as printed", self.tutorial)
+            for document in laboratory.PAGES:
+                self.case(f"{document} works as printed", lambda: self.laboratory(document))
         self.case("docs/THREE_MACHINES.md works as printed", self.three_machines)
         self.case("README.md works as printed", self.readme)
 

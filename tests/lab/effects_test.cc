@@ -4,6 +4,7 @@
 
 #include "tests/catch.h"
 #include "tests/lab/simulated_run.h"
+#include "training/runs/experiment/settings/effects.h"
 #include "training/runs/experiment/settings/settings.h"
 
 namespace starling::lab {

@@ -341,6 +341,53 @@ TEST_CASE("runs with other data, networks or first parameters of the same name a
   CHECK(set_aside(report).empty());
 }
 
+TEST_CASE("a value that is the default in other words, and a name of equal contents, make no other kind") {
+  const Folders folders;
+  const auto graph = [](const std::string& file) {
+    return "topology = \"edges:file=" + file + ";4;0:1,2,3\"\n";
+  };
+  const Report report = report_of({
+      write_run(folders, "a", 1, "ab", "0.3.0", "aa", "[gossip]\n" + graph("g.txt")),
+      write_run(folders, "b", 1, "ab", "0.3.0", "aa", "[gossip]\n" + graph("links.txt")),
+      write_run(
+          folders, "c", 1, "ab", "0.3.0", "aa",
+          "[training]\npace = \"20ms\"\ndevice = \"cpu\"\n[gossip]\nevery = \"8 steps\"\n" + graph("g.txt")),
+      write_run(folders, "d", 1, "ab", "0.3.0", "aa",
+                "[training]\naverage_every = 3\n[gossip]\n" + graph("g.txt")),
+      write_run(folders, "e", 1, "ab", "0.3.0", "aa",
+                "[gossip]\n" + graph("g.txt") + "[[peer]]\nnumber = 1\ndevice = \"cpu\"\n"),
+      write_run(folders, "f", 1, "cd", "0.3.0", "aa", "[gossip]\nevery = \"2 steps\"\n" + graph("g.txt")),
+  });
+  REQUIRE(report.groups.size() == 2);
+  CHECK(report.groups[0].label == "every=8 steps");
+  CHECK(report.groups[0].runs == std::vector<std::size_t>{0, 1, 2, 3, 4});
+  CHECK(set_aside(report) ==
+        std::vector<std::string>{
+            "Simulations that repeat a seed of their kind are not counted: 4 (b, c, d and 1 more)"});
+}
+
+TEST_CASE("bfloat16 is float32 in a run whose peers had none, and own data differ by their contents") {
+  const Folders folders;
+  const std::string own = "[[peer]]\nnumber = 1\nown_data = \"my.csv\"\n";
+  std::vector<std::string> paths;
+  for (const char* const hash : {"aa", "bb", "aa"}) {
+    const std::string name = "run-" + std::to_string(paths.size());
+    const std::string precision = paths.size() == 2 ? "bf16" : "f32";
+    paths.push_back(write_run(folders, name, paths.size(), name, "0.3.0", "dd",
+                              "[training]\nprecision = \"" + precision + "\"\n" + own));
+    auto summary = training::parse_summary(*training::read_text(paths.back() + "/summary.json", 1 << 20));
+    REQUIRE(summary.ok());
+    summary->made_from.contents["peer.1.own_data"] = hash;
+    summary->per_peer.front().precision = "f32";
+    folders.write(name, "summary.json", training::to_json(*summary));
+  }
+  const Report report = report_of(paths);
+  REQUIRE(report.groups.size() == 2);
+  CHECK(report.groups[0].label == "own_data=my.csv");
+  CHECK(report.groups[0].runs == std::vector<std::size_t>{0, 2});
+  CHECK(report.groups[1].label == "own_data=my.csv (2)");
+}
+
 TEST_CASE("runs that are not counted are told, with those that contradict another one") {
   const Folders folders;
   const Report report = report_of({write_run(folders, "first", 1, "ab", "0.3.0", "aa", ""),

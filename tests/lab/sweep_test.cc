@@ -161,18 +161,46 @@ TEST_CASE("runs of data or first parameters that have changed since are not cons
   CHECK(run_all(sweep, options).ran == 2);
 }
 
-TEST_CASE("a sweep says if another version of the program made some of its runs") {
+TEST_CASE("the table of a sweep has a line for each kind, and counts no run twice") {
+  const SwarmFolder scratch;
+  const std::string path = scratch.file("sweep.toml");
+  std::ofstream(path) << "peers = 2\nmodel.name = \"softmax\"\ndata.source = \"my.csv\"\n"
+                         "[training]\nsteps = 4\nbatch_size = 4\n[sweep]\nseed = [1, 2]\n"
+                         "gossip.clip = [1, 2]\ngossip.rule = [\"clipped\", \"pairwise\"]\n"
+                         "training.pace = [\"30ms\", \"0.03s\"]\n";
+  std::ofstream table(scratch.file("my.csv"));
+  table << "u,v,kind\n";
+  for (int k = 0; k < 60; ++k) table << k % 7 << "," << k % 5 << "," << k % 2 << "\n";
+  table.close();
+  auto sweep = training::read_sweep(path, [](const char*) -> const char* { return nullptr; },
+                                    {{"data.source", scratch.file("my.csv")}});
+  REQUIRE((sweep.ok() ? "" : sweep.error().message) == std::string());
+  SweepOptions options;
+  options.out = scratch.file("runs");
+  const SweepOutcome outcome = run_all(*sweep, options);
+  CHECK(outcome.ran == 16);
+  std::vector<std::string> lines;
+  std::istringstream text(outcome.table);
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[1].starts_with("1     clipped   30ms  2 "));
+  CHECK(lines[2].starts_with("      pairwise  30ms  2 "));
+  CHECK(lines[3].starts_with("2     clipped   30ms  2 "));
+}
+
+TEST_CASE("a sweep names a run that ended before its faults") {
   const SwarmFolder scratch;
   SweepOptions options;
   options.out = scratch.file("runs");
-  CHECK(run_all(small({"1"}), options).mixed.empty());
-  const std::string path = options.out + "/rule=none,seed=1/summary.json";
-  json summary = json::parse(std::ifstream(path));
-  summary["made_from"]["program"] = "0.1.9";
-  std::ofstream(path) << summary.dump();
-  const SweepOutcome outcome = run_all(small({"1"}), options);
-  CHECK(outcome.kept == 2);
-  CHECK(outcome.mixed.starts_with("runs of this sweep were made by starling 0.1.9 on "));
+  auto sweep = small({"1"});
+  CHECK(run_all(sweep, options).late_faults.empty());
+  sweep.points[1].experiment.faults = {
+      {.peer = 1, .kind = training::Fault::Kind::crash, .from = std::chrono::hours(1)}};
+  options.force = true;
+  const SweepOutcome outcome = run_all(sweep, options);
+  REQUIRE(outcome.late_faults.size() == 1);
+  CHECK(outcome.late_faults[0].first == sweep.points[1].name);
+  CHECK(outcome.late_faults[0].second.starts_with("1 fault has not happened, as the run took "));
 }
 
 TEST_CASE("an experiment that fails ends the sweep with its name") {

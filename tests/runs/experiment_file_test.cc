@@ -23,6 +23,30 @@ TEST_CASE("an experiment written as TOML reads back to the same value") {
   }
 }
 
+TEST_CASE("the file of a run has the hashes of other files, by their names") {
+  const TemporaryFolder folder;
+  Experiment written;
+  written.faults = {{.peer = 1, .kind = Fault::Kind::slow, .factor = 2}};
+  const std::map<std::string, std::string> contents = {{"my \"own\".csv:label=1", "14f65ff222c51744"},
+                                                       {"first.safetensors", "00000000000000ff"}};
+  const std::string text = to_toml(written, contents), path = folder.write("experiment.toml", text);
+  CHECK(to_toml(written, {}) == to_toml(written));
+  CHECK(without_contents(text) == to_toml(written));
+  CHECK(without_contents(to_toml(written)) == to_toml(written));
+  Experiment read;
+  const Status status = read_file(read, path);
+  REQUIRE((status.ok() ? "" : status.error().message) == std::string());
+  CHECK(read.contents == contents);
+  CHECK(to_toml(read) == to_toml(written));
+  for (const auto& [key, value] : *values_in(path)) CHECK_FALSE(key.starts_with("contents"));
+  CHECK(read_text_of(read, "contents = 3\n")
+            .error()
+            .message.ends_with(", line 1: contents: expected a table, [contents]"));
+  CHECK(read_text_of(read, "[contents]\n\"my.csv\" = 3\n")
+            .error()
+            .message.ends_with(", line 2: contents: expected a text, the hash of my.csv"));
+}
+
 TEST_CASE("the default experiment is within its own limits and reads back from TOML") {
   REQUIRE(check(Experiment{}).ok());
   Experiment read;

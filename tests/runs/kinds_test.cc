@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "tests/catch.h"
+#include "training/runs/experiment/experiment_file.h"
+#include "training/runs/experiment/settings/effects.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/looks.h"
 
@@ -52,6 +54,47 @@ TEST_CASE("settings of one rule, optimizer, schedule or payload have no effect u
   experiment.gossip.rule = Rule::none;
   CHECK_FALSE(effect("gossip.every"));
   CHECK(has_effect(experiment, "fault.1.slow"));
+}
+
+TEST_CASE("a setting of devices has an effect if a peer has several, and a peer's own by that peer") {
+  Experiment experiment;
+  CHECK_FALSE(has_effect(experiment, "training.average_every"));
+  CHECK_FALSE(has_effect(experiment, "pipeline.latency"));
+  experiment.own = {{2, {{"training.devices", "cpu:0,cpu:1"}, {"training.average_every", "4"}}},
+                    {1, {{"training.average_every", "4"}, {"training.workers", "2"}}}};
+  CHECK(has_effect(experiment, "training.average_every"));
+  CHECK(has_effect(experiment, "peer.1.average_every"));
+  CHECK_FALSE(has_effect(experiment, "peer.2.average_every"));
+  CHECK(has_effect(experiment, "peer.2.workers"));
+  CHECK(has_effect(experiment, "peer.3.workers"));  // no such table
+  CHECK_FALSE(has_effect(experiment, "pipeline.schedule"));
+  experiment.own[0].values.emplace_back("training.split", "stages");
+  CHECK(has_effect(experiment, "pipeline.schedule"));
+}
+
+TEST_CASE("equal simulations are one experiment, whatever their names, seeds and spellings") {
+  Experiment one, other;
+  one.name = "a", other.name = "b";
+  one.seed = 2;
+  one.gossip.clip = 2;
+  one.gossip.every = resolved_every(other);
+  one.training.pace = std::chrono::milliseconds(20);
+  one.training.device = "cpu";
+  one.network.port = 1e9;
+  one.own = {{1, {{"training.device", "cpu"}, {"training.pace", "0.03s"}}}};
+  other.own = {{1, {{"training.pace", "30ms"}}}};
+  CHECK(to_toml(as_simulated(one)) == to_toml(as_simulated(other)));
+  CHECK(used_values(one).at("training.learning_rate") == "0.05");
+  CHECK(used_values(one).count("gossip.every") == 0);
+  CHECK(used_values(other).at("gossip.every") == format_pace(*one.gossip.every));
+  CHECK(used_virtual_values(other).at("network.bandwidth") == "1Gbit/s");
+  one.gossip.rule = other.gossip.rule = Rule::clipped;
+  CHECK(to_toml(as_simulated(one)) != to_toml(as_simulated(other)));
+  CHECK(has_effect(one, "training.device"));
+  CHECK_FALSE(has_virtual_effect(one, "training.device"));
+  CHECK_FALSE(has_virtual_effect(one, "training.recompute"));
+  one.training.devices = {"cpu:0", "cpu:1"};
+  CHECK(has_virtual_effect(one, "training.recompute"));
 }
 
 TEST_CASE("a time to an accuracy lies on the line between two evaluations") {

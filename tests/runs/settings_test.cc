@@ -1,4 +1,5 @@
 #include "training/runs/experiment/settings/settings.h"
+#include "training/runs/experiment/settings/effects.h"
 
 #include <cmath>
 #include <map>
@@ -221,7 +222,7 @@ TEST_CASE("a joiner takes the swarm's shared settings and keeps its own") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
-    const Experiment beginner = random_experiment(random);
+    const Experiment beginner = without_spelled_defaults(random_experiment(random));
     const Experiment before = random_experiment(random);
     Experiment joiner = before;
     REQUIRE(apply_shared(joiner, shared_settings(beginner)).ok());
@@ -236,6 +237,23 @@ TEST_CASE("a joiner takes the swarm's shared settings and keeps its own") {
     REQUIRE(joiner.optimizer.learning_rate == resolved_learning_rate(beginner));
     REQUIRE(joiner.faults == before.faults);
   }
+}
+
+TEST_CASE("a manifest does not say whether a setting is the default in other words") {
+  Experiment one, other;
+  one.optimizer.name = other.optimizer.name = "adamw";
+  one.optimizer.beta1 = one.optimizer.momentum = other.optimizer.momentum = 0.8;
+  one.gossip.rule = other.gossip.rule = Rule::noloco;
+  one.gossip.outer_momentum = resolved_outer_momentum(other);
+  one.gossip.every = resolved_every(other);
+  CHECK(shared_settings(one) == shared_settings(other));
+  Experiment joiner;
+  joiner.optimizer.beta1 = 0.1;
+  REQUIRE(apply_shared(joiner, shared_settings(one)).ok());
+  CHECK_FALSE(joiner.optimizer.beta1.has_value());
+  CHECK(joiner.optimizer.momentum == 0.8);
+  other.optimizer.beta1 = 0.7;
+  CHECK(shared_settings(one) != shared_settings(other));
 }
 
 TEST_CASE("settings that are newer than the manifest are in it only if they differ from the default") {

@@ -211,6 +211,9 @@ TEST_CASE("a graph is shown by the name of its file, which is part of its name")
   CHECK(good(read_graph_name, name_of(graph)) == graph);
   CHECK(shown_name(name_of(graph)) == "file:" + graph.file);
   CHECK(shown_name("ring") == "ring");
+  CHECK(name_without_file("ring") == "ring");
+  CHECK(name_without_file("edges:file=g.txt;3;0:1;1:2") == "edges:3;0:1;1:2");
+  CHECK(name_without_file("edges:3;0:1;1:2") == "edges:3;0:1;1:2");
   // A member may send any name; control characters are not shown.
   for (const char* file : {"", "a/b", "%0A", "%1B%5B31m", "%C3"}) {
     CAPTURE(file);

@@ -190,6 +190,21 @@ Status add_own_data(const Experiment& experiment, const std::string& data_root, 
   return Done{};
 }
 
+Result<OwnData> load_own_data(const Experiment& experiment, const std::string& data_root,
+                              datasets::DataPair& data) {
+  OwnData own;
+  const std::shared_ptr<datasets::Dataset> of_all = std::move(data.own);
+  for (const OwnSettings& settings : experiment.own) {
+    const Experiment its = of_peer(experiment, settings.peers.is_all() ? 0 : settings.peers.largest());
+    const auto& path = its.data.own_data;
+    if (!path || own.contains(*path)) continue;
+    if (Status added = add_own_data(its, data_root, data); !added) return added.error();
+    own[*path] = std::exchange(data.own, nullptr);
+  }
+  data.own = of_all;
+  return own;
+}
+
 Result<models::Plan> make_plan(const models::ModelText& model, datasets::DataPair& data) {
   const int context = models::context_of(model);
   if (data.any().is_text() && context > 0) {

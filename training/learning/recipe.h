@@ -29,6 +29,11 @@ Result<datasets::DataPair> load_data(const Experiment& experiment, const std::st
 // and tokenizer, and if `data` are divided into windows, into such windows. An Error if they do not fit.
 Status add_own_data(const Experiment& experiment, const std::string& data_root, datasets::DataPair& data);
 
+// The samples of the [[peer]]s' own data, by data.own_data; null: the run's. An Error as add_own_data()'s.
+using OwnData = std::map<std::string, std::shared_ptr<const datasets::Dataset>>;
+Result<OwnData> load_own_data(const Experiment& experiment, const std::string& data_root,
+                              datasets::DataPair& data);
+
 // The experiment's model for this data. A text is divided into samples of the model's context: by the caller,
 // or here for both sets. An Error if the model does not fit the data.
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train);

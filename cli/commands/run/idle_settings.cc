@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "cli/shell/output.h"
+#include "training/runs/experiment/settings/effects.h"
 #include "training/runs/experiment/settings/settings.h"
 
 namespace starling::cli {

@@ -12,6 +12,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/flag_values.h"
 #include "cli/commands/named_files.h"
+#include "cli/commands/run/contents.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/commands/run/run_place.h"
 #include "cli/commands/run/simulated_page.h"
@@ -68,13 +69,28 @@ std::function<bool()> checkpoints_every(Duration every) {
   };
 }
 
-// The name of the data and the size of the training set, after all checks of the experiment.
-Result<std::pair<std::string, std::uint64_t>> check_materials(const training::Experiment& experiment) {
-  const Result<Materials> materials = gather_materials(experiment);
+// What the checks of an experiment find.
+struct Checked {
+  std::string data;  // its name
+  std::uint64_t samples = 0;
+  RunPlace place;
+};
+
+// All checks before the run. The data are read again for it, which frees them meanwhile.
+Result<Checked> check_materials(const training::Experiment& experiment, const Arguments& arguments) {
+  Result<Materials> materials = gather_materials(experiment);
   if (!materials) return materials.error();
   tell_decisions(materials->data);
   tell_graph(experiment.gossip.topology);
-  return std::pair(materials->data.name, static_cast<std::uint64_t>(materials->data.train.size()));
+  if (!experiment.contents.empty()) {
+    const auto contents = contents_now(experiment, *materials);
+    if (!contents) return contents.error();
+    warn_of_changes(experiment, *contents, arguments.get("EXPERIMENT").value_or(""));
+  }
+  auto place = place_of_run(experiment, arguments, "simulate", lab::kSimulationFile,
+                            [&] { return contents_now(experiment, *materials); });
+  if (!place) return place.error();
+  return Checked{materials->data.name, materials->data.train.size(), std::move(*place)};
 }
 
 // Runs it and prints the results. `options` has what the flags say.
@@ -104,17 +120,16 @@ int run_simulate(const Arguments& arguments, const training::Experiment& experim
   lab::SimulateOptions options;
   options.data_root = data_root();
   if (Status read = read_threads(arguments, options.threads); !read) return refuse(arguments, read.error());
-  const auto data = check_materials(experiment);
-  if (!data) return refuse(arguments, data.error());
   const Result<Duration> checkpoint_every = read_checkpoint_interval(arguments);
   if (!checkpoint_every) return refuse(arguments, checkpoint_every.error());
+  const auto checked = check_materials(experiment, arguments);
+  if (!checked) return refuse(arguments, checked.error());
   options.checkpoint_due = checkpoints_every(*checkpoint_every);
   options.resume = arguments.has("--resume");
-  const auto place = place_of_run(experiment, arguments, "simulate", lab::kSimulationFile);
-  if (!place) return refuse(arguments, place.error());
-  if (place->done) return print_done(arguments, *place->done, place->path);
+  const RunPlace& place = checked->place;
+  if (place.done) return print_done(arguments, *place.done, place.path);
   const lab::Interrupts interrupts;  // before there are threads, which inherit the blocked signals
-  const auto page = open_page(arguments, experiment, data->first, data->second);
+  const auto page = open_page(arguments, experiment, checked->data, checked->samples);
   if (!page) return refuse(arguments, page.error());
   if (*page) {
     options.picture_due = [&page] { return (*page)->is_due(); };
@@ -126,7 +141,7 @@ int run_simulate(const Arguments& arguments, const training::Experiment& experim
   warn(training::warning_of_precision(experiment, true));
   warn(lab::warning_for_simulation(experiment));
   mallopt(M_ARENA_MAX, 1);  // several heaps take a quarter more memory and save no time
-  return run_in_place(arguments, experiment, interrupts, options, *place);
+  return run_in_place(arguments, experiment, interrupts, options, place);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "base/program.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/named_files.h"
+#include "cli/commands/run/contents.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/commands/run/run_place.h"
 #include "cli/commands/run/secrets.h"
@@ -41,11 +42,14 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   }
   const auto page = read_page(arguments, experiment);
   if (!page) return refuse(arguments, page.error());
-  const Result<Materials> materials = gather_materials(experiment);
+  Result<Materials> materials = gather_materials(experiment);
   if (!materials) return refuse(arguments, materials.error());
   tell_decisions(materials->data);
   tell_graph(experiment.gossip.topology);
-  const auto place = place_of_run(experiment, arguments, "swarm", "");
+  const auto contents = contents_now(experiment, *materials);
+  if (!contents) return refuse(arguments, contents.error());
+  warn_of_changes(experiment, *contents, arguments.get("EXPERIMENT").value_or(""));
+  const auto place = place_of_run(experiment, arguments, "swarm", "", [&] { return contents; });
   if (!place) return refuse(arguments, place.error());
   if (place->done) return print_done(arguments, *place->done, place->path);
 
@@ -57,6 +61,7 @@ int run_swarm(const Arguments& arguments, const training::Experiment& experiment
   const auto program = program_path();
   options.program = program.empty() ? "starling" : program.string();
   options.key = key_file(arguments);
+  options.contents = *contents;
   options.http = *page;
   if (log_is_json()) options.tell = [](const std::string& line) { tell(Told::progress, line); };
   const lab::SwarmOutcome outcome =

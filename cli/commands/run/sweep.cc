@@ -130,6 +130,8 @@ std::string write_pages(const std::string& folder) {
     written = curves ? training::write_text(folder + "/curves.csv", *curves) : Status(curves.error());
   }
   if (!written) warn(written.error().message);
+  if (report)
+    for (const std::string& sentence : lab::set_aside(*report)) warn(sentence);
   const std::string few = report ? lab::few_seeds(*report) : "";
   return few.empty() ? "" : few + "\n";
 }
@@ -143,7 +145,9 @@ int print_outcome(const Arguments& arguments, const lab::SweepOutcome& outcome, 
                 : outcome.table + few +
                       fmt::format("\n{} experiments ran, {} were already complete\nresults   {}\n",
                                   outcome.ran, outcome.kept, folder));
-  warn(outcome.mixed);
+  if (const auto& late = outcome.late_faults; !late.empty())
+    warn(fmt::format("in {} of {} runs not all faults have happened; in {}: {}", late.size(),
+                     outcome.ran + outcome.kept, late.front().first, late.front().second));
   if (!outcome.failures.empty()) {
     std::string text = fmt::format("starling sweep: {} experiments failed:", outcome.failures.size());
     for (const auto& [name, reason] : outcome.failures) text += "\n  " + name + ": " + reason;

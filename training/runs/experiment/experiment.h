@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -191,6 +192,9 @@ struct Experiment {
 
   std::vector<OwnSettings> own;  // where several name the same peer, the last one counts, key by key
   std::vector<Fault> faults;
+
+  // What its file says of the contents of other files, as of the run that wrote it: hashes by their names.
+  std::map<std::string, std::string> contents{};
 
   friend bool operator==(const Experiment&, const Experiment&) = default;
 };

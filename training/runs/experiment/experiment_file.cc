@@ -253,6 +253,19 @@ std::vector<std::string> keys_of_file() {
   return keys;
 }
 
+// [contents]: hashes by names.
+Status read_contents(Experiment& experiment, const toml::node& node, const std::string& path) {
+  const toml::table* const table = node.as_table();
+  if (table == nullptr) return Error{place(path, node) + ": contents: expected a table, [contents]"};
+  experiment.contents.clear();
+  for (const auto& [name, hash] : *table) {
+    if (!hash.is_string())
+      return Error{place(path, hash) + ": contents: expected a text, the hash of " + std::string(name.str())};
+    experiment.contents[std::string(name.str())] = *hash.value<std::string>();
+  }
+  return Done{};
+}
+
 // All keys of one table, the top level (prefix "") or a table in it.
 Status read_table(Experiment& experiment, const toml::table& table, const std::string& prefix,
                   const std::string& path, const std::string& document) {
@@ -261,6 +274,10 @@ Status read_table(Experiment& experiment, const toml::table& table, const std::s
     const std::string key = prefix + name;
     Status status = Done{};
     if (key == "sweep" || key == "daemon") continue;  // sweep.h, read_daemon_table()
+    if (key == "contents") {
+      if (Status known = read_contents(experiment, node, path); !known) return known;
+      continue;
+    }
     const bool of_network = prefix == "model." && table.contains("type");
     if (key == "fault") {
       status = read_tables(experiment.faults, key, node, path, read_fault);
@@ -430,6 +447,20 @@ std::string to_toml(const Experiment& experiment) {
 
 namespace {
 
+constexpr const char* kContentsHeader = "\n[contents]\n";
+
+}  // namespace
+
+std::string to_toml(const Experiment& experiment, const std::map<std::string, std::string>& contents) {
+  std::string text = to_toml(experiment) + (contents.empty() ? "" : kContentsHeader);
+  for (const auto& [name, hash] : contents) text += quote(name) + " = " + quote(hash) + "\n";
+  return text;
+}
+
+std::string without_contents(const std::string& text) { return text.substr(0, text.rfind(kContentsHeader)); }
+
+namespace {
+
 // As TOML, on one line.
 std::string one_line(const toml::node& node) {
   std::string text;
@@ -450,6 +481,7 @@ void add_values(const std::string& prefix, const toml::table& table,
                 std::map<std::string, std::string>& values) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
+    if (key == "contents") continue;
     const toml::array* const list = node.as_array();
     if (const auto one = peers_text(node)) {
       values[key] = *one;

@@ -28,10 +28,14 @@ Status set_fault(Fault& fault, const std::string& key, const std::string& value)
 
 // The whole experiment as a file that reads back to the same value. REQUIRES: check() (check.h) succeeds.
 std::string to_toml(const Experiment& experiment);
+// The same, and a table [contents] with hashes of other files by their names; and the text without it. A run
+// of such a file compares them with the files.
+std::string to_toml(const Experiment& experiment, const std::map<std::string, std::string>& contents);
+std::string without_contents(const std::string& text);
 
-// Every value in such a file by its dotted key, as a flag would give it: "gossip.rule", "fault.1.slow". Lists
-// have commas; tables and lists of tables are as TOML writes them, on one line. Keys need not be known. The
-// Error names the place.
+// Every value in such a file, without [contents], by its dotted key, as a flag would give it: "gossip.rule",
+// "fault.1.slow". Lists have commas; tables and lists of tables are as TOML writes them, on one line. Keys
+// need not be known. The Error names the place.
 Result<std::map<std::string, std::string>> values_in(const std::string& path);
 
 // The [daemon] table: how one peer that is started with the file runs: where it listens, what it writes and

@@ -99,6 +99,11 @@ void add_text_figures(Summary& summary, std::uint64_t context, std::optional<dou
   if (characters) summary.bits_per_character = *summary.bits_per_token / *characters;
 }
 
+std::string maker_of(const MadeFrom& made) {
+  if (made.program.empty()) return "";
+  return "starling " + made.program + (made.processor.empty() ? "" : " on " + made.processor);
+}
+
 std::string to_json(const Summary& summary) {
   FieldWriter write;
   visit_fields(write, summary);

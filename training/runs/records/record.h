@@ -52,6 +52,9 @@ struct MadeFrom {
   friend bool operator==(const MadeFrom&, const MadeFrom&) = default;
 };
 
+// "starling 0.3.0 on avx2"; empty: unknown.
+std::string maker_of(const MadeFrom& made);
+
 // What was run.
 struct RunDescription {
   std::string name, mode;  // mode: "swarm" or "simulate"

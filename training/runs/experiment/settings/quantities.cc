@@ -3,21 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <span>
 
 #include "base/text.h"
+#include "training/runs/experiment/settings/units.h"
 
 namespace starling::training {
 namespace {
 
-struct SizeUnit {
-  std::string_view unit;
-  std::uint64_t bytes;
-};
-constexpr std::array kSizeUnits{SizeUnit{"GiB", 1 << 30},  SizeUnit{"MiB", 1 << 20},
-                                SizeUnit{"KiB", 1 << 10},  SizeUnit{"GB", 1'000'000'000},
-                                SizeUnit{"MB", 1'000'000}, SizeUnit{"kB", 1'000}};
-constexpr std::size_t kUnitsWritten = 3;
+// Each unit that sizes are written in, the largest first.
+constexpr std::array<std::string_view, 3> kUnitsWritten = {"GiB", "MiB", "KiB"};
 
 Result<Duration> within_limit(Duration d, std::string_view text) {
   if (d <= kLongestTime) return d;
@@ -76,10 +70,10 @@ Result<Duration> parse_seconds(std::string_view text) {
 Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t low, std::uint64_t high) {
   std::string_view digits = text;
   std::uint64_t factor = 1;
-  for (const auto& [unit, bytes] : kSizeUnits) {
-    if (!digits.ends_with(unit)) continue;
-    digits.remove_suffix(unit.size());
-    factor = bytes;
+  for (const Unit& unit : kUnits) {
+    if (unit.dimension != Dimension::bytes || unit.size <= 1 || !digits.ends_with(unit.name)) continue;
+    digits.remove_suffix(unit.name.size());
+    factor = static_cast<std::uint64_t>(unit.size);
     break;
   }
   const auto count = parse_number<std::uint64_t>(digits);
@@ -89,8 +83,10 @@ Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t low, std::
 }
 
 std::string format_size(std::uint64_t bytes) {
-  for (const auto& [unit, size] : std::span(kSizeUnits).first(kUnitsWritten))
-    if (bytes != 0 && bytes % size == 0) return std::to_string(bytes / size) + std::string(unit);
+  for (const std::string_view name : kUnitsWritten) {
+    const auto size = static_cast<std::uint64_t>(find_unit(name)->size);
+    if (bytes != 0 && bytes % size == 0) return std::to_string(bytes / size) + std::string(name);
+  }
   return std::to_string(bytes);
 }
 

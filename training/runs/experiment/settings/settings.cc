@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "base/check.h"
 #include "base/nearest.h"
@@ -377,9 +378,13 @@ const std::vector<Setting>& settings() {
 }
 
 const Setting* find_setting(std::string_view key) {
-  for (const auto& setting : settings())
-    if (setting.key == key) return &setting;
-  return nullptr;
+  static const std::map<std::string_view, const Setting*> by_key = [] {
+    std::map<std::string_view, const Setting*> all;
+    for (const Setting& setting : settings()) all.emplace(setting.key, &setting);
+    return all;
+  }();
+  const auto found = by_key.find(key);
+  return found == by_key.end() ? nullptr : found->second;
 }
 
 Status set_value(Experiment& experiment, std::string_view key, std::string_view value,
@@ -399,17 +404,21 @@ bool is_own_setting(const Setting& setting) {
                              std::ranges::find(kOfOtherTables, setting.key) != kOfOtherTables.end());
 }
 
+const Setting* find_own(std::string_view key) {
+  for (const char* const table : {"training.", "pipeline.", "data."}) {
+    const Setting* const setting = find_setting(table + std::string(key));
+    if (setting != nullptr && (is_own_setting(*setting) || setting->key.starts_with("training.")))
+      return setting;
+  }
+  return nullptr;
+}
+
 Status set_own(OwnSettings& own, const std::string& key, const std::string& value) {
   if (key == "number") {
     const Status taken = take(PeerSet::parse(value), own.peers);
     return taken ? taken : Error{"peer.number: " + taken.error().message};
   }
-  const Setting* setting = find_setting("training." + key);
-  for (const char* const table : {"pipeline.", "data."}) {
-    if (setting != nullptr) break;
-    const Setting* const other = find_setting(table + key);
-    if (other != nullptr && is_own_setting(*other)) setting = other;
-  }
+  const Setting* const setting = find_own(key);
   if (setting == nullptr) {
     std::vector<std::string> keys = {"peer.number"};
     for (const Setting& known : settings())
@@ -483,66 +492,6 @@ Status read_environment(Experiment& experiment, const std::function<const char*(
   if (Status status = settle_model(read, name, layers); !status)
     return Error{"STARLING_MODEL: " + status.error().message};
   experiment = std::move(read);
-  return Done{};
-}
-
-bool has_effect(const Experiment& experiment, std::string_view key) {
-  const Setting* const setting = find_setting(key);
-  if (setting == nullptr || !setting->effect.holds) return true;
-  const Setting* const other = find_setting(setting->effect.key);
-  Experiment seen = experiment;
-  if (!has_effect(experiment, other->key)) other->reset(seen);
-  return setting->effect.holds(seen) || !other->shared;
-}
-
-std::string lack_of_effect(const Setting& setting, const Experiment& experiment) {
-  const Effect& effect = setting.effect;
-  if (!effect.holds || effect.holds(experiment)) return "";
-  constexpr std::size_t kListed = 3;
-  const Setting* other = find_setting(effect.key);
-  const auto value = other->get(experiment);
-  if (!value) return "has no effect without " + other->flag;
-  std::string text = "has no effect with " + other->flag + " " + *value;
-  if (!effect.values.empty() && effect.values.size() <= kListed)
-    text += "; it needs " + other->flag + " " + one_of(effect.values);
-  return text;
-}
-
-std::vector<std::pair<std::string, std::string>> shared_settings(const Experiment& experiment) {
-  std::vector<std::pair<std::string, std::string>> values;
-  for (const auto& setting : settings()) {
-    if (!setting.shared) continue;
-    // What has no effect travels as its default, so that it changes nothing.
-    const bool idle = !has_effect(experiment, setting.key);
-    if (!setting.told_by_default && (idle || setting.get(experiment) == setting.get(Experiment{}))) continue;
-    E told = experiment;
-    if (idle) setting.reset(told);
-    if (setting.key == "training.learning_rate") {
-      values.emplace_back(setting.key, format_number(resolved_learning_rate(told)));
-    } else if (setting.key == "gossip.every") {
-      values.emplace_back(setting.key, format_pace(resolved_every(told)));
-    } else if (auto value = setting.get(told)) {
-      values.emplace_back(setting.key, std::move(*value));
-    }
-  }
-  return values;
-}
-
-Status apply_shared(Experiment& experiment, const std::vector<std::pair<std::string, std::string>>& values) {
-  static const std::string kPlace = "the swarm's settings";
-  Experiment joined = experiment;
-  for (const auto& setting : settings()) {
-    if (setting.shared) setting.reset(joined);
-  }
-  for (const auto& [key, value] : values) {
-    const Setting* setting = find_setting(key);
-    // An earlier version may list a setting that is each peer's own today; it had only the default.
-    if (setting != nullptr && !setting->shared && setting->get(Experiment{}) == value) continue;
-    if (setting != nullptr && !setting->shared)
-      return Error{kPlace + ": " + setting->key + " belongs to each peer and cannot be shared"};
-    if (Status status = set_value(joined, key, value, kPlace); !status) return status;
-  }
-  experiment = std::move(joined);
   return Done{};
 }
 

@@ -29,6 +29,8 @@ Status set_value(Experiment& experiment, std::string_view key, std::string_view 
 
 // Whether a [[peer]] may have this setting: it belongs to [training] and is not shared.
 bool is_own_setting(const Setting& setting);
+// The setting that a key of a [[peer]] names, such as workers: an own one, or one of [training]; null: none.
+const Setting* find_own(std::string_view key);
 // Sets one key of a [[peer]]: `number`, or an own setting without its table's name, such as workers. The
 // Error begins with the key.
 Status set_own(OwnSettings& own, const std::string& key, const std::string& value);
@@ -48,14 +50,6 @@ Status read_environment(Experiment& experiment, const std::function<const char*(
 Status settle_model(Experiment& experiment, bool name_given, bool layers_given);
 // Whether a network with its own layers may have its name.
 Status check_model(const Experiment& experiment);
-
-// Whether this setting can change the results: the clipping of the rule clipped has no effect under pairwise.
-// True for keys that are not settings, such as a fault's, and where peers may differ in what it depends on.
-bool has_effect(const Experiment& experiment, std::string_view key);
-
-// "has no effect with --rule pairwise; it needs --rule clipped", or empty if the setting has an effect in
-// this experiment.
-std::string lack_of_effect(const Setting& setting, const Experiment& experiment);
 
 // The settings that all peers of a run share, as a manifest carries them, with the pace resolved.
 // apply_shared() is the inverse and checks like a file: it resets every shared setting that is not listed to
