@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/ids.h"
+#include "base/program.h"
 #include "datasets/description.h"
 #include "kernels/cpu/processor.h"
 #include "training/runs/experiment/settings/settings.h"
@@ -47,7 +48,7 @@ Result<std::map<std::string, std::string>> contents_of(const training::Experimen
 Result<training::MadeFrom> made_from(const training::Experiment& experiment, const datasets::DataPair& data) {
   auto contents = contents_of(experiment, data);
   if (!contents) return contents.error();
-  training::MadeFrom made{.program = STARLING_VERSION, .processor = "", .contents = std::move(*contents)};
+  training::MadeFrom made{.program = version(), .processor = "", .contents = std::move(*contents)};
   for (const auto& set : kernels::cpu::instruction_sets())
     if (set.there) made.processor = set.name;
   return made;

@@ -18,6 +18,7 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "base/program.h"
 #include "node/peer/discovery.h"
 #include "node/peer/entropy.h"
 #include "node/peer/front.h"
@@ -257,10 +258,9 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.identity = &listening_.identity();
   peer.incarnation = seconds_since_2020();
   peer.name = self.name;
-  const bool anywhere = is_any_host(self.address.host);
-  if (!anywhere) peer.address = self.address;
   auto& reach = peer.membership.reach;
-  reach.finds_address = anywhere;
+  reach.finds_address = is_any_host(self.address.host);
+  if (!reach.finds_address) peer.address = self.address;
   const auto& advertise = started_.options.reach.advertise;
   if (!advertise.empty()) reach.also.assign(advertise.begin() + 1, advertise.end());
   reach.relays = started_.options.reach.relay;
@@ -281,7 +281,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
     peer.unwelcomed.fails = started_.options.reach.join_timeout;
     if (peer.unwelcomed.fails) started_.restart_may_help = true;  // the swarm may come later
   }
-  spdlog::info("{} {}, swarm '{}'", self.name, listening_text(), self.swarm);
+  spdlog::info("{} {}, swarm '{}', v{}", self.name, listening_text(), self.swarm, version());
   if (!started_.process.is_launched()) advise();
   lives_.running.emplace(std::move(peer));
   events_.push_front(gossip::Start{});

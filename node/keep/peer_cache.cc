@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "base/program.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/files.h"
 #include "training/runs/records/json.h"
@@ -191,7 +192,7 @@ Status apply_settings(training::Experiment& experiment, const wire::Manifest& ma
       return Error{"the swarm's settings: " + key.substr(0, 80) + " is given twice"};
     if (is_fact(key)) continue;
     if (training::find_setting(key) == nullptr) {
-      return Error{"the swarm's settings: Starling " STARLING_VERSION " does not know '" + key.substr(0, 80) +
+      return Error{"the swarm's settings: Starling " + version() + " does not know '" + key.substr(0, 80) +
                    "', so the swarm runs a newer version: install that one here"};
     }
     shared.emplace_back(key, value);
@@ -273,7 +274,7 @@ Result<PeerCache::Loaded> PeerCache::load(const std::string& swarm) {
   if (text) {
     if (const auto format = later_format(*text)) {
       return Error{path() + " has format " + std::to_string(*format) +
-                   ", and Starling " STARLING_VERSION " reads format " + std::to_string(kFormat) +
+                   ", and Starling " + version() + " reads format " + std::to_string(kFormat) +
                    ": start the newer version that wrote it, or name another folder"};
     }
     auto read = parse_cached_swarm(*text);

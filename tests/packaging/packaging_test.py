@@ -98,7 +98,8 @@ class Packages(suite.Suite):
         if os.path.exists(f"{self.build}/libstarling_cuda.so"):
             require("lib/starling/libstarling_cuda.so" in there, "the CUDA module is not installed")
         program = f"{prefix}/bin/starling"
-        require(re.fullmatch(r"starling \d+\.\d+\.\d+\n", call(program, "--version")), "it does not run")
+        said = call(program, "--version")
+        require(re.fullmatch(r"starling \d+\.\d+\.\d+(-dev(\+[0-9a-f]{12}(\.dirty)?)?)?\n", said), f"its version is {said}")
         # The program finds its module there, or reports that it searched there.
         places = call(program, "doctor")
         require(f"{prefix}/lib/starling/libstarling_cuda.so" in places or "lib/starling" in there, places)
@@ -154,7 +155,7 @@ class Packages(suite.Suite):
     def makes_package(self):
         where = f"{self.folder}/deb"
         call(f"{SOURCE}/scripts/package", "--build", self.build, "--out", where, "deb")
-        version = call(f"{self.build}/starling", "--version").split()[1]
+        version = call(f"{self.build}/starling", "--version").split()[1].replace("-", "~")
         [package] = glob.glob(f"{where}/starling_{version}_*.deb")
         fields = dict(re.findall(r"^ ?([A-Z][\w-]*): (.*)$", call("dpkg-deb", "--info", package), re.MULTILINE))
         require(fields["Package"] == "starling" and fields["Version"] == version, f"it is {fields}")

@@ -19,6 +19,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/program.h"
 #include "cli/commands/look/ask.h"
 #include "cli/commands/named_files.h"
 #include "cli/shell/output.h"
@@ -429,10 +430,10 @@ void check_peer(const Address& http, const Wanted& wanted, Checks& checks) {
   }
   checks.good("peer",
               fmt::format("{} answers: starling {}, {}", status->name, status->version, status->phase));
-  if (status->version != STARLING_VERSION) {
+  if (status->version != version()) {
     checks.note("peer",
                 fmt::format("it runs starling {}, and this is {}: they may be incompatible", status->version,
-                            STARLING_VERSION),
+                            version()),
                 "install the same version on both machines");
   }
   if (status->swarm == wanted.swarm) {
