@@ -149,6 +149,22 @@ class CheckoutsTest(suite.Suite):
                 f"CMakeLists.txt has {version} {stage}, and the last release is {released}")
         require(client == version + (".dev0" if stage else ""), f"pyproject.toml has {client}")
 
+    # In one folder with ccache, if it is installed, which gives the compiler relative paths.
+    def objects_are_equal(self):
+        made = []
+        for name, variables in (("equal", {}), ("equal elsewhere", {"CMAKE_CXX_COMPILER_LAUNCHER": "", "CCACHE_DIR": f"{self.folder}/cc"})):
+            checkout = self.workshop.copy(f"{self.folder}/{name}")
+            build = f"{checkout}/build/here"
+            self.succeed("cmake", "-S", checkout, "-B", build, *PLAIN, "-DCMAKE_BUILD_TYPE=Release", "-DSTARLING_UNITY=OFF",
+                         "-DSTARLING_PRECOMPILE=OFF", env=variables)
+            for source in ("base/random.cc", "wire/frame.cc"):
+                target = f"CMakeFiles/starling_{source.split('/')[0]}.dir/{source}.o"
+                self.succeed("cmake", "--build", build, "--target", target, env={**variables, "REAL": source})
+                made.append(open(f"{build}/{target}", "rb").read())
+                require(f"./{source}".encode() in made[-1], f"{source} does not name itself, so this test proves nothing")
+                require(self.folder.encode() not in made[-1], f"the object of {source} has the path of the builder")
+        require(made[:2] == made[2:], "the objects of equal sources in two folders differ")
+
     # The .deb of an empty build, whose program is a script.
     def package_follows_policy(self):
         if not shutil.which("dpkg-deb") or not shutil.which("dpkg-shlibdeps"):
@@ -296,6 +312,7 @@ class CheckoutsTest(suite.Suite):
         self.case("add_subdirectory is refused in one sentence", self.is_no_part_of_another_project)
         self.case("a build among the sources is refused in one sentence", self.is_not_built_among_its_sources)
         self.case("a build of unreleased sources names its commit, and a new commit compiles one source", self.names_its_commit)
+        self.case("equal sources give equal objects in every folder, without its path", self.objects_are_equal)
         self.case("sources with unreleased changes are of another version than the last release",
                   self.is_no_release_with_later_changes)
         self.case("compilers that are too old are refused in one sentence", self.refuses_old_compilers)

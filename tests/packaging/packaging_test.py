@@ -100,6 +100,10 @@ class Packages(suite.Suite):
         program = f"{prefix}/bin/starling"
         said = call(program, "--version")
         require(re.fullmatch(r"starling \d+\.\d+\.\d+(-dev(\+[0-9a-f]{12}(\.dirty)?)?)?\n", said), f"its version is {said}")
+        built = open(program, "rb").read()
+        require(b"./base/random.cc" in built, "the program does not name its sources")
+        for place in {SOURCE, os.path.realpath(SOURCE), os.path.realpath(self.build)}:
+            require(place.encode() + b"/" not in built, f"the program contains the builder's path {place}")
         # The program finds its module there, or reports that it searched there.
         places = call(program, "doctor")
         require(f"{prefix}/lib/starling/libstarling_cuda.so" in places or "lib/starling" in there, places)
