@@ -18,7 +18,6 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "base/program.h"
 #include "node/peer/discovery.h"
 #include "node/peer/entropy.h"
 #include "node/peer/front.h"
@@ -130,7 +129,7 @@ class Daemon {
   void act(const gossip::Rewired& rewired);
   void act(const gossip::Finish& finish) {
     discovery_.withdraw();
-    shutdown_.begin(finish.how, finish.why);
+    shutdown_.begin(finish.how, finish.why, finish.other_version);
   }
   void act(const gossip::Notice& notice) { news_.tell(notice, started_.events.tell(notice)); }
   void act(const gossip::TrustReplica&) { lives_.equipped->mixer->trust(); }
@@ -258,6 +257,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.identity = &listening_.identity();
   peer.incarnation = seconds_since_2020();
   peer.name = self.name;
+  peer.program = own_program();
   auto& reach = peer.membership.reach;
   reach.finds_address = is_any_host(self.address.host);
   if (!reach.finds_address) peer.address = self.address;
@@ -281,7 +281,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
     peer.unwelcomed.fails = started_.options.reach.join_timeout;
     if (peer.unwelcomed.fails) started_.restart_may_help = true;  // the swarm may come later
   }
-  spdlog::info("{} {}, swarm '{}', v{}", self.name, listening_text(), self.swarm, version());
+  spdlog::info("{} {}, swarm '{}', v{}", self.name, listening_text(), self.swarm, peer.program.version);
   if (!started_.process.is_launched()) advise();
   lives_.running.emplace(std::move(peer));
   events_.push_front(gossip::Start{});

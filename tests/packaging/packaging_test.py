@@ -216,7 +216,7 @@ class Packages(suite.Suite):
 
     def unit_is_sound(self):
         text = open(f"{SOURCE}/scripts/deploy/starling@.service").read()
-        for line in ("Type=notify", "WatchdogSec=30", "RestartPreventExitStatus=2", "DynamicUser=yes"):
+        for line in ("Type=notify", "WatchdogSec=30", "RestartPreventExitStatus=2 4", "DynamicUser=yes"):
             require(f"\n{line}\n" in text, f"the unit has no {line}")
         for name in ("OUT", "CHECKPOINTS", "RESUME"):  # nothing else can be written
             require(f"STARLING_{name}=%S/starling/%i" in text, f"the unit sets no STARLING_{name}")

@@ -431,10 +431,12 @@ void check_peer(const Address& http, const Wanted& wanted, Checks& checks) {
   checks.good("peer",
               fmt::format("{} answers: starling {}, {}", status->name, status->version, status->phase));
   if (status->version != version()) {
-    checks.note("peer",
-                fmt::format("it runs starling {}, and this is {}: they may be incompatible", status->version,
-                            version()),
-                "install the same version on both machines");
+    checks.note(
+        "peer",
+        fmt::format(
+            "it runs starling {}, and this is {}; docs/PROTOCOL.md says which versions train together",
+            status->version, version()),
+        "install the same version on both machines, unless the swarm is being upgraded");
   }
   if (status->swarm == wanted.swarm) {
     checks.good("peer", "its swarm is '" + status->swarm + "', like ours");
