@@ -1,5 +1,5 @@
-// What the system says about the running program: its file, near which files are that are installed with it,
-// and what its terminal can show.
+// The running program: its version, its file, near which files are that are installed with it, and what its
+// terminal can show.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,11 @@
 #include <string_view>
 
 namespace starling {
+
+// For display: "0.4.0" of a release, "0.4.0-dev+0123456789ab" of the sources before it, with their commit, or
+// "0.4.0-dev+0123456789ab.dirty" if tracked files differ from it. cmake/Version.cmake generates this function
+// at each build. What two programs can do together follows from the protocol's version (wire/frame.h).
+std::string version();
 
 // Absolute, with symbolic links resolved. Empty where /proc is not mounted.
 std::filesystem::path program_path();

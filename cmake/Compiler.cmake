@@ -32,6 +32,22 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(starling_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>)
 endif()
 
+# Equal sources give equal programs in every folder, without its path: the checkout is ".", and the build folder "./build". ccache
+# shortens the checkout's path to the relative one. The last option wins. A debugger needs the paths, and an option cannot have
+# an "=" in them, nor one of nvcc's a comma.
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  file(RELATIVE_PATH to_source "${CMAKE_BINARY_DIR}" "${CMAKE_SOURCE_DIR}")
+  string(REGEX REPLACE "/$" "" to_source "${to_source}")
+  foreach(pair "${CMAKE_SOURCE_DIR}=." "${to_source}=." "${CMAKE_BINARY_DIR}=./build")
+    if(NOT pair MATCHES "=.*=")
+      add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${pair}>")
+      if(NOT pair MATCHES ",")
+        add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffile-prefix-map=${pair}>")
+      endif()
+    endif()
+  endforeach()
+endif()
+
 if(STARLING_SANITIZE)
   # Not for nvcc: the emulated device runs its files under the sanitizers (tests/emulator). The checks of every pointer would
   # take 40 % of the build's time. The address sanitizer finds null pointers and wrong sizes as well; scripts/fuzz, which has

@@ -106,7 +106,8 @@ struct TrainingEnded {
 struct Finish {
   enum class How : std::uint8_t { finished, left, failed };
   How how = How::finished;
-  std::string why;  // a sentence; if finished: why the end is in doubt, or empty
+  std::string why;             // a sentence; if finished: why the end is in doubt, or empty
+  bool other_version = false;  // failed because this program and the swarm's are too far apart
 };
 
 // The swarm follows this topology from now on: show it, and keep it for a restart.

@@ -31,11 +31,12 @@ struct Received {
 
 struct Unreachable {  // sends to this address fail: refused, broken, timed out
   Address address;
-  bool final = false;        // no peer of this swarm listens there, and none will
-  std::string why;           // one sentence
-  bool locked_out = false;   // a peer listens there, but one of the two lacks the swarm's key
-  PeerId id{};               // that the message was for, as in Send; only this one is unreachable
-  bool was_reached = false;  // a peer of this swarm answered there before. Only told of addresses to join
+  bool final = false;          // no peer of this swarm listens there, and none will
+  std::string why;             // one sentence
+  bool locked_out = false;     // a peer listens there, but one of the two lacks the swarm's key
+  PeerId id{};                 // that the message was for, as in Send; only this one is unreachable
+  bool was_reached = false;    // a peer of this swarm answered there before. Only told of addresses to join
+  bool other_version = false;  // a peer listens there whose protocol has another version
 };
 
 struct DialTried {  // TryDial is done

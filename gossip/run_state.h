@@ -36,18 +36,20 @@ struct PeerOptions {
   Address address;
   std::uint64_t seed = 1;
   std::vector<Address> join;  // tried until one welcomes the peer; empty: it begins the run of `manifest`
-  // What a joiner that nobody has welcomed does after these times. It begins the run of `manifest` itself,
-  // which restores a swarm in which all peers stopped. If an address rejected the swarm key, the peer fails
-  // instead: the swarm still runs there, and must not be started a second time.
+  // What a joiner that nobody has welcomed does: it asks again, and after these times it begins the run of
+  // `manifest` itself, which restores a swarm in which all peers stopped, or fails. If an address rejected
+  // the swarm key or the version, the peer fails instead: the swarm still runs there, and must not be started
+  // a second time.
   struct Unwelcomed {
     std::optional<Duration> begins{}, fails{};  // unset: it tries without end
+    Backoff retry{std::chrono::milliseconds(250), std::chrono::seconds(30)};
   } unwelcomed;
   wire::Manifest manifest;        // for a peer that begins the run
+  wire::Program program{};        // what it knows; others' Joins are compared with the run's settings
   std::vector<Address> contacts;  // where other members may listen: pinged forever
   EarlierLives earlier{};
   MembershipOptions membership;
 
-  Backoff join_retry{std::chrono::milliseconds(250), std::chrono::seconds(30)};
   Backoff state_retry{std::chrono::milliseconds(200), std::chrono::seconds(5)};  // before the next donor
   Duration state_stall = std::chrono::seconds(3);  // without progress: the donor is replaced
   // Without progress: an exchange with a new partner is aborted. Known partners have learned limits
@@ -115,9 +117,9 @@ struct RunState {
   }
 
   // The last action.
-  void finish(Finish::How how, std::string why, Actions& out) {
+  void finish(Finish::How how, std::string why, Actions& out, bool other_version = false) {
     over = true;
-    out.push_back(Finish{how, std::move(why)});
+    out.push_back(Finish{how, std::move(why), other_version});
   }
   // The same after a goodbye to others.
   void say_goodbye_and_finish(Finish::How how, std::string why, Actions& out) {

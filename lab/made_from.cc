@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/ids.h"
+#include "base/program.h"
 #include "datasets/description.h"
 #include "kernels/cpu/processor.h"
 #include "models/spec_text.h"
@@ -92,7 +93,7 @@ std::map<std::string, std::string> by_names(const training::Experiment& experime
 }
 
 training::MadeFrom made_from(std::map<std::string, std::string> contents) {
-  training::MadeFrom made{.program = STARLING_VERSION, .processor = "", .contents = std::move(contents)};
+  training::MadeFrom made{.program = version(), .processor = "", .contents = std::move(contents)};
   for (const auto& set : kernels::cpu::instruction_sets())
     if (set.there) made.processor = set.name;
   return made;

@@ -129,7 +129,7 @@ class Daemon {
   void act(const gossip::Rewired& rewired);
   void act(const gossip::Finish& finish) {
     discovery_.withdraw();
-    shutdown_.begin(finish.how, finish.why);
+    shutdown_.begin(finish.how, finish.why, finish.other_version);
   }
   void act(const gossip::Notice& notice) { news_.tell(notice, started_.events.tell(notice)); }
   void act(const gossip::TrustReplica&) { lives_.equipped->mixer->trust(); }
@@ -257,10 +257,10 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.identity = &listening_.identity();
   peer.incarnation = seconds_since_2020();
   peer.name = self.name;
-  const bool anywhere = is_any_host(self.address.host);
-  if (!anywhere) peer.address = self.address;
+  peer.program = own_program();
   auto& reach = peer.membership.reach;
-  reach.finds_address = anywhere;
+  reach.finds_address = is_any_host(self.address.host);
+  if (!reach.finds_address) peer.address = self.address;
   const auto& advertise = started_.options.reach.advertise;
   if (!advertise.empty()) reach.also.assign(advertise.begin() + 1, advertise.end());
   reach.relays = started_.options.reach.relay;
@@ -281,7 +281,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
     peer.unwelcomed.fails = started_.options.reach.join_timeout;
     if (peer.unwelcomed.fails) started_.restart_may_help = true;  // the swarm may come later
   }
-  spdlog::info("{} {}, swarm '{}'", self.name, listening_text(), self.swarm);
+  spdlog::info("{} {}, swarm '{}', v{}", self.name, listening_text(), self.swarm, peer.program.version);
   if (!started_.process.is_launched()) advise();
   lives_.running.emplace(std::move(peer));
   events_.push_front(gossip::Start{});

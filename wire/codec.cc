@@ -171,16 +171,39 @@ class Reader {
     out.fingerprint = m->fingerprint();
     out.arena_floats = at_most(m->arena_floats(), kArenaFloatsMax, "arena_floats");
     out.seed = m->seed();
-    if (const auto* settings = m->settings()) {
-      if (settings->size() > kSettingsMax) {
-        wrong("settings", "has more than " + std::to_string(kSettingsMax) + " entries");
-        return out;
-      }
-      for (const fb::Setting* s : *settings) {
-        auto key = text(s->key(), kNameBytesMax, "setting key");
-        out.settings.push_back({std::move(key), text(s->value(), kSettingValueBytesMax, "setting value")});
-        if (error_) break;
-      }
+    out.settings = settings(m->settings(), "settings");
+    out.facts = settings(m->facts(), "facts");
+    if (m->program() != nullptr) out.program = text(m->program(), kNameBytesMax, "program");
+    return out;
+  }
+
+  std::vector<Setting> settings(const flatbuffers::Vector<flatbuffers::Offset<fb::Setting>>* list,
+                                const char* field) {
+    std::vector<Setting> out;
+    if (list == nullptr) return out;
+    if (list->size() > kSettingsMax) {
+      wrong(field, "has more than " + std::to_string(kSettingsMax) + " entries");
+      return out;
+    }
+    for (const fb::Setting* s : *list) {
+      auto key = text(s->key(), kNameBytesMax, "setting key");
+      out.push_back({std::move(key), text(s->value(), kSettingValueBytesMax, "setting value")});
+      if (error_) break;
+    }
+    return out;
+  }
+
+  Program program(const fb::Join& m) {
+    Program out;
+    if (m.program() != nullptr) out.version = text(m.program(), kNameBytesMax, "program");
+    if (m.knows() == nullptr) return out;
+    if (m.knows()->size() > kKnownMax) {
+      wrong("knows", "has more than " + std::to_string(kKnownMax) + " entries");
+      return out;
+    }
+    for (const flatbuffers::String* known : *m.knows()) {
+      out.knows.push_back(text(known, kNameBytesMax, "knows"));
+      if (error_) break;
     }
     return out;
   }
@@ -287,7 +310,7 @@ Digest get(Reader& r, const fb::Digest& m) {
 View get(Reader& r, const fb::View& m) {
   return {m.buckets(), m.reply_wanted(), r.members(m.members()), r.revision(m.revision(), m.author())};
 }
-Join get(Reader& r, const fb::Join& m) { return {r.member(m.self())}; }
+Join get(Reader& r, const fb::Join& m) { return {r.member(m.self()), r.program(m)}; }
 Leave get(Reader& r, const fb::Leave& m) { return {r.member(m.self())}; }
 Welcome get(Reader& r, const fb::Welcome& m) {
   return {r.manifest(m.manifest()), r.elapsed(m.elapsed_nanoseconds()), r.members(m.members()),
@@ -376,9 +399,9 @@ Result<Message> get_body(const fb::Envelope& envelope) {
   }
 }
 
-// Bounds for the verifier: a valid message has an envelope, its body, a manifest and two lists of tables.
+// Bounds for the verifier: a valid message has an envelope, its body, a manifest and its lists of tables.
 constexpr flatbuffers::uoffset_t kDepthMax = 8;
-constexpr flatbuffers::uoffset_t kTablesMax = (1 + kAlsoMax) * kMembersMax + kSettingsMax + 8;
+constexpr flatbuffers::uoffset_t kTablesMax = (1 + kAlsoMax) * kMembersMax + 2 * kSettingsMax + 8;
 
 Result<Message> decode_aligned(Bytes body) {
   const auto* data = reinterpret_cast<const std::uint8_t*>(body.data());
@@ -389,19 +412,40 @@ Result<Message> decode_aligned(Bytes body) {
   return get_body(envelope);
 }
 
+bool is_later_aligned(Bytes body) {
+  const auto* data = reinterpret_cast<const std::uint8_t*>(body.data());
+  flatbuffers::Verifier verifier(data, body.size(), kDepthMax, kTablesMax);
+  if (!verifier.VerifyBuffer<fb::Envelope>(nullptr)) return false;
+  const fb::Envelope& envelope = *flatbuffers::GetRoot<fb::Envelope>(data);
+  return envelope.body() != nullptr &&
+         static_cast<std::size_t>(envelope.body_type()) > std::variant_size_v<Message>;
+}
+
+// Calls work() with the body at an address that FlatBuffers can read numbers from.
+template <class Work>
+auto with_aligned(Bytes body, Work work) {
+  if (reinterpret_cast<std::uintptr_t>(body.data()) % alignof(std::uint64_t) == 0) return work(body);
+  std::vector<std::uint64_t> aligned((body.size() + 7) / 8);
+  std::memcpy(aligned.data(), body.data(), body.size());
+  return work(Bytes(std::as_bytes(std::span(aligned)).first(body.size())));
+}
+
+constexpr std::size_t kBodyBytesMin = sizeof(flatbuffers::uoffset_t) * 2;
+
 }  // namespace
+
+bool is_later_message(Bytes body) {
+  return body.size() <= kControlBodyBytesMax && body.size() >= kBodyBytesMin &&
+         with_aligned(body, is_later_aligned);
+}
 
 Result<Message> decode_message(Bytes body) {
   if (body.size() > kControlBodyBytesMax)
     return Error{"control message of " + std::to_string(body.size()) + " bytes exceeds the limit of " +
                  std::to_string(kControlBodyBytesMax) + " bytes"};
-  if (body.size() < sizeof(flatbuffers::uoffset_t) * 2)
+  if (body.size() < kBodyBytesMin)
     return Error{"control message of " + std::to_string(body.size()) + " bytes is too short"};
-  if (reinterpret_cast<std::uintptr_t>(body.data()) % alignof(std::uint64_t) == 0)
-    return decode_aligned(body);
-  std::vector<std::uint64_t> aligned((body.size() + 7) / 8);
-  std::memcpy(aligned.data(), body.data(), body.size());
-  return decode_aligned(std::as_bytes(std::span(aligned)).first(body.size()));
+  return with_aligned(body, decode_aligned);
 }
 
 std::string_view name(const Message& message) { return kNames[message.index()]; }

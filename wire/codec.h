@@ -24,7 +24,8 @@ inline constexpr std::size_t kSettingValueBytesMax =
     49'152;  // the name of a topology may contain a whole graph
 // Maximum lengths of lists.
 inline constexpr std::size_t kMembersMax = 4096;
-inline constexpr std::size_t kSettingsMax = 256;
+inline constexpr std::size_t kSettingsMax = 256;  // also of facts
+inline constexpr std::size_t kKnownMax = 1024;    // of a joiner's program
 // The largest arena: 2^40 floats.
 inline constexpr std::uint64_t kArenaFloatsMax = std::uint64_t{1} << 40;
 
@@ -39,6 +40,10 @@ Result<std::vector<std::byte>> encode_frame(const Message& message);
 // An Error if `body` is not a message within the limits. Never allocates more than a small multiple of
 // body.size().
 Result<Message> decode_message(Bytes body);
+
+// Whether `body`, which decode_message() rejects, has the form of a message of a type that later versions of
+// the protocol may have. A receiver ignores it.
+bool is_later_message(Bytes body);
 
 // "Ping", for display.
 std::string_view name(const Message& message);

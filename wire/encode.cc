@@ -70,16 +70,23 @@ Offset<flatbuffers::Vector<Offset<fb::Member>>> put(FlatBufferBuilder& b,
   return b.CreateVector(offsets);
 }
 
-Offset<fb::Manifest> put(FlatBufferBuilder& b, const Manifest& m) {
+Offset<flatbuffers::Vector<Offset<fb::Setting>>> put(FlatBufferBuilder& b, const std::vector<Setting>& list) {
   std::vector<Offset<fb::Setting>> settings;
-  settings.reserve(m.settings.size());
-  for (const Setting& s : m.settings) {
+  settings.reserve(list.size());
+  for (const Setting& s : list) {
     const auto key = b.CreateString(s.key);
     settings.push_back(fb::CreateSetting(b, key, b.CreateString(s.value)));
   }
+  return b.CreateVector(settings);
+}
+
+Offset<fb::Manifest> put(FlatBufferBuilder& b, const Manifest& m) {
+  const auto settings = put(b, m.settings);
+  const auto facts = m.facts.empty() ? Offset<flatbuffers::Vector<Offset<fb::Setting>>>() : put(b, m.facts);
+  const auto program = put_if_any(b, m.program);
   const auto model = b.CreateString(m.model);
   const auto data = b.CreateString(m.data);
-  return fb::CreateManifest(b, model, data, m.fingerprint, m.arena_floats, m.seed, b.CreateVector(settings));
+  return fb::CreateManifest(b, model, data, m.fingerprint, m.arena_floats, m.seed, settings, facts, program);
 }
 
 Offset<fb::Hello> put(FlatBufferBuilder& b, const Hello& m) {
@@ -132,7 +139,12 @@ Offset<fb::View> put(FlatBufferBuilder& b, const View& m) {
   return fb::CreateView(b, m.buckets, m.reply_wanted, put(b, m.members), m.topology.number,
                         m.topology.author.value);
 }
-Offset<fb::Join> put(FlatBufferBuilder& b, const Join& m) { return fb::CreateJoin(b, put(b, m.self)); }
+Offset<fb::Join> put(FlatBufferBuilder& b, const Join& m) {
+  const auto self = put(b, m.self);
+  const auto program = put_if_any(b, m.program.version);
+  if (m.program.knows.empty()) return fb::CreateJoin(b, self, program);
+  return fb::CreateJoin(b, self, program, b.CreateVectorOfStrings(m.program.knows));
+}
 Offset<fb::Leave> put(FlatBufferBuilder& b, const Leave& m) { return fb::CreateLeave(b, put(b, m.self)); }
 Offset<fb::Welcome> put(FlatBufferBuilder& b, const Welcome& m) {
   const auto manifest = put(b, m.manifest);

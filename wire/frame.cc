@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/hash.h"
+#include "base/program.h"
 
 namespace starling::wire {
 namespace {
@@ -76,9 +77,9 @@ FrameResult<FrameHeader> FrameHeader::parse(std::span<const std::byte, kFrameHea
   }
   const auto version = load<std::uint8_t>(p + kVersionAt);
   if (version != kProtocolVersion) {
-    return refuse(FrameFault::bad_version, "the remote peer uses protocol version " +
-                                               std::to_string(version) + ", this program version " +
-                                               std::to_string(kProtocolVersion));
+    return refuse(FrameFault::bad_version,
+                  "the remote peer uses protocol version " + std::to_string(version) + ", and Starling " +
+                      starling::version() + " uses version " + std::to_string(kProtocolVersion));
   }
   const auto kind = load<std::uint8_t>(p + kKindAt);
   if (kind > static_cast<std::uint8_t>(FrameKind::relayed)) {

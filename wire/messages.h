@@ -90,7 +90,9 @@ struct Manifest {
   std::uint64_t fingerprint = 0;  // of the arena's layout; peers with different fingerprints do not exchange
   std::uint64_t arena_floats = 0;
   std::uint64_t seed = 0;
-  std::vector<Setting> settings;  // rule, topology, hyper-parameters, end of the run
+  std::vector<Setting> settings;  // rule, topology, hyper-parameters, end of the run; each must be known
+  std::vector<Setting> facts{};   // about model and data; a program of another version ignores unknown ones
+  std::string program{};          // the version of the program that began the run; empty: earlier than 0.4
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
@@ -212,8 +214,17 @@ struct View {                 // all members that the sender knows in some bucke
   friend bool operator==(const View&, const View&) = default;
 };
 
+// What a joiner's program can take part in. `knows` has the keys of settings, and "KEY=VALUE" for each value
+// of those whose values have names.
+struct Program {
+  std::string version{};             // for sentences only
+  std::vector<std::string> knows{};  // empty: earlier than 0.4, which does not say
+  friend bool operator==(const Program&, const Program&) = default;
+};
+
 struct Join {  // asks for a Welcome
   Member self;
+  Program program{};
   friend bool operator==(const Join&, const Join&) = default;
 };
 

@@ -1,4 +1,5 @@
 // The list of commands, and the commands that print this list: completion, man and tables.
+#include "base/program.h"
 #include "cli/commands/commands.h"
 #include "cli/shell/help.h"
 #include "training/runs/records/json.h"
@@ -65,7 +66,7 @@ Command man_command() {
 
 // The same as --version, which the lists of flags show.
 Command version_command() {
-  const auto run = [](const Arguments&) { return print_out("starling " STARLING_VERSION "\n"); };
+  const auto run = [](const Arguments&) { return print_out("starling " + version() + "\n"); };
   return {"version", "print the version", {}, {}, run, "starling version", true};
 }
 

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/nearest.h"
+#include "base/program.h"
 #include "cli/shell/environment.h"
 #include "cli/shell/help.h"
 #include "cli/shell/log.h"
@@ -357,7 +358,7 @@ int run_command_line(int argc, const char* const* argv, const std::vector<Comman
   if (!help) return refused("", help.error().message);
   if (*help) return print_out(**help);
   CLI::App root("", "starling");
-  root.set_version_flag("--version", "starling " STARLING_VERSION);
+  root.set_version_flag("--version", "starling " + version());
   root.set_help_flag();  // asked_help() handles --help
   root.require_subcommand(0, 1);
 

@@ -1,4 +1,5 @@
 // starling man: the manual page.
+#include "base/program.h"
 #include "cli/shell/help.h"
 
 namespace starling::cli {
@@ -46,7 +47,7 @@ std::string command_entry(const Command& command) {
 }  // namespace
 
 std::string manual_page(const std::vector<Command>& commands) {
-  std::string text = ".TH STARLING 1 \"\" \"starling " STARLING_VERSION "\" \"User Commands\"\n";
+  std::string text = ".TH STARLING 1 \"\" \"starling " + version() + "\" \"User Commands\"\n";
   text += ".SH NAME\nstarling \\- train one neural network on many peers that gossip\n";
   text += ".SH SYNOPSIS\n\\fBstarling\\fR \\fICOMMAND\\fR [\\fIFLAG\\fR...]\n";
   text += R"(.SH DESCRIPTION

@@ -285,7 +285,7 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   const auto n = options.peers.value_or(static_cast<std::uint32_t>(3 + random.below(10)));
   draw_run(random, world);
   draw_membership(random, world.peer.membership);
-  world.peer.join_retry.max = std::chrono::seconds(4);
+  world.peer.unwelcomed.retry.max = std::chrono::seconds(4);
   world.peer.round_limit = std::chrono::seconds(20);
   for (std::uint32_t i = 0; i < n; ++i) {
     MachineOptions machine;

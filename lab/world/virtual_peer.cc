@@ -35,6 +35,7 @@ void VirtualPeer::start() {
   peer.identity = &*identity_;
   peer.incarnation = life() * kIncarnationsOfLife;
   peer.name = options().name;
+  peer.program = options().program;
   if (life() > 0) peer.membership.awaits_expected = false;  // it finds a run that has begun
   peer.address = reach_.finds_address() ? Address{} : reach_.stated();
   peer.membership.reach.finds_address = reach_.finds_address();

@@ -138,6 +138,7 @@ struct MachineOptions {
   double step_spread = 0;        // 0: all steps take equally long; 1: exponentially distributed
   std::vector<double> speeds{};  // of the workers' devices; empty: all 1
   std::shared_ptr<const StreamOptions> stream{};  // then there is one worker; else null
+  wire::Program program{};                        // what its Joins say
 };
 
 // A function that returns the next of some incidents, ordered by beginning; nullopt after the last.

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/program.h"
 #include "base/text.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/files.h"
@@ -117,11 +118,43 @@ std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
   return peers;
 }
 
+namespace {
+
+json array_of(const std::vector<wire::Setting>& settings) {
+  json array = json::array();
+  for (const wire::Setting& setting : settings)
+    array.push_back({{"key", setting.key}, {"value", setting.value}});
+  return array;
+}
+
+std::vector<wire::Setting> settings_in(const json& array) {
+  std::vector<wire::Setting> settings;
+  for (const json& setting : array)
+    settings.push_back({setting.at("key").get<std::string>(), setting.at("value").get<std::string>()});
+  return settings;
+}
+
+wire::Manifest manifest_in(const json& object) {
+  wire::Manifest manifest;
+  object.at("model").get_to(manifest.model);
+  object.at("data").get_to(manifest.data);
+  object.at("fingerprint").get_to(manifest.fingerprint);
+  object.at("arena_floats").get_to(manifest.arena_floats);
+  object.at("seed").get_to(manifest.seed);
+  manifest.settings = settings_in(object.at("settings"));
+  // Version 0.2.0 wrote the path of the first peer's data here.
+  for (wire::Setting& setting : manifest.settings)
+    if (setting.key == "data.source") setting.value = manifest.data;
+  // Version 0.3.0 had neither.
+  if (const auto facts = object.find("facts"); facts != object.end()) manifest.facts = settings_in(*facts);
+  manifest.program = object.value("program", "");
+  return manifest;
+}
+
+}  // namespace
+
 std::string to_json(const CachedSwarm& cached) {
   STARLING_CHECK(cached.members.size() <= CachedSwarm::kMembersMax);
-  json settings = json::array();
-  for (const wire::Setting& setting : cached.manifest.settings)
-    settings.push_back({{"key", setting.key}, {"value", setting.value}});
   json members = json::array();
   for (const CachedPeer& member : cached.members)
     members.push_back({{"name", member.name}, {"address", to_string(member.address)}});
@@ -133,7 +166,9 @@ std::string to_json(const CachedSwarm& cached) {
                    {"fingerprint", cached.manifest.fingerprint},
                    {"arena_floats", cached.manifest.arena_floats},
                    {"seed", cached.manifest.seed},
-                   {"settings", settings}}},
+                   {"settings", array_of(cached.manifest.settings)},
+                   {"facts", array_of(cached.manifest.facts)},
+                   {"program", cached.manifest.program}}},
                  {"members", members}};
   object[kCheckKey] = check_sum(object);
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
@@ -151,19 +186,7 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text) {
       if (given != check_sum(object)) return Error{"its check sum differs"};
     }
     object.at("swarm").get_to(cached.swarm);
-    const json& manifest = object.at("manifest");
-    manifest.at("model").get_to(cached.manifest.model);
-    manifest.at("data").get_to(cached.manifest.data);
-    manifest.at("fingerprint").get_to(cached.manifest.fingerprint);
-    manifest.at("arena_floats").get_to(cached.manifest.arena_floats);
-    manifest.at("seed").get_to(cached.manifest.seed);
-    for (const json& setting : manifest.at("settings")) {
-      cached.manifest.settings.push_back(
-          {setting.at("key").get<std::string>(), setting.at("value").get<std::string>()});
-      // Version 0.2.0 wrote the path of the first peer's data here.
-      wire::Setting& last = cached.manifest.settings.back();
-      if (last.key == "data.source") last.value = cached.manifest.data;
-    }
+    cached.manifest = manifest_in(object.at("manifest"));
     const auto& members = object.at("members").get_ref<const json::array_t&>();
     if (members.size() > CachedSwarm::kMembersMax)
       return Error{"it names more than " + std::to_string(CachedSwarm::kMembersMax) + " members"};
@@ -183,6 +206,17 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text) {
   return read;
 }
 
+wire::Program own_program() {
+  std::vector<std::string> known = {kTensorsKey, kEpochKey, kTokenizerKey, kDescriptionKey};
+  for (const training::Setting& setting : training::settings()) {
+    known.push_back(setting.key);
+    for (const std::string& choice : setting.choices)
+      if (std::string entry = setting.key + "=" + choice; entry.size() <= wire::kNameBytesMax)
+        known.push_back(std::move(entry));
+  }
+  return {version(), std::move(known)};
+}
+
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest) {
   std::vector<std::pair<std::string, std::string>> shared;
   std::set<std::string_view> keys;
@@ -191,8 +225,10 @@ Status apply_settings(training::Experiment& experiment, const wire::Manifest& ma
       return Error{"the swarm's settings: " + key.substr(0, 80) + " is given twice"};
     if (is_fact(key)) continue;
     if (training::find_setting(key) == nullptr) {
-      return Error{"the swarm's settings: Starling " STARLING_VERSION " does not know '" + key.substr(0, 80) +
-                   "', so the swarm runs a newer version: install that one here"};
+      return Error{"the swarm's settings: Starling " + version() + " does not know '" + key.substr(0, 80) +
+                   "', so the swarm runs a newer version" +
+                   (manifest.program.empty() ? "" : ", Starling " + manifest.program) +
+                   ": install that one here"};
     }
     shared.emplace_back(key, value);
   }
@@ -203,24 +239,27 @@ void add_facts(wire::Manifest& manifest, const RunFacts& facts) {
   if (!facts.tensors.empty() && facts.tensors.size() <= wire::kSettingValueBytesMax)
     manifest.settings.push_back({kTensorsKey, facts.tensors});
   if (facts.epoch_samples > 0) manifest.settings.push_back({kEpochKey, std::to_string(facts.epoch_samples)});
-  const auto add_parts = [&manifest](const char* key, const std::string& line, std::size_t most) {
+  const auto add_parts = [](std::vector<wire::Setting>& to, const char* key, const std::string& line,
+                            std::size_t most) {
     if (line.size() > most) return;
     for (std::size_t at = 0; at < line.size(); at += wire::kSettingValueBytesMax)
-      manifest.settings.push_back({key, line.substr(at, wire::kSettingValueBytesMax)});
+      to.push_back({key, line.substr(at, wire::kSettingValueBytesMax)});
   };
   std::string line = facts.tokenizer;
   std::ranges::replace(line, '\n', ';');
-  add_parts(kTokenizerKey, line, kManifestTokenizerBytesMax);
-  add_parts(kDescriptionKey, facts.description, kManifestDescriptionBytesMax);
+  add_parts(manifest.settings, kTokenizerKey, line, kManifestTokenizerBytesMax);
+  add_parts(manifest.facts, kDescriptionKey, facts.description, kManifestDescriptionBytesMax);
 }
 
 RunFacts facts_of(const wire::Manifest& manifest) {
   RunFacts facts;
-  for (const auto& [key, value] : manifest.settings) {
-    if (key == kTensorsKey) facts.tensors = value;
-    if (key == kEpochKey) facts.epoch_samples = parse_number<std::uint64_t>(value).value_or(0);
-    if (key == kTokenizerKey) facts.tokenizer += value;
-    if (key == kDescriptionKey) facts.description += value;
+  for (const auto* list : {&manifest.settings, &manifest.facts}) {
+    for (const auto& [key, value] : *list) {
+      if (key == kTensorsKey) facts.tensors = value;
+      if (key == kEpochKey) facts.epoch_samples = parse_number<std::uint64_t>(value).value_or(0);
+      if (key == kTokenizerKey) facts.tokenizer += value;
+      if (key == kDescriptionKey) facts.description += value;
+    }
   }
   std::ranges::replace(facts.tokenizer, ';', '\n');
   return facts;
@@ -272,8 +311,8 @@ Result<PeerCache::Loaded> PeerCache::load(const std::string& swarm) {
   const auto text = training::read_own_text(path(), kFileBytesMax);
   if (text) {
     if (const auto format = later_format(*text)) {
-      return Error{path() + " has format " + std::to_string(*format) +
-                   ", and Starling " STARLING_VERSION " reads format " + std::to_string(kFormat) +
+      return Error{path() + " has format " + std::to_string(*format) + ", and Starling " + version() +
+                   " reads format " + std::to_string(kFormat) +
                    ": start the newer version that wrote it, or name another folder"};
     }
     auto read = parse_cached_swarm(*text);

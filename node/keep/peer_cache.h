@@ -56,10 +56,14 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text);
 // Applies a run's shared settings. A setting that this version does not know is an Error that says so.
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest);
 
+// This program, with what apply_settings() accepts.
+wire::Program own_program();
+
 // What a manifest contains beside the run's settings: its tensors (models/layout_text.h), the samples of an
 // epoch, of a text the tokenizer's text form (datasets/text/tokenizer.h), and the description of the data
 // (training/learning/data_facts.h). Empty and 0 in manifests of earlier versions, and where the tensors, the
-// tokenizer or the description are too long.
+// tokenizer or the description are too long. The first three are among the settings, where version 0.3 looks
+// for them; what came later is among the facts, which an earlier version ignores.
 struct RunFacts {
   std::string tensors;
   std::uint64_t epoch_samples = 0;

@@ -23,7 +23,9 @@ struct ProcessOptions {
 };
 
 struct PeerOutcome {
-  int exit_code = 0;  // 0 finished or left, 1 the run failed, 2 bad input, 3 finished by doubtful claims
+  // 0 finished or left, 1 the run failed, 2 bad input, 3 finished by doubtful claims, 4 a peer of another
+  // version
+  int exit_code = 0;
   std::string error;  // one sentence if exit_code is not 0
   bool left = false;  // before the run's end, as it was asked to
 };

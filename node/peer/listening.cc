@@ -139,7 +139,8 @@ void Listening::take_failure(const Endpoint& to, transport::LinkErrorKind kind, 
   if (locked_out && started_.options.join.empty()) started_.restart_may_help = true;
   const bool was_reached = reached_.contains(to.address);
   if (was_reached) started_.restart_may_help = true;  // it may come back
-  events_.core(gossip::Unreachable{to.address, hopeless, std::move(why), locked_out, to.id, was_reached});
+  events_.core(gossip::Unreachable{to.address, hopeless, std::move(why), locked_out, to.id, was_reached,
+                                   kind == Kind::bad_version});
 }
 
 // Counts a failed connection to an address that the peer was asked to join. True if no retry can succeed: no

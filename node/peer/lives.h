@@ -67,6 +67,7 @@ struct Started {
   PeerStage stage = PeerStage::starting;
   std::optional<gossip::Finish::How> finish{};  // once it is ending
   bool restart_may_help = false;  // a failure from now on has exit code 1, as another start may succeed
+  bool other_version = false;     // a failure is about versions, and has exit code 4
   EventLog events{};
 
   Instant now() const {

@@ -8,6 +8,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/program.h"
 #include "datasets/description.h"
 #include "datasets/text/tokenizer.h"
 #include "models/layout_text.h"
@@ -60,6 +61,8 @@ void Preparation::load_copy() {
 }
 
 void Preparation::build(std::optional<wire::Manifest> swarms, std::function<void(Status)> done) {
+  training::Experiment joined = started_.options.experiment;
+  if (swarms && !apply_settings(joined, *swarms)) started_.other_version = true;  // build_of() says why
   started_.builder.run(
       [this, swarms = std::move(swarms)] {
         return within_memory([&] { return with_state(swarms ? build_of(*swarms) : build_own()); });
@@ -75,6 +78,7 @@ wire::Manifest Preparation::own_manifest() const {
   const Replica& replica = *lives_.built->replica;
   auto manifest =
       training::manifest_of<wire::Manifest>(lives_.built->experiment, replica.plan.layout, replica.data.name);
+  manifest.program = version();
   const auto described = replica.about_data.find(training::kDescriptionFact);
   add_facts(manifest,
             {models::layout_text(replica.plan.layout), replica.epoch_samples, replica.data.tokenizer_text(),

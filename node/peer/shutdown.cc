@@ -37,12 +37,13 @@ void Shutdown::hurry() {
   changed_.raise();
 }
 
-void Shutdown::begin(gossip::Finish::How how, const std::string& why) {
+void Shutdown::begin(gossip::Finish::How how, const std::string& why, bool other_version) {
   if (started_.stage == PeerStage::leaving) hurry();
   started_.advance(PeerStage::ending);
   started_.finish = how;
   outcome_.left = how == gossip::Finish::How::left;
-  if (how == gossip::Finish::How::failed) outcome_ = {started_.restart_may_help ? 1 : 2, why};
+  if (how == gossip::Finish::How::failed)
+    outcome_ = {other_version || started_.other_version ? 4 : started_.restart_may_help ? 1 : 2, why};
   if (how == gossip::Finish::How::finished && !started_.process.is_launched()) doubt_ = why;
   teller_.manager().stopping();
   if (lives_.equipped) lives_.equipped->trainer->stop();

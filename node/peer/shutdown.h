@@ -40,7 +40,7 @@ class Shutdown {
   // The peer will leave with exit code 2 and this sentence, and keep no result.
   void refuse(const std::string& why) { outcome_ = {2, why}; }
   // Saves, flushes the links and stops the io_context. `why`: one sentence if the run failed.
-  void begin(gossip::Finish::How how, const std::string& why = "");
+  void begin(gossip::Finish::How how, const std::string& why = "", bool other_version = false);
 
   const PeerOutcome& outcome() const { return outcome_; }
   // Ends the process after the last words unless its threads have ended, and `over` is true, after a moment.

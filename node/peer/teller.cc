@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/program.h"
 #include "gossip/meeting/partner.h"
 #include "topologies/graph_file.h"
 #include "training/learning/recipe.h"
@@ -144,7 +145,7 @@ PeerStatus Teller::status() const {
   status.swarm = listening_.self().swarm;
   const Address& address = view.membership.self().address;
   if (address) status.address = to_string(address);
-  status.version = STARLING_VERSION;
+  status.version = version();
   status.model = lives_.running->manifest.model;
   status.data = lives_.running->manifest.data;
   if (lives_.built) {  // before that the builder may be writing the experiment

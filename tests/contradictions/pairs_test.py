@@ -36,6 +36,7 @@ SETTINGS = {
     "name": (("run", "walk"), {}),
     "seed": (("1", "2", "3"), {}),
     "peers": (("2", "3", "4"), {}),
+    "start": (("together", "copy"), {}),
     "looks": ((None, "0", "3", "20"), {}),
     "model.name": (("softmax", "mlp", "net.toml"), {}),
     "model.layers": ((), {}),  # of files of networks

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "tests/gossip/life.h"
 
 namespace starling::gossip {
@@ -252,6 +253,83 @@ TEST_CASE("a member welcomes a joiner with the run's manifest, age and members")
   for (const wire::Member& m : welcomes[0].second.members) named.push_back(m.id);
   REQUIRE(named == std::vector{PeerId{1}, PeerId{3}, PeerId{2}});  // also the joiner's own record
   REQUIRE(life.peer.view().membership.find(PeerId{2}) != nullptr);
+}
+
+TEST_CASE("a joiner whose program does not know a setting of the run is refused, and is no member") {
+  PeerOptions options;
+  options.manifest = manifest();
+  options.manifest.settings = {{"gossip.rule", "telepathy"}, {"gossip.range", "9"}};
+  options.manifest.facts = {{"data.smell", "good"}};
+  options.program = {"0.5.0", {}};
+  Life life(options);
+  life.trains(rules_of(), {3});
+  const auto asks = [&](std::vector<std::string> knows) {
+    return life.hears(2, wire::Join{member(2, Phase::joining), {"0.4.0", std::move(knows)}});
+  };
+  const auto refusal = [](const std::vector<Action>& answer) {
+    const auto refusals = sent<wire::Refusal>(answer);
+    REQUIRE(refusals.size() == 1);
+    CHECK(sent<wire::Welcome>(answer).empty());
+    CHECK(refusals[0].first == address_of(2));
+    CHECK(refusals[0].second.reason == wire::RefusalReason::wrong_version);
+    return refusals[0].second.text;
+  };
+  const auto first = asks({"gossip.rule", "gossip.rule=pairwise", "gossip.range"});
+  const std::string told =
+      "the run has the setting gossip.rule = telepathy, which Starling 0.4.0 does not know: install the "
+      "version of this peer, Starling 0.5.0";
+  CHECK(refusal(first) == told);
+  REQUIRE(noticed(first, Notice::What::unfit).size() == 1);
+  CHECK(all<Notice>(first)[0].text == "p2 cannot take part in this run: " + told);
+  const auto second = asks({"gossip.rule", "gossip.rule=telepathy"});
+  CHECK(contains(refusal(second), "the setting gossip.range, which"));
+  CHECK(noticed(second, Notice::What::unfit).empty());  // once for a peer
+  CHECK(life.peer.view().membership.find(PeerId{2}) == nullptr);
+  // A program that knows more than the run needs is welcome, and one that does not say what it knows.
+  CHECK(sent<wire::Welcome>(asks({"gossip.rule", "gossip.range", "gossip.mood"})).size() == 1);
+  CHECK(sent<wire::Welcome>(life.hears(4, wire::Join{member(4, Phase::joining)})).size() == 1);
+}
+
+TEST_CASE("a joiner that is refused for its version fails when no other address is left") {
+  PeerOptions options = joining({2, 3});
+  options.program = {"0.4.0", {"gossip.rule"}};
+  Life life(options);
+  const auto joins = sent<wire::Join>(life.happens(Start{}));
+  REQUIRE(joins.size() == 2);
+  CHECK(joins[0].second.program == options.program);
+  const wire::Refusal refusal{wire::RefusalReason::wrong_version, "the run has a setting"};
+  CHECK(all<Finish>(life.hears(2, refusal)).empty());
+  const auto end = all<Finish>(life.hears(3, refusal));
+  REQUIRE(end.size() == 1);
+  CHECK(end[0].how == Finish::How::failed);
+  CHECK(end[0].other_version);
+  CHECK(end[0].why == to_string(address_of(3)) + " says: the run has a setting");
+
+  // The member may be asked at another address than the one that it states.
+  Life alone(joining({9}));
+  alone.happens(Start{});
+  CHECK(all<Finish>(alone.hears(2, refusal)).size() == 1);
+}
+
+TEST_CASE("a peer whose former swarm has another version fails instead of beginning the run again") {
+  PeerOptions options = joining({2, 3});
+  options.unwelcomed.begins = 10s;
+  options.manifest = manifest();
+  for (const bool by_protocol : {true, false}) {
+    Life life(options);
+    life.happens(Start{});
+    if (by_protocol)
+      life.happens(
+          Unreachable{.address = address_of(2), .why = "it has protocol version 3", .other_version = true});
+    else
+      life.hears(2, wire::Refusal{wire::RefusalReason::wrong_version, "it has protocol version 3"});
+    life.happens(Unreachable{address_of(3), false, "nobody listens at p3:7100"});
+    const auto then = life.waits(at(10s));
+    CHECK(all<Prepare>(then).empty());
+    REQUIRE(all<Finish>(then).size() == 1);
+    CHECK(all<Finish>(then)[0].other_version);
+    CHECK(contains(all<Finish>(then)[0].why, "it has protocol version 3"));
+  }
 }
 
 TEST_CASE("a joiner without a Welcome begins the run after a while, and keeps searching") {

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "gossip/joining.h"
 #include "tests/catch.h"
 #include "tests/node/introduced.h"
 #include "tests/training/temporary_folder.h"
 #include "tests/wire/random_message.h"
+#include "training/runs/experiment/settings/settings.h"
 
 namespace starling::node {
 namespace {
@@ -253,6 +255,62 @@ TEST_CASE("a setting that this version does not know is said to be of a newer ve
   CHECK(said.ends_with(
       " does not know 'gossip.telepathy', so the swarm runs a newer version: install that one here"));
   CHECK(joiner == before);
+  manifest.program = "0.9.0";
+  CHECK(apply_settings(joiner, manifest)
+            .error()
+            .message.ends_with("the swarm runs a newer version, Starling 0.9.0: install that one here"));
+}
+
+TEST_CASE("a program knows each setting that it tells others") {
+  const wire::Program program = own_program();
+  CHECK(program.knows.size() <= wire::kKnownMax);
+  for (const training::Setting& setting : training::settings()) {
+    INFO(setting.key);
+    CHECK(gossip::unknown_to(program, {setting.key, setting.get({}).value_or("anything")}).empty());
+    for (const std::string& choice : setting.choices)
+      CHECK(gossip::unknown_to(program, {setting.key, choice}).empty());
+  }
+  wire::Manifest manifest;
+  add_facts(manifest, {"fc1.weight 3x2", 40, "starling tokenizer 1\n", "{}"});
+  for (const wire::Setting& fact : manifest.settings) CHECK(gossip::unknown_to(program, fact).empty());
+  CHECK(gossip::unknown_to(program, {"gossip.rule", "telepathy"}) == "gossip.rule = telepathy");
+  CHECK(gossip::unknown_to(program, {"gossip.telepathy", "on"}) == "gossip.telepathy");
+}
+
+TEST_CASE("a peer of version 0.3 finds every key of a manifest with defaults, and ignores later facts") {
+  // All that such a peer accepts among the settings beside those in its own table.
+  const std::vector<std::string> facts = {"model.tensors", "data.epoch_samples", "data.tokenizer"};
+  wire::Manifest manifest;
+  add_facts(manifest, {"fc1.weight 3x2", 40, "starling tokenizer 1\n", "{}"});
+  for (const wire::Setting& setting : manifest.settings)
+    CHECK(std::ranges::find(facts, setting.key) != facts.end());
+  CHECK(facts_of(manifest).description == "{}");
+  // Development versions between 0.3 and 0.4 told it as a setting.
+  manifest.settings.insert(manifest.settings.end(), manifest.facts.begin(), manifest.facts.end());
+  manifest.facts = {{"data.unheard_of", "1"}};
+  CHECK(facts_of(manifest).description == "{}");
+  training::Experiment joiner;
+  CHECK(apply_settings(joiner, manifest).ok());
+}
+
+TEST_CASE("a cache of version 0.3, without facts, is read") {
+  CachedSwarm swarm = small_swarm();
+  swarm.manifest.facts = {{"data.description", "{}"}};
+  swarm.manifest.program = "0.4.0";
+  const auto read = parse_cached_swarm(to_json(swarm));
+  REQUIRE(read.ok());
+  CHECK(read->swarm == swarm);
+  // They are the last ones of the manifest.
+  std::string earlier = without_check(to_json(swarm));
+  const std::size_t facts = earlier.find("\"facts\""), program = earlier.find("\"program\"");
+  REQUIRE((facts < program && program != std::string::npos));
+  const std::size_t begin = earlier.rfind(',', facts);
+  earlier.erase(begin, earlier.find('}', program) - begin);
+  const auto old = parse_cached_swarm(earlier);
+  REQUIRE(old.ok());
+  swarm.manifest.facts.clear();
+  swarm.manifest.program.clear();
+  CHECK(old->swarm == swarm);
 }
 
 TEST_CASE("a flipped bit of a cache is found, and a cache without a check sum is read") {

@@ -34,6 +34,7 @@ class Bundles:
         self.build, self.folder, self.call = build, folder, call
         self.made = f"{folder}/packages"
         self.version = call(f"{build}/starling", "--version").split()[1]
+        self.python_version = self.version.replace("-dev", ".dev0")
         self.name = f"starling-{self.version}-linux-{os.uname().machine}"
         self.tree = f"{folder}/some where/{self.name}"
 
@@ -54,7 +55,7 @@ class Bundles:
             require(all(member.name.split("/")[0] == self.name for member in archive.getmembers()), "it has another folder")
             archive.extractall(f"{self.folder}/some where")
         glibc = elf.newest(self.elf_files())["GLIBC"]
-        wheel = f"starling-{self.version}-py3-none-manylinux_{glibc[0]}_{glibc[1]}_{os.uname().machine}.whl"
+        wheel = f"starling-{self.python_version}-py3-none-manylinux_{glibc[0]}_{glibc[1]}_{os.uname().machine}.whl"
         require(wheel in os.listdir(self.made), f"there is no {wheel}, but {os.listdir(self.made)}")
         self.wheel = f"{self.made}/{wheel}"
 
@@ -132,9 +133,9 @@ class Bundles:
     def wheel_is_sound(self):
         with zipfile.ZipFile(self.wheel) as archive:
             names = set(archive.namelist())
-            info = f"starling-{self.version}.dist-info"
+            info = f"starling-{self.python_version}.dist-info"
             read = lambda name: archive.read(name).decode()  # noqa: E731
-            for line in f"Version: {self.version}", "Name: starling", "Requires-Python: >=3.9":
+            for line in f"Version: {self.python_version}", "Name: starling", "Requires-Python: >=3.9":
                 require(line in read(f"{info}/METADATA").split("\n"), f"{line} is not in METADATA")
             tag = os.path.basename(self.wheel)[:-len(".whl")].split("-", 2)[2]
             require(f"Tag: {tag}\n" in read(f"{info}/WHEEL") and "Root-Is-Purelib: false\n" in read(f"{info}/WHEEL"), tag)

@@ -94,6 +94,77 @@ class CheckoutsTest(suite.Suite):
                         f"scripts/{script} uses a build folder of another checkout: {done.stdout[-1000:]}")
                 require("was configured for /else where; it is configured again" in done.stdout, done.stdout[-1000:])
 
+    # The version of what is built in a checkout, and the sources that this build compiles.
+    def named(self, checkout):
+        self.workshop.commands()
+        self.succeed("cmake", "--build", f"{checkout}/build", "--target", "starling_base")
+        with open(f"{checkout}/build/generated/base/version.cc", encoding="utf-8") as file:
+            version = re.search(r'version_text\[\] = "(.*)"', file.read())[1]
+        client = self.made_by_client("build_wheel", f"{checkout}/clients/python", f"{self.folder}/of {os.path.basename(checkout)}")
+        require(f"/starling-{version.replace('-dev', '.dev0')}-py3" in client, f"{version}, and the client's is {client}")
+        return version, sorted(os.path.basename(line.split()[-1]) for line in self.workshop.commands())
+
+    def names_its_commit(self):
+        checkout = self.workshop.copy(f"{self.folder}/named")
+        plain = {"GIT_CONFIG_GLOBAL": "/dev/null", **{f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}}
+        git = lambda *words: self.succeed("git", *words, cwd=checkout, env=plain).strip()  # noqa: E731
+        self.succeed("cmake", "-S", checkout, "-B", f"{checkout}/build", *PLAIN)
+        [release] = re.findall(r"^project\(starling VERSION (\S+)", open(f"{checkout}/CMakeLists.txt").read(), re.MULTILINE)
+        require(self.named(checkout)[0] == f"{release}-dev", "sources without a commit name one")
+        git("init", "--quiet")
+        git("add", "--all", ".")
+        git("commit", "--quiet", "--message", "one")
+        # CMake finds out that there is a repository.
+        os.remove(f"{checkout}/build/generated/base/version.cc")
+        commit = git("rev-parse", "HEAD")[:12]
+        require(self.named(checkout) == (f"{release}-dev+{commit}", ["version.cc"]), f"{self.named(checkout)}, not {commit}")
+        said = self.succeed("cmake", "--build", f"{checkout}/build", "--target", "starling_base")
+        require("no work to do" in said, f"the next build is not empty: {said}")
+        with open(f"{checkout}/README.md", "a", encoding="utf-8") as file:
+            file.write("changed\n")
+        require(self.named(checkout) == (f"{release}-dev+{commit}.dirty", ["version.cc"]), "a changed file is not named")
+        git("commit", "--quiet", "--all", "--message", "two")
+        second = git("rev-parse", "HEAD")[:12]
+        require(second != commit and self.named(checkout) == (f"{release}-dev+{second}", ["version.cc"]), "not the new commit")
+        # An archive of it, in a repository of somebody else.
+        git("archive", "--prefix", "archived/", "--output", f"{self.folder}/archived.tar", "HEAD")
+        git("init", "--quiet", f"{self.folder}/archived")
+        with tarfile.open(f"{self.folder}/archived.tar") as archive:
+            archive.extractall(self.folder)
+        archived = f"{self.folder}/archived"
+        self.succeed("cmake", "-S", archived, "-B", f"{archived}/build", *PLAIN)
+        require(self.named(archived)[0] == f"{release}-dev+{second}", f"an archive names {self.named(archived)}")
+
+    def is_no_release_with_later_changes(self):
+        text = open(f"{SOURCE}/CHANGELOG.md", encoding="utf-8").read()
+        titles = re.findall(r"^## ([\w.]+)", text, re.MULTILINE)
+        unreleased = titles[0] == "Unreleased"
+        released = titles[unreleased]
+        build = open(f"{SOURCE}/CMakeLists.txt", encoding="utf-8").read()
+        version, stage = re.search(r"VERSION (\S+) LANGUAGES", build)[1], re.search(r"set\(STARLING_STAGE ?(\w*)\)", build)[1]
+        client = re.search(r'^version = "(\S+)"', open(f"{SOURCE}/clients/python/pyproject.toml").read(), re.MULTILINE)[1]
+        cited = re.search(r"^version: (\S+)", open(f"{SOURCE}/CITATION.cff").read(), re.MULTILINE)[1]
+        require(cited == released, f"CITATION.cff has {cited}, and the last release is {released}")
+        require((version != released and stage == "dev") if unreleased else (version == released and not stage),
+                f"CMakeLists.txt has {version} {stage}, and the last release is {released}")
+        require(client == version + (".dev0" if stage else ""), f"pyproject.toml has {client}")
+
+    # In one folder with ccache, if it is installed, which gives the compiler relative paths.
+    def objects_are_equal(self):
+        made = []
+        for name, variables in (("equal", {}), ("equal elsewhere", {"CMAKE_CXX_COMPILER_LAUNCHER": "", "CCACHE_DIR": f"{self.folder}/cc"})):
+            checkout = self.workshop.copy(f"{self.folder}/{name}")
+            build = f"{checkout}/build/here"
+            self.succeed("cmake", "-S", checkout, "-B", build, *PLAIN, "-DCMAKE_BUILD_TYPE=Release", "-DSTARLING_UNITY=OFF",
+                         "-DSTARLING_PRECOMPILE=OFF", env=variables)
+            for source in ("base/random.cc", "wire/frame.cc"):
+                target = f"CMakeFiles/starling_{source.split('/')[0]}.dir/{source}.o"
+                self.succeed("cmake", "--build", build, "--target", target, env={**variables, "REAL": source})
+                made.append(open(f"{build}/{target}", "rb").read())
+                require(f"./{source}".encode() in made[-1], f"{source} does not name itself, so this test proves nothing")
+                require(self.folder.encode() not in made[-1], f"the object of {source} has the path of the builder")
+        require(made[:2] == made[2:], "the objects of equal sources in two folders differ")
+
     # The .deb of an empty build, whose program is a script.
     def package_follows_policy(self):
         if not shutil.which("dpkg-deb") or not shutil.which("dpkg-shlibdeps"):
@@ -111,7 +182,7 @@ class CheckoutsTest(suite.Suite):
         page = self.succeed("gzip", "--decompress", "--stdout", f"{usr}/share/man/man1/starling.1.gz")
         require(page == self.succeed(f"{build}/starling", "man"), "it is another manual page")
         changes = self.succeed("gzip", "--decompress", "--stdout", f"{usr}/share/doc/starling/changelog.gz")
-        require(re.fullmatch(r"starling \([\d.]+\S*\) unstable; urgency=medium\n\n  \* .+\n\n -- .+ <.+>  "
+        require(re.fullmatch(r"starling \(\d+\.\d+\.\d+(~dev(\+[0-9a-f]{12}(\.dirty)?)?)?\) unstable; urgency=medium\n\n  \* .+\n\n -- .+ <.+>  "
                              r"Sun, 30 Nov 2025 00:00:00 \+0000\n", changes), f"the changelog is {changes!r}")
         notice = open(f"{usr}/share/doc/starling/copyright").read()
         require(re.search(r"^Copyright \d{4} The Starling authors$", notice, re.MULTILINE), notice)
@@ -240,6 +311,10 @@ class CheckoutsTest(suite.Suite):
         self.case("every script that builds configures a copied or renamed build folder again", self.scripts_notice_moves)
         self.case("add_subdirectory is refused in one sentence", self.is_no_part_of_another_project)
         self.case("a build among the sources is refused in one sentence", self.is_not_built_among_its_sources)
+        self.case("a build of unreleased sources names its commit, and a new commit compiles one source", self.names_its_commit)
+        self.case("equal sources give equal objects in every folder, without its path", self.objects_are_equal)
+        self.case("sources with unreleased changes are of another version than the last release",
+                  self.is_no_release_with_later_changes)
         self.case("compilers that are too old are refused in one sentence", self.refuses_old_compilers)
         self.case("without OpenMP the configuration names its package", self.names_package_of_openmp)
         self.case("Clang compiles what needs options of its own", self.clang_compiles)

@@ -98,7 +98,12 @@ class Packages(suite.Suite):
         if os.path.exists(f"{self.build}/libstarling_cuda.so"):
             require("lib/starling/libstarling_cuda.so" in there, "the CUDA module is not installed")
         program = f"{prefix}/bin/starling"
-        require(re.fullmatch(r"starling \d+\.\d+\.\d+\n", call(program, "--version")), "it does not run")
+        said = call(program, "--version")
+        require(re.fullmatch(r"starling \d+\.\d+\.\d+(-dev(\+[0-9a-f]{12}(\.dirty)?)?)?\n", said), f"its version is {said}")
+        built = open(program, "rb").read()
+        require(b"./base/random.cc" in built, "the program does not name its sources")
+        for place in {SOURCE, os.path.realpath(SOURCE), os.path.realpath(self.build)}:
+            require(place.encode() + b"/" not in built, f"the program contains the builder's path {place}")
         # The program finds its module there, or reports that it searched there.
         places = call(program, "doctor")
         require(f"{prefix}/lib/starling/libstarling_cuda.so" in places or "lib/starling" in there, places)
@@ -154,7 +159,7 @@ class Packages(suite.Suite):
     def makes_package(self):
         where = f"{self.folder}/deb"
         call(f"{SOURCE}/scripts/package", "--build", self.build, "--out", where, "deb")
-        version = call(f"{self.build}/starling", "--version").split()[1]
+        version = call(f"{self.build}/starling", "--version").split()[1].replace("-", "~")
         [package] = glob.glob(f"{where}/starling_{version}_*.deb")
         fields = dict(re.findall(r"^ ?([A-Z][\w-]*): (.*)$", call("dpkg-deb", "--info", package), re.MULTILINE))
         require(fields["Package"] == "starling" and fields["Version"] == version, f"it is {fields}")
@@ -211,7 +216,7 @@ class Packages(suite.Suite):
 
     def unit_is_sound(self):
         text = open(f"{SOURCE}/scripts/deploy/starling@.service").read()
-        for line in ("Type=notify", "WatchdogSec=30", "RestartPreventExitStatus=2", "DynamicUser=yes"):
+        for line in ("Type=notify", "WatchdogSec=30", "RestartPreventExitStatus=2 4", "DynamicUser=yes"):
             require(f"\n{line}\n" in text, f"the unit has no {line}")
         for name in ("OUT", "CHECKPOINTS", "RESUME"):  # nothing else can be written
             require(f"STARLING_{name}=%S/starling/%i" in text, f"the unit sets no STARLING_{name}")

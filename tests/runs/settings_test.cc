@@ -1,6 +1,7 @@
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/experiment/settings/effects.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -290,6 +291,49 @@ TEST_CASE("settings that are newer than the manifest are in it only if they diff
   REQUIRE(shared_settings(joiner) == shared_settings(Experiment{}));
   REQUIRE(joiner.schedule.name == "constant");
   REQUIRE(joiner.training.crop == 0);
+}
+
+// A setting that is told even with its default must be known by every program with this protocol: those of
+// version 0.3.0 know these. Later ones are per_run_if_set.
+TEST_CASE("a manifest contains settings with their defaults only if version 0.3.0 knows them") {
+  const std::vector<std::string> known = {"seed",
+                                          "peers",
+                                          "model.name",
+                                          "model.layers",
+                                          "data.source",
+                                          "data.partition",
+                                          "training.batch_size",
+                                          "training.optimizer",
+                                          "training.learning_rate",
+                                          "training.momentum",
+                                          "training.beta2",
+                                          "training.weight_decay",
+                                          "training.nesterov",
+                                          "training.quasi_global_momentum",
+                                          "training.epochs",
+                                          "training.steps",
+                                          "training.seconds",
+                                          "training.target_accuracy",
+                                          "training.target_loss",
+                                          "gossip.rule",
+                                          "gossip.topology",
+                                          "gossip.partners",
+                                          "gossip.every",
+                                          "gossip.payload",
+                                          "gossip.top_k",
+                                          "gossip.weights",
+                                          "gossip.outer_rate",
+                                          "gossip.outer_momentum",
+                                          "gossip.consensus_rate",
+                                          "gossip.clip"};
+  for (const Setting& setting : settings()) {
+    INFO(setting.key);
+    CHECK(setting.told_by_default == (std::ranges::find(known, setting.key) != known.end()));
+  }
+  for (const auto& [key, value] : shared_settings(Experiment{})) {
+    INFO(key);
+    CHECK(std::ranges::find(known, key) != known.end());
+  }
 }
 
 TEST_CASE("a manifest with an unknown, foreign or invalid setting is rejected and changes nothing") {

@@ -223,7 +223,35 @@ TEST_CASE("numbers out of their range are rejected") {
   CHECK_FALSE(comes_back(ExchangeOffer{1, 2, 3, kChunkFloatsMax + 1}));
   CHECK_FALSE(comes_back(ExchangeOffer{1, 2, kArenaFloatsMax + 1, 1}));
   CHECK_FALSE(comes_back(StateRequest{1, 0, 0}));
+  CHECK(comes_back(Join{good_member(), {"0.4.0", std::vector<std::string>(kKnownMax, "gossip.rule")}}));
+  CHECK_FALSE(comes_back(Join{good_member(), {"0.4.0", std::vector<std::string>(kKnownMax + 1, "a")}}));
+  CHECK_FALSE(comes_back(Join{good_member(), {std::string(kNameBytesMax + 1, '0'), {}}}));
+  Manifest manifest{"lenet", "mnist", 1, 1, 1, {}};
+  manifest.facts.assign(kSettingsMax + 1, {"a", "b"});
+  CHECK(refusal_of(Welcome{manifest, Duration{0}, {}}) == "Welcome message: facts has more than 256 entries");
   CHECK_FALSE(comes_back(StateHead{kArenaFloatsMax + 1, 1}));
+}
+
+TEST_CASE("a message of a type that later versions may have is recognized, and is no damage") {
+  Random r(16);
+  constexpr auto kLast = static_cast<std::uint8_t>(std::variant_size_v<Message>);
+  auto body = encode_message(Circuit{testing::random_id(r)});
+  CHECK_FALSE(is_later_message(body));
+  int found = 0;
+  for (std::byte& byte : body) {
+    if (byte != std::byte{kLast}) continue;
+    byte = std::byte{kLast + 1};
+    const auto decoded = decode_message(body);
+    if (is_later_message(body)) {
+      ++found;
+      REQUIRE_FALSE(decoded.ok());
+      CHECK(decoded.error().message == "unknown message type " + std::to_string(kLast + 1));
+      CHECK_FALSE(is_later_message(Bytes(body).first(8)));  // it is cut
+    }
+    byte = std::byte{kLast};
+  }
+  CHECK(found == 1);
+  CHECK_FALSE(is_later_message(Bytes(body).first(3)));
 }
 
 TEST_CASE("a message above the frame limit is neither encoded nor decoded") {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/program.h"
 #include "base/random.h"
 #include "tests/catch.h"
 #include "tests/wire/random_message.h"
@@ -135,7 +136,7 @@ TEST_CASE("a header with wrong magic, version, kind or reserved bytes is rejecte
   bad[4] = std::byte{kProtocolVersion + 1};
   CHECK(fault_of(bad) == FrameFault::bad_version);
   CHECK(FrameHeader::parse(bad).error().message ==
-        "the remote peer uses protocol version 3, this program version 2");
+        "the remote peer uses protocol version 3, and Starling " + version() + " uses version 2");
   bad = good;
   bad[5] = std::byte{3};
   CHECK(fault_of(bad) == FrameFault::malformed);

@@ -99,7 +99,18 @@ inline Manifest random_manifest(Random& r) {
              {}};
   m.settings.resize(r.below(5));
   for (Setting& s : m.settings) s = {random_text(r, kNameBytesMax), random_text(r, kTextBytesMax)};
+  m.facts.resize(r.chance(0.5) ? r.below(5) : 0);
+  for (Setting& s : m.facts) s = {random_text(r, kNameBytesMax), random_text(r, kTextBytesMax)};
+  if (r.chance(0.5)) m.program = random_text(r, kNameBytesMax);
   return m;
+}
+
+inline Program random_program(Random& r) {
+  Program program;
+  if (r.chance(0.5)) program.version = random_text(r, kNameBytesMax);
+  program.knows.resize(r.chance(0.5) ? r.below(5) : 0);
+  for (std::string& known : program.knows) known = random_text(r, kNameBytesMax);
+  return program;
 }
 
 inline std::uint32_t random_chunk_floats(Random& r) {
@@ -189,7 +200,7 @@ inline Message random_message(Random& r, std::size_t index) {
     case 7:
       return View{r.bits(), r.chance(0.5), random_members(r), random_revision(r)};
     case 8:
-      return Join{random_member(r)};
+      return Join{random_member(r), random_program(r)};
     case 9:
       return Welcome{random_manifest(r), Duration{static_cast<std::int64_t>(r.bits() >> 2)} / 2,
                      random_members(r), r.bits()};

@@ -274,9 +274,16 @@ LinkResult<wire::Message> message_in(Link& link, const Frame& frame) {
 }
 
 asio::awaitable<LinkResult<wire::Message>> read_message(Link& link) {
-  const auto frame = co_await link.read();
-  if (!frame.ok()) co_return frame.error();
-  co_return message_in(link, *frame);
+  for (;;) {
+    const auto frame = co_await link.read();
+    if (!frame.ok()) co_return frame.error();
+    if (frame->kind == wire::FrameKind::control) {
+      auto message = wire::decode_message(frame->body);
+      if (message.ok()) co_return std::move(*message);
+      if (wire::is_later_message(frame->body)) continue;
+    }
+    co_return message_in(link, *frame);
+  }
 }
 
 }  // namespace starling::transport

@@ -19,6 +19,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/program.h"
 #include "cli/commands/look/ask.h"
 #include "cli/commands/named_files.h"
 #include "cli/shell/output.h"
@@ -429,11 +430,13 @@ void check_peer(const Address& http, const Wanted& wanted, Checks& checks) {
   }
   checks.good("peer",
               fmt::format("{} answers: starling {}, {}", status->name, status->version, status->phase));
-  if (status->version != STARLING_VERSION) {
-    checks.note("peer",
-                fmt::format("it runs starling {}, and this is {}: they may be incompatible", status->version,
-                            STARLING_VERSION),
-                "install the same version on both machines");
+  if (status->version != version()) {
+    checks.note(
+        "peer",
+        fmt::format(
+            "it runs starling {}, and this is {}; docs/PROTOCOL.md says which versions train together",
+            status->version, version()),
+        "install the same version on both machines, unless the swarm is being upgraded");
   }
   if (status->swarm == wanted.swarm) {
     checks.good("peer", "its swarm is '" + status->swarm + "', like ours");

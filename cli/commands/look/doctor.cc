@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iterator>
 
+#include "base/program.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/look/ask.h"
 #include "cli/commands/look/checkup.h"
@@ -109,7 +110,7 @@ std::string text_of(const Findings& found) {
   const auto line = [&](std::string_view title, std::string_view what) {
     if (!what.empty()) fmt::format_to(out, "{:<14}{}\n", title, what);
   };
-  line("program", fmt::format("starling {}, oneDNN {}", STARLING_VERSION, kernels::cpu::onednn_version()));
+  line("program", fmt::format("starling {}, oneDNN {}", version(), kernels::cpu::onednn_version()));
   const std::string usable =
       found.processors_usable == found.processors
           ? ""
@@ -157,7 +158,7 @@ std::string findings_json(const Findings& found) {
                       {"what", check.what},
                       {"remedy", text_or_null(check.remedy)}});
   }
-  return training::to_line({{"version", STARLING_VERSION},
+  return training::to_line({{"version", version()},
                             {"onednn", kernels::cpu::onednn_version()},
                             {"processor",
                              {{"name", found.processor},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/program.h"
 #include "base/text.h"
 #include "node/front/answers.h"
 #include "node/front/situation.h"
@@ -131,7 +132,7 @@ node::PeerStatus SimulatedPage::status_of(const lab::SwarmPicture& picture,
   status.name = experiment_.name;
   status.id = to_string(PeerId{});
   status.swarm = "a simulation";
-  status.version = STARLING_VERSION;
+  status.version = version();
   status.model = experiment_.model.name;
   status.data = data_;
   status.topology = picture.topology;
