@@ -9,7 +9,6 @@
 
 #include "base/text.h"
 #include "lab/report/lines.h"
-#include "lab/report/run_identity.h"
 #include "lab/report/setting_numbers.h"
 #include "training/runs/records/files.h"
 #include "training/runs/records/json.h"

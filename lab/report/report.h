@@ -145,6 +145,15 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
 
 // ---- the steps of read_report() ----
 
+// Fills settings, used, contents, without_effect and the target from the experiment.toml at `path`.
+// REQUIRES: the summary has been read. The Error names the place.
+Status take_identity(ReportRun& run, const std::string& path);
+
+// Spells equal things alike: a setting that some runs set has the value that is used in those that do not;
+// settings with equal contents have one name, the first, and others of this name have a number:
+// "file:g.txt (2)", "my.csv (2)".
+void name_alike(std::vector<ReportRun>& runs);
+
 // The evaluations of a run, from the metrics.jsonl in its folder, and its end; of a run without evaluations,
 // 400 moments that are equally far apart. The Error names the line that is damaged.
 Result<std::vector<ReportPoint>> read_points(const std::string& folder, const ReportRun& run);

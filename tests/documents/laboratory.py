@@ -2,6 +2,7 @@
 and which of the printed lines must agree to the last digit. Runs are shortened by variables, which override the files."""
 
 import csv
+import dataclasses
 import json
 import os
 import re
@@ -15,6 +16,8 @@ SHORT = {"STARLING_EPOCHS": "0.02"}
 SWEEP = """name = "sweep"
 peers = 4
 model.name = "softmax"
+data.source = "table.csv"
+training.batch_size = 8
 [[fault]]
 peer = 1
 slow = 1
@@ -48,8 +51,7 @@ class Page:
 
     def do(self, text, block=None, **variables):
         """Runs commands, and returns what they print."""
-        block = block or self.blocks[0]
-        block.text = text
+        block = dataclasses.replace(block or self.blocks[0], text=text)
         self.reader.environment.update(variables)
         self.reader.run(block)
         for name in variables:
@@ -99,8 +101,9 @@ def experiments(reader):
 
 def sweep(page, text=SWEEP):
     shutil.rmtree(os.path.join(page.machine.folder, "runs/sweep"), ignore_errors=True)
+    page.save("table.csv", "u,v,kind\n" + "".join(f"{k % 7 + k % 2},{k % 11},{k % 2}\n" for k in range(400)))
     page.save("sweep.toml", text)
-    page.do("starling sweep sweep.toml --out runs/sweep", STARLING_EPOCHS="0.1")
+    page.do("starling sweep sweep.toml --out runs/sweep", STARLING_EPOCHS="1")
 
 
 def results(reader):

@@ -1,11 +1,12 @@
-#include "lab/report/run_identity.h"
-
+// What a run of a report is, apart from its seed: the settings that count, with the values that are used, and
+// the contents that they name.
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "base/text.h"
+#include "lab/report/report.h"
 #include "topologies/graph_file.h"
 #include "training/runs/experiment/experiment_file.h"
 #include "training/runs/experiment/settings/effects.h"
@@ -30,6 +31,18 @@ void drop_without_effect(ReportRun& run, const Experiment& experiment) {
   for (const auto& [key, value] : run.settings)
     if (!counts(experiment, key)) run.without_effect.insert(key);
   for (const std::string& key : run.without_effect) run.settings.erase(key);
+}
+
+// One spelling of the values of [[peer]]s, which their file has as they were written: "0.03s" is "30ms".
+void spell_own_values(ReportRun& run) {
+  const std::string table = "peer.";
+  for (auto& [key, value] : run.settings) {
+    const std::size_t dot = key.find('.', table.size());
+    if (!key.starts_with(table) || dot == std::string::npos) continue;
+    const training::Setting* const setting = training::find_own(key.substr(dot + 1));
+    Experiment scratch;
+    if (setting != nullptr && setting->set(scratch, value)) value = setting->get(scratch).value_or(value);
+  }
 }
 
 // bf16 is float32 where the processor has no products of it: the peers say what they computed with.
@@ -119,6 +132,7 @@ Status take_identity(ReportRun& run, const std::string& path) {
   run.settings = std::move(*settings);
   const Experiment experiment = experiment_of(run, path);
   drop_without_effect(run, experiment);
+  spell_own_values(run);
   take_precisions(run, experiment);
   take_used(run, experiment);
   take_contents(run);
