@@ -31,6 +31,15 @@ void drop_without_effect(ReportRun& run, const Experiment& experiment) {
   for (const auto& [key, value] : run.settings)
     if (!counts(experiment, key)) run.without_effect.insert(key);
   for (const std::string& key : run.without_effect) run.settings.erase(key);
+  // Nor has the number of a [[peer]] without other settings.
+  std::erase_if(run.settings, [&](const auto& setting) {
+    const std::string& key = setting.first;
+    if (!key.starts_with("peer.") || !key.ends_with(".number")) return false;
+    const std::string table = key.substr(0, key.rfind('.') + 1);
+    return std::ranges::none_of(run.settings, [&](const auto& other) {
+      return other.first != key && other.first.starts_with(table);
+    });
+  });
 }
 
 // One spelling of the values of [[peer]]s, which their file has as they were written: "0.03s" is "30ms".

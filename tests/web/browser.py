@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from suite import HANG
+from suite import HANG, until
 
 
 class Browser:
@@ -82,7 +82,11 @@ class Browser:
         return next(iter(self.post("element", {"using": "css selector", "value": selector}).values()))
 
     def click(self, selector):
-        self.post(f"element/{self.element(selector)}/click", {})
+        """Clicks when the element is enabled: a page disables its buttons while it has no connection, and a busy machine may
+        interrupt one for a moment."""
+        path = f"element/{self.element(selector)}"
+        until(lambda: self.call("GET", f"/session/{self.session}/{path}/enabled"), f"{selector} stays disabled")
+        self.post(f"{path}/click", {})
 
     def type(self, selector, keys):
         self.post(f"element/{self.element(selector)}/value", {"text": keys})

@@ -492,7 +492,7 @@ class LivePages(suite.Suite):
         finally:
             player.token = player.refuses = None
             browser.run("sessionStorage.clear()")
-        browser.said()  # the refusals
+            browser.said()  # the refusals
 
     def predictions_go_by_the_rule(self):
         """The prediction for the peer's rule is drawn and described, or omitted if there is none."""
