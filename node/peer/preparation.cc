@@ -11,6 +11,7 @@
 #include "base/program.h"
 #include "datasets/description.h"
 #include "datasets/text/tokenizer.h"
+#include "gossip/joining.h"
 #include "models/layout_text.h"
 #include "models/spec.h"
 #include "node/work/hogwild.h"
@@ -61,8 +62,12 @@ void Preparation::load_copy() {
 }
 
 void Preparation::build(std::optional<wire::Manifest> swarms, std::function<void(Status)> done) {
-  training::Experiment joined = started_.options.experiment;
-  if (swarms && !apply_settings(joined, *swarms)) started_.other_version = true;  // build_of() says why
+  if (swarms) {
+    const wire::Program program = own_program();
+    started_.other_version = std::ranges::any_of(swarms->settings, [&](const wire::Setting& setting) {
+      return !gossip::unknown_to(program, setting).empty();
+    });  // build_of() says why
+  }
   started_.builder.run(
       [this, swarms = std::move(swarms)] {
         return within_memory([&] { return with_state(swarms ? build_of(*swarms) : build_own()); });

@@ -136,7 +136,7 @@ TEST_CASE("the values of a setting that takes names are listed once, and include
     CHECK(std::find(setting.choices.begin(), setting.choices.end(), *setting.get(training::Experiment{})) !=
           setting.choices.end());
   }
-  CHECK(with_choices == 11);
+  CHECK(with_choices == 12);
 }
 
 TEST_CASE("docs/EXPERIMENTS.md has a row for every setting, as in the table") {
