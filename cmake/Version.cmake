@@ -80,10 +80,14 @@ endif()
 # starling_generate_version(TARGET): adds the source to a target.
 function(starling_generate_version target)
   set(out ${CMAKE_BINARY_DIR}/generated/base/version.cc)
+  set(depfile "")
+  if(EXISTS ${CMAKE_SOURCE_DIR}/.git)  # else the version does not change, and CMake keeps no empty list
+    set(depfile DEPFILE ${out}.d)
+  endif()
   add_custom_command(OUTPUT ${out}
     COMMAND ${CMAKE_COMMAND} -DRELEASE=${PROJECT_VERSION} -DSTAGE=${STARLING_STAGE} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUT=${out}
             -P ${version_this}
-    DEPENDS ${version_this} DEPFILE ${out}.d VERBATIM
+    DEPENDS ${version_this} ${depfile} VERBATIM
     COMMENT "Naming the version")
   set_source_files_properties(${out} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
   target_sources(${target} PRIVATE ${out})
