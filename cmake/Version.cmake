@@ -58,18 +58,18 @@ std::string version() { return version_text; }
   if(NOT before STREQUAL text)
     file(WRITE ${OUT} "${text}")
   endif()
-  # What decides it: every tracked file, and what git writes with a commit. Those that do not exist (any more) are no error.
+  # What decides it: this file, so that the list is never empty (CMake does not keep an empty one), every tracked file, and what
+  # git writes with a commit. Those that do not exist (any more) are no error.
   set(files "")
   if(version_git)
     execute_process(COMMAND ${version_git} ls-files OUTPUT_VARIABLE files ERROR_QUIET)
-    string(REGEX REPLACE "\n$" "" files "${files}")
     foreach(name HEAD index logs/HEAD)
       execute_process(COMMAND ${version_git} rev-parse --git-path ${name} OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
       string(PREPEND files "${path}\n")
     endforeach()
   endif()
-  string(REGEX REPLACE "\n([^/])" "\n${SOURCE}/\\1" files "\n${files}")
-  string(PREPEND files "${OUT}:")
+  string(REGEX REPLACE "\n([^/])" "\n${SOURCE}/\\1" files "\n${version_this}\n${files}")
+  string(REGEX REPLACE "\n$" "" files "${OUT}:${files}")
   string(REGEX REPLACE "([ #\\])" "\\\\\\1" files "${files}")
   string(REPLACE "$" "$$" files "${files}")
   string(REPLACE "\n" " \\\n  " files "${files}")
@@ -80,9 +80,10 @@ endif()
 # starling_generate_version(TARGET): adds the source to a target.
 function(starling_generate_version target)
   set(out ${CMAKE_BINARY_DIR}/generated/base/version.cc)
-  set(depfile "")
-  if(EXISTS ${CMAKE_SOURCE_DIR}/.git)  # else the version does not change, and CMake keeps no empty list
-    set(depfile DEPFILE ${out}.d)
+  set(depfile DEPFILE ${out}.d)
+  if(out MATCHES "[$]")  # CMake writes the path of the list into build.ninja without escaping it
+    set(depfile "")
+    message(STATUS "The path of the build folder contains '$': after a commit, delete ${out} to name the new version")
   endif()
   add_custom_command(OUTPUT ${out}
     COMMAND ${CMAKE_COMMAND} -DRELEASE=${PROJECT_VERSION} -DSTAGE=${STARLING_STAGE} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUT=${out}
