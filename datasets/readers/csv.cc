@@ -27,6 +27,37 @@ constexpr std::uint64_t kSplitSeed = 10;
 constexpr std::array kFiles = {"train.csv", "test.csv"};
 constexpr double kWholeMax = 9007199254740992.0;  // 2^53: doubles have all whole numbers up to here
 
+// As std::from_chars(), and several times as fast for numbers such as -12.25: a whole number up to 2^53
+// divided by a power of ten up to 10^22, so that both are exact and the quotient is rounded once (Clinger,
+// "How to read floating point numbers accurately", 1990, section 3).
+std::from_chars_result read_number(const char* first, const char* end, double& value) {
+  constexpr std::array kPowers = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  constexpr std::size_t kDigits = 15;  // 10^15 < 2^53
+  const char* at = first;
+  const bool negative = at != end && *at == '-';
+  if (negative) ++at;
+  const char* const digits = at;
+  std::uint64_t whole = 0;
+  const auto take = [&] {
+    for (; at != end && static_cast<unsigned char>(*at - '0') < 10; ++at)
+      whole = 10 * whole + static_cast<unsigned char>(*at - '0');
+  };
+  take();
+  std::size_t count = static_cast<std::size_t>(at - digits), behind = 0;
+  if (count > 0 && at != end && *at == '.') {
+    const char* const fraction = ++at;
+    take();
+    behind = static_cast<std::size_t>(at - fraction);
+    count += behind;
+  }
+  if (count == 0 || count > kDigits || (at != end && (*at == 'e' || *at == 'E')))
+    return std::from_chars(first, end, value);
+  const double number = static_cast<double>(whole) / kPowers[behind];
+  value = negative ? -number : number;
+  return {at, std::errc{}};
+}
+
 // Reads a file's records.
 class Table {
  public:
@@ -185,7 +216,7 @@ class Table {
         stop = *read;
       } else {
         double value = 0;
-        const auto [behind, error] = std::from_chars(at, end, value);
+        const auto [behind, error] = read_number(at, end, value);
         stop = behind;
         if (error != std::errc{} || (behind != end && *behind != columns_.delimiter) ||
             !std::isfinite(static_cast<float>(value))) {

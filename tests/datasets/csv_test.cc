@@ -1,11 +1,15 @@
 #include "datasets/readers/csv.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
+#include "base/random.h"
 #include "datasets/info.h"
 #include "tests/datasets/files.h"
+#include "tests/seeds.h"
 
 namespace starling::datasets {
 namespace {
@@ -72,6 +76,40 @@ TEST_CASE("byte-order mark, CRLF, quotes, spaces, empty last lines and a missing
 TEST_CASE("numbers are read as the nearest float, and those near zero as zero") {
   const Dataset set = read_table("0.1,16777217,1e-50,-1e-400,.5,0\n3.4028235e38,1e-45,1.,1E2,0,0\n");
   CHECK(set.features == std::vector<float>{0.1f, 16777216.0f, 0, 0, 0.5f, 3.4028235e38f, 1e-45f, 1, 100, 0});
+}
+
+TEST_CASE("random numbers of every length are read as strtod() reads them") {
+  // The second column's values differ in the last digits of a double only, which its offset leaves.
+  Random random(first_seed());
+  INFO("first seed " << first_seed());
+  const auto digits = [&](std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += static_cast<char>('0' + random.below(10));
+    return text;
+  };
+  constexpr std::size_t kRows = 4000;
+  std::vector<std::array<std::string, 2>> cells;
+  std::string text;
+  for (std::size_t row = 0; row < kRows; ++row) {
+    std::string any = random.below(2) == 0 ? "" : "-";
+    any += digits(1 + random.below(12));
+    if (random.below(4) > 0) any += "." + digits(random.below(12));
+    if (random.below(8) == 0) any += "e" + std::to_string(static_cast<int>(random.below(40)) - 20);
+    cells.push_back({any, "1.00000000000" + digits(1 + random.below(5))});
+    text += cells.back()[0] + "," + cells.back()[1] + ",0\n";
+  }
+  const Dataset set = read_table(text);
+  REQUIRE(set.size() == kRows);
+  const std::vector<double> offsets = set.offsets.empty() ? std::vector<double>(2) : set.offsets;
+  REQUIRE(offsets[1] != 0);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (std::size_t column = 0; column < 2; ++column) {
+      const std::string& cell = cells[row][column];
+      CAPTURE(cell);
+      const double value = std::strtod(cell.c_str(), nullptr);
+      REQUIRE(set.features[2 * row + column] == static_cast<float>(value - offsets[column]));
+    }
+  }
 }
 
 TEST_CASE("the label column is the one with the usual name, else the last, unless the user chooses") {
