@@ -15,6 +15,7 @@ std::uint64_t hash_set(const Dataset& set, std::uint64_t hash) {
   add(set.features);
   add(set.labels);
   add(set.tokens);
+  if (!set.offsets.empty()) add(set.offsets);  // features lack them
   return hash;
 }
 

@@ -59,10 +59,10 @@ template <class Has>
 void take_precision(ReportRun& run, const std::string& key, const Has& has) {
   const auto setting = run.settings.find(key);
   if (setting == run.settings.end()) return;
-  std::set<std::string> found;
+  std::set<std::string> found;  // servers say nothing
   for (std::uint32_t peer = 0; peer < run.per_peer.size(); ++peer)
-    if (has(peer)) found.insert(run.per_peer[peer].precision);
-  if (found.size() == 1 && !found.begin()->empty()) setting->second = *found.begin();
+    if (has(peer) && !run.per_peer[peer].precision.empty()) found.insert(run.per_peer[peer].precision);
+  if (found.size() == 1) setting->second = *found.begin();
 }
 
 void take_precisions(ReportRun& run, const Experiment& experiment) {

@@ -36,11 +36,18 @@ std::vector<std::string> differing_keys(const std::vector<ReportRun>& runs) {
   return keys;
 }
 
-// "slow=10,topology=ring". A setting without effect is left out.
+// "slow=10,topology=ring". A setting without effect is left out; several that are not set share their words:
+// "slow=10,from/to not set".
 std::string label_of(const Report& report, const ReportRun& run, std::vector<std::string> values) {
+  std::vector<std::size_t> unset;
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i].empty() && !run.without_effect.contains(report.keys[i])) values[i] = kNotSet;
-  return training::kind_text(report.names, values);
+    if (values[i].empty() && !run.without_effect.contains(report.keys[i])) unset.push_back(i);
+  if (unset.size() == 1) values[unset[0]] = kNotSet;
+  std::string text = training::kind_text(report.names, values);
+  if (unset.size() < 2) return text;
+  std::vector<std::string> names;
+  for (const std::size_t i : unset) names.push_back(report.names[i]);
+  return fmt::format("{}{}{} {}", text, text.empty() ? "" : ",", fmt::join(names, "/"), kNotSet);
 }
 
 // The run of the group that counts and is a simulation with the same seed; null: none.

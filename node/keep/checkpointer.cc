@@ -87,6 +87,7 @@ Result<Resumption> read_resumption(const std::string& path) {
   resumption.run = std::move(run->swarm);
   if (!run->warning.empty()) resumption.warnings.push_back(path + ": " + run->warning);
   resumption.source = text("source").empty() ? resumption.run.manifest.data : text("source");
+  resumption.own_data = text(kOwnDataFact);
   resumption.name = text("name");
   if (!is_plain_name(resumption.name)) return Error{path + ": 'name' is missing or not a peer's name"};
   std::uint64_t elapsed = 0;

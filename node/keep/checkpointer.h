@@ -54,6 +54,9 @@ struct CheckpointFacts {
 };
 training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState& state);
 
+// Of a peer with data of its own: their fingerprint, 16 hexadecimal digits.
+inline constexpr const char* kOwnDataFact = "own_data";
+
 // A checkpoint to resume from.
 struct Resumption {
   std::string path;
@@ -62,6 +65,7 @@ struct Resumption {
   std::string name;
   std::uint64_t order = 0;
   gossip::EarlierLives earlier;
+  std::string own_data;                  // kOwnDataFact; empty: none, or of an earlier version
   training::PeerState state;             // set by read_state()
   std::vector<std::string> passed_over;  // files with more steps that cannot be used
   std::vector<std::string> warnings;     // one sentence each

@@ -8,6 +8,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/id_text.h"
 #include "base/program.h"
 #include "datasets/description.h"
 #include "datasets/text/tokenizer.h"
@@ -100,9 +101,12 @@ Preparation::Making Preparation::make(training::Experiment experiment, Result<da
   if (Status kept = check_outputs(started_.options.export_to, out); !kept) return kept.error();
   if (const std::string decided = datasets::decisions_text((*replica)->data); !decided.empty())
     spdlog::info("data {}", decided);
-  if (const auto& own = experiment.data.own_data)
+  if (const auto& own = experiment.data.own_data) {
+    const datasets::Dataset& trained = (*replica)->data.trained();
     spdlog::info("data {}: this peer trains on all of it, {} samples of its own", datasets::data_name(*own),
-                 (*replica)->data.trained().size());
+                 trained.size());
+    (*replica)->about_data[kOwnDataFact] = to_string(PeerId{datasets::fingerprint_of(trained)});
+  }
   return Built{std::move(experiment), std::move(*replica)};
 }
 
@@ -272,8 +276,12 @@ Result<gossip::RunRules> Preparation::make_parts(std::function<void()> stepped) 
     trainer = make_workers(*rules, *schedule, std::move(stepped));
   }
   if (const auto& resumed = listening_.remembered().resumed) {
-    for (const std::string& lost : trainer->restore(resumed->state))
-      started_.events.say(spdlog::level::warn, "checkpoint", resumed->path + ": " + lost);
+    std::vector<std::string> lost = trainer->restore(resumed->state);
+    const auto own = replica.about_data.find(kOwnDataFact);
+    if (own != replica.about_data.end() && !resumed->own_data.empty() && own->second != resumed->own_data)
+      lost.push_back("this peer's own data have changed since");
+    for (const std::string& each : lost)
+      started_.events.say(spdlog::level::warn, "checkpoint", resumed->path + ": " + each);
   } else if (const auto& earlier = listening_.remembered().earlier; earlier.steps > 0) {
     training::PeerState made;
     made.steps = earlier.steps;

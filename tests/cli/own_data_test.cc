@@ -314,6 +314,40 @@ TEST_CASE("parameters that are not finite are refused") {
   }
 }
 
+TEST_CASE(
+    "a peer is warned of data that have changed since its checkpoint, or since the run of its --config") {
+  TemporaryFolder folder;
+  folder.write("swarms.csv", rows(400, 1000));
+  folder.write("mine.csv", rows(200, 1001));
+  const auto peer = [&](const Words& more) {
+    Words words = {"peer", "--listen", "none", "--name", "alone", "--export", "none"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words).err;
+  };
+  const auto resume = [&](const char* steps) {
+    return peer({"--model", "softmax", "--data", folder.file("swarms.csv"), "--own-data",
+                 folder.file("mine.csv"), "--steps", steps, "--checkpoints", folder.file("kept"), "--resume",
+                 folder.file("kept")});
+  };
+  const std::string own_changed = "this peer's own data have changed since";
+  CHECK_FALSE(has(resume("5"), own_changed));
+  CHECK_FALSE(has(resume("10"), own_changed));
+  folder.write("mine.csv", rows(200, 1002));
+  CHECK(has(resume("15"), own_changed));
+
+  const std::string out = folder.file("run");
+  REQUIRE(run({"simulate", "--peers", "1", "--model", "softmax", "--data", folder.file("swarms.csv"),
+               "--steps", "2", "--out", out})
+              .exit_code == 0);
+  const Words again = {"--config", out + "/experiment.toml", "--steps", "1"};
+  const std::string changed = "has changed since a run wrote " + out + "/experiment.toml";
+  CHECK_FALSE(has(peer(again), changed));
+  folder.write("swarms.csv", rows(400, 1003));
+  const std::string said = peer(again);
+  INFO(said);
+  CHECK(has(said, "the content of " + folder.file("swarms.csv") + " " + changed));
+}
+
 TEST_CASE("a joiner with other data is refused, and with --own-data trains on all of them") {
   TemporaryFolder folder;
   folder.write("swarms.csv", rows(400, 1000));

@@ -454,6 +454,9 @@ TEST_CASE("any change of a sample, a label or the order changes the fingerprint"
   other = set;
   std::swap(other.images[0], other.images[2]);
   CHECK(of(other) != first);
+  other = set;
+  other.offsets = {1000};  // the same rows, all farther from zero
+  CHECK(of(other) != first);
 }
 
 }  // namespace starling::datasets

@@ -115,6 +115,19 @@ TEST_CASE("a setting without effect makes no kind of its own") {
   CHECK(report_of({paths[0], paths[1]}).groups.size() == 1);
 }
 
+TEST_CASE("several settings that a kind does not have share their words in its label") {
+  const Folders folders;
+  const auto paths = write_runs(folders, {{"1", "pairwise", "1", ""}, {"1", "pairwise", "2", ""}});
+  const std::string file = "name = \"made-up\"\n\n[[fault]]\npeer = 1\n";
+  folders.write("run-0", "experiment.toml", file + "pause = true\nfrom = 1\nto = 2\n");
+  folders.write("run-1", "experiment.toml", file + "slow = 2\n");
+  const Report report = report_of(paths);
+  REQUIRE(report.groups.size() == 2);
+  CHECK(report.groups[0].label == "from=1,pause=true,slow=not set,to=2");
+  CHECK(report.groups[1].label == "slow=2,from/pause/to not set");
+  for (std::size_t i = 0; i < 2; ++i) CHECK(*find_group(report, report.groups[i].label) == i);
+}
+
 TEST_CASE("simulations that repeat a seed of their kind count once") {
   const Folders folders;
   const auto paths = write_runs(folders, {{"1", "pairwise", "1", "clip = 0.1\n"},
@@ -379,6 +392,8 @@ TEST_CASE("bfloat16 is float32 in a run whose peers had none, and own data diffe
     REQUIRE(summary.ok());
     summary->made_from.contents["peer.1.own_data"] = hash;
     summary->per_peer.front().precision = "f32";
+    summary->per_peer.push_back(summary->per_peer.front());
+    summary->per_peer.back().precision = "";  // as a server's
     folders.write(name, "summary.json", training::to_json(*summary));
   }
   const Report report = report_of(paths);

@@ -87,10 +87,16 @@ TEST_CASE("equal simulations are one experiment, whatever their names, seeds and
   CHECK(used_values(one).at("training.learning_rate") == "0.05");
   CHECK(used_values(one).count("gossip.every") == 0);
   CHECK(used_values(other).at("gossip.every") == format_pace(*one.gossip.every));
+  other.gossip.rule = Rule::choco;
+  other.gossip.payload = Payload::top_k;
+  other.gossip.top_k = 0.1;
+  CHECK(std::stod(used_values(other).at("gossip.consensus_rate")) == Approx(0.15));
   CHECK(used_virtual_values(other).at("network.bandwidth") == "1Gbit/s");
   one.gossip.rule = other.gossip.rule = Rule::clipped;
   CHECK(to_toml(as_simulated(one)) != to_toml(as_simulated(other)));
   CHECK(has_effect(one, "training.device"));
+  CHECK_FALSE(has_effect(one, "start"));
+  CHECK(has_virtual_effect(one, "start"));
   CHECK_FALSE(has_virtual_effect(one, "training.device"));
   CHECK_FALSE(has_virtual_effect(one, "training.recompute"));
   one.training.devices = {"cpu:0", "cpu:1"};

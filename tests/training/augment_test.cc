@@ -172,6 +172,13 @@ TEST_CASE("workers train on the same changed images each time, in the same order
   CHECK(losses(2, true) == black);
 }
 
+TEST_CASE("windows of data that are no text are rejected") {
+  Experiment experiment;
+  experiment.data.windows = "contiguous";
+  CHECK(augment_refusal(experiment, {784, 1, 1}) ==
+        "data.windows: this data is not a text; only a text is divided into windows");
+}
+
 TEST_CASE("crops and flips of vectors, or of images that are too small, are rejected") {
   Experiment experiment;
   CHECK_FALSE(make_augmentation(experiment, of_shape({784, 1, 1}))->any());

@@ -11,6 +11,8 @@ Result<Augmentation> make_augmentation(const Experiment& experiment, const datas
   const datasets::ImageShape& shape = data.shape;
   const Augmentation augmentation{experiment.training.crop, experiment.training.flip,
                                   data.is_text() && experiment.data.windows == "random"};
+  if (!data.is_text() && experiment.data.windows != "random")
+    return Error{"data.windows: this data is not a text; only a text is divided into windows"};
   if (augmentation.crop == 0 && !augmentation.flip) return augmentation;
   const std::string key = augmentation.crop > 0 ? "training.crop" : "training.flip";
   if (data.is_text()) return Error{key + ": this data is a text; only images can be cropped and flipped"};

@@ -397,7 +397,7 @@ Result<MixOptions> mix_options(const Experiment& experiment) {
                     .outer_rate = gossip.outer_rate,
                     .outer_momentum = resolved_outer_momentum(experiment),
                     .fragments = gossip.fragments,
-                    .consensus_rate = gossip.consensus_rate.value_or(0),
+                    .consensus_rate = resolved_consensus_rate(experiment),
                     .clip = gossip.clip,
                     .seed = experiment.seed};
 }

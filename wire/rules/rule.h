@@ -4,6 +4,7 @@
 // a name.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -102,6 +103,14 @@ struct RuleTraits {
   // Whether a healthy partner may let one wait.
   constexpr bool lets_wait() const { return meeting == Meeting::lock_step || bounded; }
 };
+
+// gossip.consensus_rate where the run does not set it. With f32, bf16 and int8 every rate up to 1 converges,
+// and 1 is the fastest. With top-k a coordinate's copies are corrected once in 1/fraction exchanges, and in
+// each of these the two sides move towards the old copies by the rate: beyond 2 fractions a pair overshoots
+// and diverges (measured: 2.5 for one link and even vectors, 10 for eight peers).
+constexpr double default_consensus_rate(Payload payload, double top_k) {
+  return payload == Payload::top_k ? std::min(1.0, 1.5 * top_k) : 1;
+}
 
 inline constexpr std::array<RuleTraits, 11> kRules = {{
     {.name = "pairwise",

@@ -13,6 +13,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/named_files.h"
+#include "cli/commands/run/contents.h"
 #include "cli/commands/run/experiment_flags.h"
 #include "cli/commands/run/idle_settings.h"
 #include "cli/commands/run/secrets.h"
@@ -221,6 +222,15 @@ std::string explain_join(const node::PeerOptions& options, const std::string& er
   return error + "; --join takes a peer's --listen address, not its --http address";
 }
 
+// The file of an earlier run names the contents of its data. What cannot be read is refused later.
+void warn_of_other_contents(const Arguments& arguments, const training::Experiment& experiment) {
+  if (experiment.contents.empty()) return;
+  Result<Materials> materials = gather_materials(experiment);
+  if (!materials) return;
+  if (const auto now = contents_now(experiment, *materials))
+    warn_of_changes(experiment, *now, arguments.get("--config").value_or(""));
+}
+
 int run_peer_command(Arguments arguments) {
   // A launcher gives everything by flags; the environment was meant for the launcher.
   if (!arguments.has("--control-fd")) {
@@ -239,6 +249,7 @@ int run_peer_command(Arguments arguments) {
     spdlog::warn("the current folder cannot be written, so the model is not kept; --out DIR keeps it");
   if (!arguments.has("--control-fd"))
     warn_of_idle_settings(arguments, options.experiment, arguments.get("--config"));
+  if (options.join.empty()) warn_of_other_contents(arguments, options.experiment);
 
   const bool all_reduce = options.join.empty() && traits(options.experiment.gossip.rule).all_at_once();
   if (all_reduce) {

@@ -19,21 +19,14 @@ std::uint64_t hash_of(std::span<const std::uint64_t> parts) {
   return hash <= kGap ? ~hash : hash;
 }
 
-// The consensus rate for a payload if none is set. With f32, bf16 and int8 every rate up to 1 converges, and
-// 1 is the fastest. With top-k a coordinate's copies are corrected once in 1/fraction exchanges, and in each
-// of these the two sides move towards the old copies by the rate: beyond 2 fractions a pair overshoots and
-// diverges (measured: 2.5 for one link and even vectors, 10 for eight peers).
-double default_consensus_rate(const MixOptions& options) {
-  return options.payload == Payload::top_k ? std::min(1.0, 1.5 * options.top_k) : 1;
-}
-
 }  // namespace
 
 Choco::Choco(models::Arena& arena, const MixOptions& options)
     : RuleMixer(arena, options),
       fraction_(options.top_k),
-      rate_(static_cast<float>(options.consensus_rate > 0 ? options.consensus_rate
-                                                          : default_consensus_rate(options))),
+      rate_(static_cast<float>(options.consensus_rate > 0
+                                   ? options.consensus_rate
+                                   : default_consensus_rate(options.payload, options.top_k))),
       links_most_(options.links) {
   STARLING_CHECK(links_most_ > 0 && payload_ != Payload::none);
 }

@@ -45,6 +45,11 @@ double resolved_outer_momentum(const Experiment& experiment) {
   return experiment.gossip.outer_momentum.value_or(traits(experiment.gossip.rule).outer_momentum);
 }
 
+double resolved_consensus_rate(const Experiment& experiment) {
+  const GossipSettings& gossip = experiment.gossip;
+  return gossip.consensus_rate.value_or(default_consensus_rate(gossip.payload, gossip.top_k));
+}
+
 bool has_stages(const Experiment& experiment) {
   return experiment.training.split == Split::stages && experiment.training.devices.size() > 1;
 }

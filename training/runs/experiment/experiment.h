@@ -224,6 +224,8 @@ std::uint32_t resolved_micro_batches(const Experiment& experiment, std::size_t s
 Pace resolved_every(const Experiment& experiment);
 // The momentum of outer steps: as set, else the rule's default.
 double resolved_outer_momentum(const Experiment& experiment);
+// The consensus rate of choco: as set, else the payload's default.
+double resolved_consensus_rate(const Experiment& experiment);
 // Whether there is an accuracy or a loss to reach; whether an evaluation reaches it (with both, the first
 // that is reached); and whether one on a few samples comes so near that all of them must decide.
 inline bool has_target(const EndSettings& end) { return end.target_accuracy || end.target_loss; }

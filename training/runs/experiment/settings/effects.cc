@@ -46,6 +46,11 @@ bool holds_somewhere(const Experiment& experiment, const Setting& setting,
          });
 }
 
+// Processes always copy the first one's parameters.
+bool holds_really(const Experiment& experiment, const Setting& setting) {
+  return setting.key != "start" && holds(experiment, setting);
+}
+
 bool holds_virtually(const Experiment& experiment, const Setting& setting) {
   if (setting.key == "training.device") return false;
   if (setting.key == "training.recompute" && experiment.training.devices.size() < 2) return false;
@@ -63,7 +68,7 @@ bool has_effect_as(const Experiment& experiment, std::string_view key,
 }  // namespace
 
 bool has_effect(const Experiment& experiment, std::string_view key) {
-  return has_effect_as(experiment, key, holds);
+  return has_effect_as(experiment, key, holds_really);
 }
 
 bool has_virtual_effect(const Experiment& experiment, std::string_view key) {
@@ -83,6 +88,7 @@ std::map<std::string, std::string> used_values(const Experiment& experiment) {
     add("training.step_epochs", !experiment.schedule.step_epochs, format_number(*experiment.end.epochs / 3));
   add("gossip.every", !gossip.every, format_pace(resolved_every(experiment)));
   add("gossip.outer_momentum", !gossip.outer_momentum, format_number(resolved_outer_momentum(experiment)));
+  add("gossip.consensus_rate", !gossip.consensus_rate, format_number(resolved_consensus_rate(experiment)));
   add("pipeline.speeds", experiment.pipeline.speeds.empty(),
       joined(std::vector<std::string>(experiment.training.devices.size(), "1"), ","));
   add("pipeline.micro_batches", experiment.pipeline.micro_batches == 0,
@@ -92,7 +98,8 @@ std::map<std::string, std::string> used_values(const Experiment& experiment) {
 
 Experiment without_spelled_defaults(const Experiment& experiment) {
   Experiment its = experiment;
-  for (const char* const key : {"training.beta1", "training.step_epochs", "gossip.outer_momentum"}) {
+  for (const char* const key :
+       {"training.beta1", "training.step_epochs", "gossip.outer_momentum", "gossip.consensus_rate"}) {
     const Setting* const setting = find_setting(key);
     Experiment without = its;
     setting->reset(without);

@@ -17,7 +17,7 @@ namespace starling::training {
 bool has_effect(const Experiment& experiment, std::string_view key);
 
 // The same in virtual time, where the device is always the host's processor, and recomputation takes time
-// only in stages.
+// only in stages. Only there peers begin together, so only there `start` has an effect.
 bool has_virtual_effect(const Experiment& experiment, std::string_view key);
 
 // The values that a run uses for settings that are not set, or set to 0 or auto, if these can be set, too:
