@@ -1,15 +1,19 @@
 #include "lab/report/report.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <set>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/text.h"
 #include "lab/report/lines.h"
 #include "lab/report/setting_numbers.h"
+#include "lab/thread_pool.h"
 #include "training/runs/records/files.h"
 #include "training/runs/records/json.h"
 #include "training/runs/records/record.h"
@@ -278,17 +282,45 @@ Result<std::vector<std::pair<std::string, Values>>> runs_in(const std::string& f
   if (problem) return Error{"cannot read the folder " + folder + ": " + problem.message()};
   if (runs.empty()) return Error{folder + " contains no results: neither a summary.json nor runs of a sweep"};
   const auto places = places_in_sweep(folder);
-  const auto place_of = [&](const std::string& run) {
-    const auto found = places.find(fs::path(run).filename().string());
-    return found == places.end() ? PlaceInSweep{places.size(), {}} : found->second;
-  };
-  std::sort(runs.begin(), runs.end(), [&](const std::string& a, const std::string& b) {
-    const std::size_t x = place_of(a).place, y = place_of(b).place;
-    return x != y ? x < y : in_natural_order(a, b);
+  std::vector<std::pair<std::string, PlaceInSweep>> placed;
+  for (std::string& run : runs) {
+    const auto known = places.find(fs::path(run).filename().string());
+    placed.emplace_back(std::move(run),
+                        known == places.end() ? PlaceInSweep{places.size(), {}} : known->second);
+  }
+  std::ranges::sort(placed, [](const auto& a, const auto& b) {
+    const std::size_t x = a.second.place, y = b.second.place;
+    return x != y ? x < y : in_natural_order(a.first, b.first);
   });
   std::vector<std::pair<std::string, Values>> found;
-  for (const std::string& run : runs) found.emplace_back(run, place_of(run).values);
+  for (auto& [run, place] : placed) found.emplace_back(std::move(run), std::move(place.values));
   return found;
+}
+
+// All threads read. The Error is of the first run, in this order, that has one.
+Status read_runs(const std::vector<std::pair<std::string, Values>>& paths, std::size_t most_points,
+                 Report& report) {
+  std::atomic<bool> stopped = false;
+  const auto threads = std::min<std::size_t>(std::max(1U, std::thread::hardware_concurrency()), paths.size());
+  ThreadPool pool(static_cast<unsigned>(threads));
+  std::vector<std::future<Result<ReportRun>>> reading;
+  for (const auto& [path, values] : paths)
+    reading.push_back(pool.submit([&, &path = path]() -> Result<ReportRun> {
+      if (stopped) return Error{""};  // of a run before it
+      return read_run(path, most_points, report.from_start);
+    }));
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    auto run = reading[i].get();
+    if (!run) {
+      stopped = true;
+      return run.error();
+    }
+    run->spelled = paths[i].second;
+    if (run->contents.contains("gossip.topology"))
+      run->spelled.erase("gossip.topology");  // it has the name of its graph
+    report.runs.push_back(std::move(*run));
+  }
+  return Done{};
 }
 
 std::string without_slashes(std::string folder) {
@@ -323,14 +355,7 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
     return Error{"the folders contain " + std::to_string(paths.size()) + " runs; a report may have " +
                  std::to_string(kMostRuns) + " at most"};
   const std::size_t most_points = std::clamp(kMostPointsInAll / paths.size(), kFewestPoints, kMostPoints);
-  for (const auto& [path, values] : paths) {
-    auto run = read_run(path, most_points, options.from_start);
-    if (!run) return run.error();
-    run->spelled = values;
-    if (run->contents.contains("gossip.topology"))
-      run->spelled.erase("gossip.topology");  // it has the name of its graph
-    report.runs.push_back(std::move(*run));
-  }
+  if (Status read = read_runs(paths, most_points, report); !read) return read.error();
   name_alike(report.runs);
   if (const Status made = tabulate(report, options); !made) return made.error();
   for (const std::size_t i : with_details(report))

@@ -112,10 +112,10 @@ SETTINGS = {
 # reached, a choice among one, peers with equal work, a share that follows from their number, a mean that exchanges take anyway,
 # the momentum of a first outer step, a schedule of stages that needs the same time, what a plan chooses anyway. What follows must
 # agree all the same. Random crashes (churn) may not happen in so short a time, either.
-SOMETIMES = {"training.clip_norm", "training.seconds", "training.target_accuracy", "training.target_loss", "training.warmup",
-             "training.split", "training.average_every", "gossip.topology", "gossip.partners", "gossip.weights",
+SOMETIMES = {"training.clip_norm", "training.seconds", "training.target_accuracy", "training.target_loss", "training.epochs",
+             "training.warmup", "training.split", "training.average_every", "gossip.topology", "gossip.partners", "gossip.weights",
              "gossip.clip", "gossip.outer_momentum", "gossip.staleness", "gossip.server_rate", "gossip.chunk", "gossip.window",
-             "network.port", "pipeline.schedule", "pipeline.memory", "pipeline.stage_replicas", "pipeline.cuts"}
+             "network.port", "pipeline.schedule", "pipeline.bandwidth", "pipeline.memory", "pipeline.stage_replicas", "pipeline.cuts"}
 # Rules that make no exchange in so few steps compute the same, too.
 UNTIL_EXCHANGE = {"gossip.rule", "gossip.every", "gossip.payload"}
 
