@@ -117,7 +117,8 @@ SOMETIMES = {"training.clip_norm", "training.seconds", "training.target_accuracy
              "gossip.clip", "gossip.outer_momentum", "gossip.staleness", "gossip.server_rate", "gossip.chunk", "gossip.window",
              "network.port", "pipeline.schedule", "pipeline.bandwidth", "pipeline.memory", "pipeline.stage_replicas", "pipeline.cuts"}
 # Rules that make no exchange in so few steps compute the same, too.
-UNTIL_EXCHANGE = {"gossip.rule", "gossip.every", "gossip.payload"}
+UNTIL_EXCHANGE = {"gossip.rule", "gossip.every", "gossip.payload", "gossip.outer_rate", "gossip.fragments", "gossip.top_k",
+                  "gossip.consensus_rate"}
 
 FAULTS = (
     ({"slow": "2"}, {"slow": "3"}),
