@@ -138,7 +138,7 @@ struct Record {
   std::optional<Instant> met{};  // its first message to this peer
   bool superseded = false;       // another peer with its address was heard later: not retried
   bool observes = false;         // one of MembershipOptions::observers
-  bool named = false;            // others named it, and it answered
+  bool named = false;            // others named it, and it answered; or the driver assembled it
   bool unanswered = false;       // a suspect: it did not answer this peer either
   Standing standing{};
   Instant warned_at{Duration::min()};  // when it was last sent the rumors about itself

@@ -190,7 +190,10 @@ void Membership::assembled(Instant now, std::span<const Member> members, Actions
   const std::size_t queued = rumors_.members_queued();
   for (const Member& member : members) {
     merge(now, member.id, {&member, 1}, out);
-    if (Record* const record = view_.members.find(member.id)) states_.heard(now, *record, out);
+    Record* const record = view_.members.find(member.id);
+    if (record == nullptr) continue;
+    record->named = true;  // however many begin, none is a stranger
+    states_.heard(now, *record, out);
   }
   rumors_.shrink_to(queued);
 }

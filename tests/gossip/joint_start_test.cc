@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "gossip/meeting/partner.h"
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
 
@@ -94,6 +95,25 @@ TEST_CASE("peers that a driver has assembled train at once, and know each other 
   const auto begun = life.happens(Assembled{members});
   CHECK(all<StartTraining>(begun).size() == 1);
   CHECK(life.peer.view().membership.view().members.live() == 2);
+}
+
+TEST_CASE("many peers that a driver has assembled are neighbors at once") {
+  constexpr std::uint32_t kPeers = kNewcomersMax + 8;
+  for (const bool assembled : {true, false}) {
+    CAPTURE(assembled);
+    Life life(together(kPeers));
+    life.trains(rules_of());
+    std::vector<wire::Member> members{life.peer.view().membership.self()};
+    for (std::uint64_t k = 2; k <= kPeers; ++k) members.push_back(ready(k));
+    std::ranges::sort(members, {}, &wire::Member::id);
+    if (assembled) {
+      life.happens(Assembled{members});
+    } else {
+      for (std::uint64_t k = 2; k <= kPeers; ++k) life.meets(ready(k));
+    }
+    CHECK(life.peer.view().membership.view().members.live() == kPeers - 1);
+    CHECK(vertices(life.peer.view().membership).size() == (assembled ? kPeers : 1));
+  }
 }
 
 TEST_CASE("peers in lock-step that begin together wait for each other in the first round") {

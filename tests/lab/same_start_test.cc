@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "gossip/meeting/partner.h"
 #include "tests/lab/simulated_run.h"
 #include "training/runs/experiment/settings/settings.h"
 
@@ -41,19 +42,22 @@ std::vector<Rule> all_rules() {
 
 TEST_CASE("equal peers on free links need equal time for equal steps, under every rule") {
   for (const Rule rule : all_rules()) {
-    CAPTURE(traits(rule).name);
-    Experiment experiment = equal_peers(rule, 40);
-    experiment.network.latency = Duration{0};
-    experiment.network.bandwidth = 1e15;
-    if (rule == Rule::pairwise || rule == Rule::choco || rule == Rule::clipped)
-      experiment.gossip.every = *parse_pace("5 steps");
-    const training::Summary summary = result_of(experiment);
-    // Of 20 ms each, to the nanosecond. Only bounded staleness holds a worker until the servers have the
-    // push of the slowest one, which takes no time here.
-    CHECK(std::llround(summary.seconds * 1e9) == 800'000'000);
-    CHECK(summary.start_seconds == 0.0);
-    for (const training::PeerRecord& peer : summary.per_peer)
-      if (!peer.serves) CHECK(peer.steps == 40);
+    for (const std::uint32_t peers : {4U, static_cast<std::uint32_t>(gossip::kNewcomersMax) + 8}) {
+      CAPTURE(traits(rule).name, peers);
+      Experiment experiment = equal_peers(rule, 40);
+      experiment.peers = peers;
+      experiment.network.latency = Duration{0};
+      experiment.network.bandwidth = 1e15;
+      if (rule == Rule::pairwise || rule == Rule::choco || rule == Rule::clipped)
+        experiment.gossip.every = *parse_pace("5 steps");
+      const training::Summary summary = result_of(experiment);
+      // Of 20 ms each, to the nanosecond. Only bounded staleness holds a worker until the servers have the
+      // push of the slowest one, which takes no time here.
+      CHECK(std::llround(summary.seconds * 1e9) == 800'000'000);
+      CHECK(summary.start_seconds == 0.0);
+      for (const training::PeerRecord& peer : summary.per_peer)
+        if (!peer.serves) CHECK(peer.steps == 40);
+    }
   }
 }
 
