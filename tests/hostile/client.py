@@ -125,11 +125,13 @@ def connect(swarm, address, who, purpose=messages.PURPOSE_CONTROL, listens="127.
     return connection
 
 
-def admit(swarm, plain, who, listens, name):
-    """The accepter's side, without a key: returns the connection and the dialer's Hello."""
+def admit(swarm, plain, who, listens, name, purpose=None):
+    """The accepter's side, without a key: returns the connection and the dialer's Hello. Admits only this purpose, if any."""
     plain.settimeout(PATIENCE)
     connection = Connection(plain)
     theirs = connection.expect("Hello")
+    if purpose not in (None, theirs.purpose):
+        raise ConnectionError("another purpose")
     mine = hello_of(swarm, who, listens, name, theirs.purpose)
     mine.proof = who.sign(identity.handshake_statement(identity.ACCEPTER, theirs, mine, b""))
     connection.send(mine)

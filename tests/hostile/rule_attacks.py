@@ -106,7 +106,8 @@ def silent_neighbor(run):
     who, offers = run.swarm.identity(*words), []
 
     def serve(plain):
-        connection, _ = client.admit(run.swarm, plain, who, listener.address, "mute")
+        # A peer that hears of the member first dials it, and would give up the link that the member dials.
+        connection, _ = client.admit(run.swarm, plain, who, listener.address, "mute", purpose=messages.PURPOSE_BULK)
         while True:
             if messages.is_a(connection.receive(), "ExchangeOffer"):
                 offers.append(1)
