@@ -3,6 +3,7 @@
 #include <cairo-pdf.h>
 #include <cairo-svg.h>
 #include <cairo.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <cmath>
@@ -84,6 +85,15 @@ std::string escaped(std::string_view text) {
   return safe;
 }
 
+// Inserts the texts, which are above everything else, so that programs find, read and edit them as such:
+// Cairo would write outlines of their letters.
+void add_texts(std::string& svg, const Paper& paper, const std::string& texts) {
+  const std::size_t end = svg.rfind("</svg>");
+  if (end == std::string::npos || texts.empty()) return;
+  svg.insert(end, fmt::format("<g font-family=\"{}\" font-size=\"{:.6g}\" xml:space=\"preserve\">\n{}</g>\n",
+                              escaped(paper.family), paper.font, texts));
+}
+
 // Gives an SVG a role, a title and a description.
 void label_svg(std::string& svg, const std::string& title, const std::string& text) {
   const std::size_t begin = svg.find("<svg "), end = svg.find('>', begin);
@@ -163,6 +173,21 @@ struct Canvas::Sheet {
   cairo_t* cairo;
 };
 
+// Of an SVG: as wide as the sheet's letters are, whatever font the reader has, and from `begin` on the line
+// through `at`.
+std::string Canvas::text_element(const Spot& at, std::string_view text, const Lettering& lettering,
+                                 double width, double begin) const {
+  std::string turn, raised;
+  if (lettering.degrees != 0) turn = fmt::format(" rotate({:.6g})", -lettering.degrees);
+  if (!lettering.exponent.empty())
+    raised = fmt::format("<tspan dy=\"{:.6g}\" font-size=\"{:.6g}\">{}</tspan>", -kRaisedBy * font(),
+                         kRaisedSize * font(), escaped(lettering.exponent));
+  return fmt::format(
+      "<text transform=\"translate({:.6g} {:.6g}){}\" x=\"{:.6g}\" textLength=\"{:.6g}\" "
+      "lengthAdjust=\"spacingAndGlyphs\" fill=\"{}\">{}{}</text>\n",
+      at.x, at.y, turn, begin, width, lettering.color, escaped(text), raised);
+}
+
 Canvas::Canvas(const Paper& paper)
     : paper_(paper), size_{kPointsPerInch * paper.width, kPointsPerInch * paper.height} {
   use_installed_fonts();
@@ -189,10 +214,15 @@ double Canvas::text_width(std::string_view text, std::string_view exponent) cons
 void Canvas::text(const Spot& at, std::string_view text, const Lettering& lettering) {
   cairo_t* const cairo = sheet_->cairo;
   const double width = text_width(text, lettering.exponent);
+  const double shift = lettering.anchor == Anchor::start ? 0 : lettering.anchor == Anchor::middle ? 0.5 : 1;
+  if (paper_.format == PaperFormat::svg) {
+    if (!text.empty() || !lettering.exponent.empty())
+      texts_ += text_element({corner_.x + at.x, corner_.y + at.y}, text, lettering, width, -shift * width);
+    return;
+  }
   cairo_save(cairo);
   cairo_translate(cairo, at.x, at.y);
   cairo_rotate(cairo, -lettering.degrees * std::numbers::pi / 180);
-  const double shift = lettering.anchor == Anchor::start ? 0 : lettering.anchor == Anchor::middle ? 0.5 : 1;
   cairo_move_to(cairo, -shift * width, 0);
   sheet_->use(lettering.color, 1);
   cairo_set_font_size(cairo, font());
@@ -260,6 +290,7 @@ Result<std::string> Canvas::finish() {
     if (const cairo_status_t status = cairo_surface_status(sheet_->surface); status != CAIRO_STATUS_SUCCESS)
       return wrong(status);
   }
+  if (paper_.format == PaperFormat::svg) add_texts(document_, paper_, texts_);
   if (paper_.format == PaperFormat::svg && !title_.empty()) label_svg(document_, title_, description_);
   return document_;
 }

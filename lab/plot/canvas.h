@@ -77,9 +77,12 @@ class Canvas {
 
  private:
   struct Sheet;
+  std::string text_element(const Spot& at, std::string_view text, const Lettering& lettering, double width,
+                           double begin) const;
   Paper paper_;
   Spot corner_{}, size_;
   std::string title_, description_;
+  std::string texts_;  // elements of an SVG
   std::string document_;
   std::unique_ptr<Sheet> sheet_;
 };

@@ -153,6 +153,10 @@ class Figures(suite.Suite):
         title, text = root.findtext(svg + "title"), root.findtext(svg + "desc")
         require(title == "accuracy (%) against virtual time (s)", f"the title is {title!r}")
         require("means of 3 runs of each kind" in text and "6 runs with 3 seeds, in virtual time." in text, f"{text!r}")
+        texts = ["".join(element.itertext()) for element in root.iter(svg + "text")]
+        for word in ("accuracy (%)", "virtual time (s)", "d-psgd", "pairwise"):
+            require(texts.count(word) == 1, f"{word} is {texts.count(word)} times in {texts}")
+        require(root.find(f".//{svg}symbol") is None, "letters of the SVG are drawings")
         with open(self.path("curves.pdf"), "rb") as file:
             first = file.read()
         for seconds, day in (("0", "1970-01-01"), ("86400", "1970-01-02")):
