@@ -140,13 +140,22 @@ void Launcher::start_again(Member& member) {
 }
 
 void Launcher::pause(Member& member) {
+  if (member.life.pauses++ > 0) return;
   member.life.paused = true;
   if (const auto at = run_.seconds()) timelines_.pause(member.number, *at);
   member.life.child->signal(SIGSTOP);
 }
 
+void Launcher::end_pause(Member& member) {
+  if (member.life.pauses > 1)
+    --member.life.pauses;
+  else
+    resume(member);
+}
+
 void Launcher::resume(Member& member) {
   member.life.paused = false;
+  member.life.pauses = 0;
   if (const auto at = run_.seconds()) timelines_.resume(member.number, *at);
   member.life.child->signal(SIGCONT);
 }
@@ -247,7 +256,7 @@ void FaultInjector::inflict(const ProcessFault& fault) {
 
 void FaultInjector::inflict_on_running(Member& member, Act act) {
   if (act == Act::pause) launcher_.pause(member);
-  if (act == Act::resume) launcher_.resume(member);
+  if (act == Act::resume) launcher_.end_pause(member);
   if (act == Act::crash) launcher_.crash(member);
   if (act == Act::leave) launcher_.leave(member);
 }

@@ -31,7 +31,8 @@ class Launcher {
   void start_again(Member& member);
 
   void pause(Member& member);
-  void resume(Member& member);
+  void end_pause(Member& member);  // overlapping ones end with the last
+  void resume(Member& member);     // ends all
   void crash(Member& member);
   void leave(Member& member);
   // Sends every member the request to end.

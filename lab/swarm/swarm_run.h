@@ -47,9 +47,10 @@ struct Life {
   bool trained = false;                      // training_end is final
   std::uint64_t snapshot = 0;                // number of the latest
   bool paused = false;
-  bool departing = false;  // a fault ends this process
-  bool stopped = false;    // it ran when the user ended the run
-  bool returns = false;    // the next process starts when this one has ended
+  std::uint32_t pauses = 0;  // that cover now
+  bool departing = false;    // a fault ends this process
+  bool stopped = false;      // it ran when the user ended the run
+  bool returns = false;      // the next process starts when this one has ended
 
   bool running() const { return child.has_value() && !exit; }
 };

@@ -23,6 +23,17 @@ PEERS = 4
 SECONDS = 6
 STEPS = SECONDS * 20  # of an undisturbed peer: 50 ms each
 TRIES = 3
+OVERLAP = """[[fault]]
+peer = 1
+pause = true
+from = "1s"
+to = "3s"
+[[fault]]
+peer = 1
+pause = true
+from = "1.5s"
+to = "2s"
+"""
 RUN = ["--model", "softmax", "--batch-size", "4", "--pace", "50ms", "--every", "4 steps", "--looks", "0"]
 
 
@@ -113,6 +124,10 @@ class Agreement(suite.Suite):
     def run(self):
         seed = number("--seed", seed_of_commit())
         print(f"--seed {seed}")
+        path = os.path.join(self.folder, "overlap.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(OVERLAP)
+        self.case("overlapping pauses end with the last one", lambda: self.agree(path, 1, [0] * PEERS))
         for i in range(number("--count", 4)):
             draw = Draw(random.Random(seed * 1000 + i))
             text = draw.file()
