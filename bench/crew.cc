@@ -98,7 +98,7 @@ std::unique_ptr<training::Worker> Replica::make_worker(std::uint64_t seed) const
 }
 
 std::size_t Replica::network_bytes() const {
-  return models::Network(plan_, *backend_, batch_, models::Purpose::train).memory().total();
+  return models::Network(plan_, *backend_, batch_, models::NetworkUse::train).memory().total();
 }
 
 Crew::Crew(Replica& replica, int workers, long steps) : batch_(replica.batch()), ready_(workers) {

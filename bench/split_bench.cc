@@ -213,7 +213,7 @@ Status measure(const std::string& name, const Settings& settings) {
   if (!backend) return backend.error();
   Task task{*plan, **backend, settings.batch};
   models::initialize(*plan, Random(1), task.parameters.values());
-  models::Network whole(*plan, **backend, settings.batch, models::Purpose::train);
+  models::Network whole(*plan, **backend, settings.batch, models::NetworkUse::train);
   Status done =
       settings.slices ? measure_slices(task, whole, settings) : measure_stages(task, whole, settings);
   if (!done) return done;

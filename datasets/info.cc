@@ -53,7 +53,7 @@ std::string first_line_of(const Dataset& set, const text::Tokenizer& tokenizer) 
 
 }  // namespace
 
-Info describe(const DataPair& pair) {
+Info info_of(const DataPair& pair) {
   Info info{description_of(pair), {}, {}, pair.train.memory_bytes() + pair.test.memory_bytes(), {}};
   if (pair.train.is_text()) {
     const text::Tokenizer* tokenizer = pair.tokenizer.get();

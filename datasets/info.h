@@ -28,7 +28,7 @@ struct Info : Description {
   std::optional<TextInfo> text;
 };
 
-Info describe(const DataPair& pair);
+Info info_of(const DataPair& pair);
 
 // Of each channel, as the values were read.
 std::vector<double> means_of(const Description& data);

@@ -130,7 +130,7 @@ void Joining::refused(const Received& from, const wire::Refusal& refusal, Action
   gone_until_ = kNever;  // a peer is there
 }
 
-std::string unknown_to(const wire::Program& program, const wire::Setting& setting) {
+std::string unknown_to(const wire::Program& program, const wire::ManifestEntry& setting) {
   constexpr std::size_t kShownMax = 64;
   bool key = false, values = false;
   for (const std::string& known : program.knows) {
@@ -147,7 +147,7 @@ std::string unknown_to(const wire::Program& program, const wire::Setting& settin
 // Programs earlier than 0.4 do not say what they know, and find out themselves.
 bool Joining::is_outdated(const Received& from, const wire::Join& join, Actions& out) {
   if (!manifest_ || join.program.knows.empty()) return false;
-  for (const wire::Setting& setting : manifest_->settings) {
+  for (const wire::ManifestEntry& setting : manifest_->settings) {
     const std::string unknown = unknown_to(join.program, setting);
     if (unknown.empty()) continue;
     const std::string theirs =

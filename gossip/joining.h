@@ -17,7 +17,7 @@ namespace starling::gossip {
 
 // What a program does not know of a setting of the run: "gossip.new", or "gossip.rule = new"; empty: it knows
 // both.
-std::string unknown_to(const wire::Program& program, const wire::Setting& setting);
+std::string unknown_to(const wire::Program& program, const wire::ManifestEntry& setting);
 
 class Joining {
  public:

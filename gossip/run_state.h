@@ -86,18 +86,18 @@ struct PeerOptions {
 };
 
 // Independent random streams of a peer's seed.
-enum class Stream : std::uint64_t { membership = 1, partners, own, pace };
+enum class RandomStream : std::uint64_t { membership = 1, partners, own, pace };
 
 struct RunState {
   explicit RunState(PeerOptions peer_options)
       : options(std::move(peer_options)),
-        random(stream(Stream::own)),
-        membership(*options.identity, options.self(), options.membership, stream(Stream::membership)) {
+        random(stream(RandomStream::own)),
+        membership(*options.identity, options.self(), options.membership, stream(RandomStream::membership)) {
     membership.set_progress({}, options.earlier.steps, 0);
   }
 
   PeerOptions options;
-  Random random;  // Stream::own, for joining and copying
+  Random random;  // RandomStream::own, for joining and copying
   Membership membership;
   Instant now;
   Instant run_start;
@@ -112,7 +112,7 @@ struct RunState {
   wire::Phase phase() const { return membership.self().phase; }
   std::uint64_t steps() const { return membership.self().steps; }
   const RuleTraits& rule() const { return traits(rules ? rules->rule : Rule::none); }
-  Random stream(Stream purpose) const {
+  Random stream(RandomStream purpose) const {
     return Random(options.seed).split(static_cast<std::uint64_t>(purpose));
   }
 

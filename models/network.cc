@@ -55,10 +55,11 @@ struct Network::Impl {
   std::unique_ptr<kernels::Loss> loss;
   kernels::Staged<kernels::LossValue> loss_value;  // of train() and evaluate()
 
-  Impl(const Plan& plan, const kernels::Backend& on, int batch_size, Purpose purpose, NetworkOptions options)
+  Impl(const Plan& plan, const kernels::Backend& on, int batch_size, NetworkUse purpose,
+       NetworkOptions options)
       : batch(batch_size),
         labels(plan.labels()),
-        train(purpose == Purpose::train),
+        train(purpose == NetworkUse::train),
         backend(on),
         queue(on.make_queue()),
         section(whole(plan, lower(plan, options.seed), on, *queue, batch_size, purpose, options)),
@@ -68,7 +69,7 @@ struct Network::Impl {
   }
 
   static Section whole(const Plan& plan, const Lowered& lowered, const kernels::Backend& on,
-                       kernels::Queue& queue, int batch_size, Purpose purpose, NetworkOptions options) {
+                       kernels::Queue& queue, int batch_size, NetworkUse purpose, NetworkOptions options) {
     return {plan,
             lowered,
             on,
@@ -90,7 +91,7 @@ struct Network::Impl {
   }
 };
 
-Network::Network(const Plan& plan, const kernels::Backend& backend, int batch, Purpose purpose,
+Network::Network(const Plan& plan, const kernels::Backend& backend, int batch, NetworkUse purpose,
                  NetworkOptions options)
     : impl_(std::make_unique<Impl>(plan, backend, batch, purpose, options)) {}
 Network::~Network() = default;

@@ -27,7 +27,7 @@ struct NetworkOptions {
 class Network {
  public:
   // Builds all operations for batches of `batch` samples. `backend` outlives the network.
-  Network(const Plan& plan, const kernels::Backend& backend, int batch, Purpose purpose,
+  Network(const Plan& plan, const kernels::Backend& backend, int batch, NetworkUse purpose,
           NetworkOptions options = {});
   ~Network();
   Network(Network&&) noexcept;
@@ -40,7 +40,7 @@ class Network {
   // in [0, classes), or for a text both [batch, context]. Writes d(mean loss)/d(parameters) to every
   // parameter's place in `gradient` (arena_size() floats; gaps are not written), and to a running statistic's
   // place the change to add to it. Returns the batch's mean softmax cross-entropy. Other threads may change
-  // `parameters` meanwhile (Hogwild). REQUIRES: built for Purpose::train.
+  // `parameters` meanwhile (Hogwild). REQUIRES: built for NetworkUse::train.
   double train(const float* parameters, const float* inputs, const std::int32_t* labels, float* gradient);
   // Queues the same and does not wait. `value`, in the back end's staging memory, is valid when the queue is
   // done.
@@ -53,11 +53,11 @@ class Network {
     std::int64_t predictions = 0;
   };
   // Forward over a batch, whose first `judged` predictions count (judged <= predictions(); all batch samples
-  // must be readable). REQUIRES: built for Purpose::evaluate.
+  // must be readable). REQUIRES: built for NetworkUse::evaluate.
   Evaluation evaluate(const float* parameters, const float* inputs, const std::int32_t* labels, int judged);
 
   // Forward as in evaluate(). Writes the logits [count, classes], or for a text [count, context, classes].
-  // REQUIRES: built for Purpose::evaluate on a back end of the host; `logits` has that size.
+  // REQUIRES: built for NetworkUse::evaluate on a back end of the host; `logits` has that size.
   void score(const float* parameters, const float* inputs, int count, std::span<float> logits);
 
   // Continues dropout's draws as after this number of batches, in the order of the queue.

@@ -71,7 +71,7 @@ struct Section::Impl {
       : backend(on),
         queue(in),
         options(given),
-        train(given.purpose == Purpose::train),
+        train(given.purpose == NetworkUse::train),
         recompute(train && given.recompute),
         done_with(plan.layers.size()) {
     STARLING_CHECK(options.batch > 0 && options.begin < options.end);

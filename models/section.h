@@ -15,7 +15,7 @@
 
 namespace starling::models {
 
-enum class Purpose { train, evaluate };  // evaluate builds no backward pass
+enum class NetworkUse { train, evaluate };  // evaluate builds no backward pass
 
 // Bytes that a network holds for one layer of its plan.
 struct LayerMemory {
@@ -46,7 +46,7 @@ struct Border {
 
 struct SectionOptions {
   int batch;
-  Purpose purpose = Purpose::train;
+  NetworkUse purpose = NetworkUse::train;
   // Keep few activations and compute the others again in backward() (gradient checkpointing).
   bool recompute = false;
   int begin = 0, end;          // the layers [begin, end)

@@ -290,7 +290,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
 
 // Says how others join and where the page is.
 void Daemon::advise() const {
-  const PeerOptions& options = started_.options;
+  const DaemonOptions& options = started_.options;
   const Address& own = listening_.self().address;
   if (own) {
     const std::string at = is_any_host(own.host) ? fmt::format("ADDRESS:{}", own.port) : to_string(own);
@@ -299,7 +299,7 @@ void Daemon::advise() const {
                  outside ? fmt::format("join=\"{}\" in starling.gossip, or ", at) : "",
                  outside ? "--trainer SOCKET " : "", at,
                  options.key_file.empty() ? "" : " --key " + options.key_file,
-                 options.swarm == PeerOptions{}.swarm ? "" : " --swarm " + options.swarm);
+                 options.swarm == DaemonOptions{}.swarm ? "" : " --swarm " + options.swarm);
   }
   if (const std::string page = teller_.http_address(); !page.empty())
     spdlog::info("page: http://{}/", page);
@@ -570,13 +570,13 @@ void Daemon::act(const gossip::AnswerOffer& answer) {
 void Daemon::act(const gossip::Rewired& rewired) {
   started_.events.rewired(topologies::shown_name(rewired.topology).substr(0, 200));
   // Also in the manifest: a peer that restarts the swarm from the cache uses this topology.
-  for (wire::Setting& setting : lives_.running->manifest.settings)
+  for (wire::ManifestEntry& setting : lives_.running->manifest.settings)
     if (setting.key == "gossip.topology") setting.value = rewired.topology;
 }
 
 }  // namespace
 
-int run_peer(const PeerOptions& options, const LastWords& last_words) {
+int run_peer(const DaemonOptions& options, const LastWords& last_words) {
   const LastWords last = [&](const PeerOutcome& outcome) {
     const ProcessOptions& process = options.process;
     std::error_code ignored;

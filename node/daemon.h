@@ -11,6 +11,6 @@ namespace starling::node {
 // process. A thread in an operation that cannot be interrupted (a disk, a name lookup, the step of a large
 // model) gets a moment to return; then the process exits after `last_words`, which is called once, on any
 // thread. Returns what it returns. A peer that is asked to leave has come to them within three seconds.
-int run_peer(const PeerOptions& options, const LastWords& last_words);
+int run_peer(const DaemonOptions& options, const LastWords& last_words);
 
 }  // namespace starling::node

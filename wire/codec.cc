@@ -177,9 +177,9 @@ class Reader {
     return out;
   }
 
-  std::vector<Setting> settings(const flatbuffers::Vector<flatbuffers::Offset<fb::Setting>>* list,
-                                const char* field) {
-    std::vector<Setting> out;
+  std::vector<ManifestEntry> settings(const flatbuffers::Vector<flatbuffers::Offset<fb::Setting>>* list,
+                                      const char* field) {
+    std::vector<ManifestEntry> out;
     if (list == nullptr) return out;
     if (list->size() > kSettingsMax) {
       wrong(field, "has more than " + std::to_string(kSettingsMax) + " entries");

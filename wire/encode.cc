@@ -70,10 +70,11 @@ Offset<flatbuffers::Vector<Offset<fb::Member>>> put(FlatBufferBuilder& b,
   return b.CreateVector(offsets);
 }
 
-Offset<flatbuffers::Vector<Offset<fb::Setting>>> put(FlatBufferBuilder& b, const std::vector<Setting>& list) {
+Offset<flatbuffers::Vector<Offset<fb::Setting>>> put(FlatBufferBuilder& b,
+                                                     const std::vector<ManifestEntry>& list) {
   std::vector<Offset<fb::Setting>> settings;
   settings.reserve(list.size());
-  for (const Setting& s : list) {
+  for (const ManifestEntry& s : list) {
     const auto key = b.CreateString(s.key);
     settings.push_back(fb::CreateSetting(b, key, b.CreateString(s.value)));
   }

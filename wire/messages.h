@@ -78,9 +78,9 @@ struct Vitals : RecentFigures {
 
 // ---- sent to a joiner ----
 
-struct Setting {
+struct ManifestEntry {
   std::string key, value;  // "training.batch_size", "64", as in the experiment file
-  friend bool operator==(const Setting&, const Setting&) = default;
+  friend bool operator==(const ManifestEntry&, const ManifestEntry&) = default;
 };
 
 // Describes the run: the model, the data and the shared settings.
@@ -90,9 +90,11 @@ struct Manifest {
   std::uint64_t fingerprint = 0;  // of the arena's layout; peers with different fingerprints do not exchange
   std::uint64_t arena_floats = 0;
   std::uint64_t seed = 0;
-  std::vector<Setting> settings;  // rule, topology, hyper-parameters, end of the run; each must be known
-  std::vector<Setting> facts{};   // about model and data; a program of another version ignores unknown ones
-  std::string program{};          // the version of the program that began the run; empty: earlier than 0.4
+  std::vector<ManifestEntry>
+      settings;  // rule, topology, hyper-parameters, end of the run; each must be known
+  std::vector<ManifestEntry>
+      facts{};            // about model and data; a program of another version ignores unknown ones
+  std::string program{};  // the version of the program that began the run; empty: earlier than 0.4
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 

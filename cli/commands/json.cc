@@ -182,7 +182,7 @@ std::string data_json(const datasets::Info& info) {
 }
 
 std::string topology_json(const std::string& name, const topologies::Analysis& analysis,
-                          const std::optional<Traffic>& traffic) {
+                          const std::optional<ModelTraffic>& traffic) {
   Json object = topology_object(name, analysis);
   if (traffic) {
     object["model"] = traffic->model;

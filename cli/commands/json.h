@@ -43,14 +43,14 @@ std::string fetched_json(const std::string& name, const std::string& folder,
 std::string data_json(const datasets::Info& info);
 
 // The cost of exchanging a model along a topology.
-struct Traffic {
+struct ModelTraffic {
   std::string model;
   std::size_t parameters = 0;
   double bytes_per_round = 0;          // mean of what a peer sends in a lock-step round
   std::size_t bytes_per_exchange = 0;  // of a pairwise exchange, each way
 };
 std::string topology_json(const std::string& name, const topologies::Analysis& analysis,
-                          const std::optional<Traffic>& traffic);
+                          const std::optional<ModelTraffic>& traffic);
 
 // A row of `topology compare`. The deviations of the measurement from the prediction compare rates, the
 // logarithms of the factors.

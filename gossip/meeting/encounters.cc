@@ -46,7 +46,7 @@ void Encounters::pass_over(RoundWaits& waiting, PeerId partner, Duration waited,
 Whenever::Whenever(RunState& run, Ending& ending, Exchanges& exchanges)
     : Encounters(run, ending, exchanges, pace_of_fragment(run.rule(), run.rules->pace, run.rules->fragments)),
       fragments_(run.rules->fragments),
-      partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)) {}
+      partners_(run.rules->topology, run.rules->partners, run.stream(RandomStream::partners)) {}
 
 // The terms of an exchange that its initiator begins in this turn, which decides the fragment on both sides.
 Terms Whenever::terms_of(PeerId partner, std::uint64_t turn) const {

@@ -67,7 +67,7 @@ class Encounters {
 
  protected:
   Encounters(RunState& run, Ending& ending, Exchanges& exchanges, Pace pace)
-      : run_(run), ending_(ending), exchanges_(exchanges), pacer_(pace, run.stream(Stream::pace)) {}
+      : run_(run), ending_(ending), exchanges_(exchanges), pacer_(pace, run.stream(RandomStream::pace)) {}
 
   // Why no rule accepts this offer now; nullopt: the rule decides.
   std::optional<wire::RefusalReason> objection_to(const Offer& offer) const;

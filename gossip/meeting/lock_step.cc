@@ -11,7 +11,7 @@ using State = Rounds::Edge::State;
 
 LockStep::LockStep(RunState& run, Ending& ending, Exchanges& exchanges)
     : Encounters(run, ending, exchanges, run.rules->pace),
-      partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)),
+      partners_(run.rules->topology, run.rules->partners, run.stream(RandomStream::partners)),
       waiting_(run.options.round_limit, run.options.membership.guards.pauses) {}
 
 void LockStep::begin_in_step() {

@@ -176,7 +176,7 @@ class LayoutBatchNorm final : public Operation {
   BatchNormSpec spec_;
   Passes passes_;
   bool relu_;
-  Layout layout_;
+  ChannelLayout layout_;
   Conversion x_, dx_;
   Rows origin_, a_, b_, p_, q_, r_;     // 0 in padding channels, and so are y and dx
   std::vector<Sums> sums_;              // of the current blocks

@@ -124,7 +124,7 @@ class LayoutDropout final : public Operation {
 
   DropoutSpec spec_;
   bool training_;
-  Layout layout_;
+  ChannelLayout layout_;
   Conversion x_, dx_;
   std::uint64_t draws_ = 0;
 };

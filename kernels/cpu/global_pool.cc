@@ -59,7 +59,7 @@ class LayoutGlobalPool final : public Operation {
     }
   }
 
-  Layout layout_;
+  ChannelLayout layout_;
   Conversion x_, dx_;
 };
 

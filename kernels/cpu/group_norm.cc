@@ -31,20 +31,20 @@ class CommonGroupNorm : public Operation {
   }
 
  protected:
-  struct Part {
+  struct NormPart {
     double mean, deviation;  // the square root of variance + epsilon
     float origin() const { return static_cast<float>(mean); }
     double left() const { return mean - static_cast<double>(origin()); }
   };
 
-  Part& part(int sample, int group) {
+  NormPart& part(int sample, int group) {
     return parts_[static_cast<std::size_t>(sample * spec_.groups + group)];
   }
   double count() const {
     const Shape& shape = output().shape;
     return static_cast<double>(group_channels_) * shape.height * shape.width;
   }
-  Part part_of(double mean, double squares) const {
+  NormPart part_of(double mean, double squares) const {
     const double variance = std::max(squares / count(), 0.0);
     return {mean, std::sqrt(variance + static_cast<double>(spec_.epsilon))};
   }
@@ -53,7 +53,7 @@ class CommonGroupNorm : public Operation {
   struct Gradient {
     double p, q, r;
   };
-  Gradient gradient_of(const Part& it, double sum_g, double sum_g_off) const {
+  Gradient gradient_of(const NormPart& it, double sum_g, double sum_g_off) const {
     const double s = it.deviation, sum_gu = (sum_g_off - it.left() * sum_g) / s;
     const double q = -sum_gu / (count() * s * s);
     return {1 / s, q, -sum_g / (count() * s) - q * it.left()};
@@ -65,7 +65,7 @@ class CommonGroupNorm : public Operation {
   Conversion x_, dx_;
 
  private:
-  std::vector<Part> parts_;
+  std::vector<NormPart> parts_;
 };
 
 // Vectors: groups are runs of neighboring features. If it is not `centered`, the mean counts as 0: RMS norm.
@@ -81,7 +81,7 @@ class VectorGroupNorm final : public CommonGroupNorm {
     x = x_.convert(x);
     const int n = group_channels_;
     for_parts([&](int sample, int group, std::ptrdiff_t at) {
-      Part& it = part(sample, group) = measure(x + at);
+      NormPart& it = part(sample, group) = measure(x + at);
       const float* scale = parameters + spec_.scale + group * n;
       const float* shift = (has_shift() ? parameters + spec_.shift : no_shift_.data()) + group * n;
       loops().vectors.affine(n, x + at, it.origin(), static_cast<float>(1 / it.deviation), scale, shift,
@@ -100,7 +100,7 @@ class VectorGroupNorm final : public CommonGroupNorm {
     std::fill_n(dshift, output().shape.channels, 0.0F);
     const int n = group_channels_;
     for_parts([&](int sample, int group, std::ptrdiff_t at) {
-      const Part& it = part(sample, group);
+      const NormPart& it = part(sample, group);
       const float* scale = parameters + spec_.scale + group * n;
       const VectorSums sums =
           loops().vectors.gradient_sums(n, x + at, dy + at, it.origin(), static_cast<float>(1 / it.deviation),
@@ -130,7 +130,7 @@ class VectorGroupNorm final : public CommonGroupNorm {
     }
   }
 
-  Part measure(const float* x) const {
+  NormPart measure(const float* x) const {
     const float guess = centered_ ? loops().vectors.mean(group_channels_, x) : 0;
     const VectorSums sums = loops().vectors.moments(group_channels_, x, guess);
     const double first = static_cast<double>(sums.first), off = centered_ ? first / count() : 0;
@@ -170,7 +170,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
       for (int group = 0; group < spec_.groups; ++group) part(n, group) = measure(group);
       for (int block = 0; block < layout_.blocks; ++block) {
         layout_.for_channels(block, [&](int place, std::size_t c) {
-          const Part& it = part(n, static_cast<int>(c) / group_channels_);
+          const NormPart& it = part(n, static_cast<int>(c) / group_channels_);
           const double a = static_cast<double>(parameters[spec_.scale + c]) / it.deviation;
           const double shift = spec_.shift == kNone ? 0 : static_cast<double>(parameters[spec_.shift + c]);
           layout_.set(origin_.of(row(n, block)), place, static_cast<double>(it.origin()));
@@ -231,7 +231,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
   double guess(int channel) const {
     return static_cast<double>(guesses_.of(channel / layout_.period)[channel % layout_.period]);
   }
-  Part measure(int group) const {
+  NormPart measure(int group) const {
     const int first = group * group_channels_;
     const auto pixels = static_cast<double>(layout_.pixels());
     double mean = 0, squares = 0;
@@ -249,7 +249,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
 
   void add_parameters(int n) {
     for (std::size_t c = 0; c < channels(); ++c) {
-      const Part& it = part(n, static_cast<int>(c) / group_channels_);
+      const NormPart& it = part(n, static_cast<int>(c) / group_channels_);
       gradients_[2 * c] += (sums_[2 * c + 1] - it.left() * sums_[2 * c]) / it.deviation;
       gradients_[2 * c + 1] += sums_[2 * c];
     }
@@ -280,7 +280,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
     }
   }
 
-  Layout layout_;
+  ChannelLayout layout_;
   std::vector<double> sums_, gradients_;  // two for each channel
   // 0 in padding channels. origin_, a_ and b_ are of each sample, from the forward pass.
   Rows guesses_, origin_, a_, b_, p_, q_, r_;

@@ -12,22 +12,22 @@
 namespace starling::kernels::reference {
 
 // Values that are normalized together: some channels of some samples.
-struct Part {
+struct NormPart {
   int first_sample, samples, first_channel, channels;
 
   double values(const Shape& shape) const {
     return static_cast<double>(samples) * channels * shape.height * shape.width;
   }
 };
-inline Part channel_of_batch(const Shape& shape, int c) { return {0, shape.batch, c, 1}; }
-inline Part group_of_sample(const Shape& shape, int groups, int n, int group) {
+inline NormPart channel_of_batch(const Shape& shape, int c) { return {0, shape.batch, c, 1}; }
+inline NormPart group_of_sample(const Shape& shape, int groups, int n, int group) {
   const int channels = shape.channels / groups;
   return {n, 1, group * channels, channels};
 }
 
 // Calls f(n, c, i, j) for every value of the part.
 template <class F>
-void for_each(const Part& part, const Shape& shape, const F& f) {
+void for_each(const NormPart& part, const Shape& shape, const F& f) {
   for (int n = part.first_sample; n < part.first_sample + part.samples; ++n) {
     for (int c = part.first_channel; c < part.first_channel + part.channels; ++c) {
       for (int i = 0; i < shape.height; ++i) {
@@ -41,7 +41,7 @@ struct Moments {
   double mean = 0, variance = 0;  // biased
 };
 template <class T>
-Moments moments(const Part& part, Images<const T> x) {
+Moments moments(const NormPart& part, Images<const T> x) {
   const double count = part.values(x.shape);
   Moments m;
   for_each(part, x.shape, [&](int n, int c, int i, int j) { m.mean += x.at(n, c, i, j) / count; });
@@ -53,7 +53,7 @@ Moments moments(const Part& part, Images<const T> x) {
 }
 
 template <class T>
-void normalize(const Part& part, const Moments& m, double epsilon, const T* scale, const T* shift,
+void normalize(const NormPart& part, const Moments& m, double epsilon, const T* scale, const T* shift,
                Images<const T> x, Images<T> y) {
   const double factor = 1 / std::sqrt(m.variance + epsilon);
   for_each(part, x.shape, [&](int n, int c, int i, int j) {
@@ -65,7 +65,7 @@ void normalize(const Part& part, const Moments& m, double epsilon, const T* scal
 // The gradient through the part's own moments: with u = (x - mean) / sqrt(variance + epsilon) and g = scale
 // dy, dx = (g - mean of g - u mean of (g u)) / sqrt(variance + epsilon). Adds to `dscale` and `dshift`.
 template <class T>
-void normalize_backward(const Part& part, double epsilon, const T* scale, Images<const T> x,
+void normalize_backward(const NormPart& part, double epsilon, const T* scale, Images<const T> x,
                         Images<const T> dy, Images<T> dx, double* dscale, double* dshift) {
   const Moments m = moments(part, x);
   const double factor = 1 / std::sqrt(m.variance + epsilon), count = part.values(x.shape);
@@ -90,7 +90,7 @@ template <class T>
 void batch_norm_forward(const BatchNormSpec& it, const T* scale, const T* shift, Images<const T> x,
                         Images<T> y) {
   for (int c = 0; c < x.shape.channels; ++c) {
-    const Part part = channel_of_batch(x.shape, c);
+    const NormPart part = channel_of_batch(x.shape, c);
     normalize(part, moments(part, x), it.epsilon, scale, shift, x, y);
   }
 }
@@ -112,7 +112,7 @@ void batch_norm_backward(const BatchNormSpec& it, const T* scale, const T* mean,
                          T* mean_step, T* variance_step) {
   std::vector<double> scale_sums(static_cast<std::size_t>(x.shape.channels)), shift_sums(scale_sums.size());
   for (int c = 0; c < x.shape.channels; ++c) {
-    const Part part = channel_of_batch(x.shape, c);
+    const NormPart part = channel_of_batch(x.shape, c);
     normalize_backward(part, it.epsilon, scale, x, dy, dx, scale_sums.data(), shift_sums.data());
     dscale[c] = static_cast<T>(scale_sums[static_cast<std::size_t>(c)]);
     dshift[c] = static_cast<T>(shift_sums[static_cast<std::size_t>(c)]);
@@ -129,7 +129,7 @@ void group_norm_forward(const GroupNormSpec& it, const T* scale, const T* shift,
                         Images<T> y) {
   for (int n = 0; n < x.shape.batch; ++n) {
     for (int group = 0; group < it.groups; ++group) {
-      const Part part = group_of_sample(x.shape, it.groups, n, group);
+      const NormPart part = group_of_sample(x.shape, it.groups, n, group);
       normalize(part, moments(part, x), it.epsilon, scale, shift, x, y);
     }
   }

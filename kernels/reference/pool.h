@@ -48,12 +48,12 @@ void global_average_pool_backward(Images<const T> dy, Images<T> dx) {
 }
 
 // The place in x of the largest value in the window of output (i, j).
-struct Place {
+struct WindowPlace {
   int row, column;
 };
 template <class T>
-Place largest(const MaxPoolSpec& it, Images<const T> x, int n, int c, int i, int j) {
-  Place best{i * it.size, j * it.size};
+WindowPlace largest(const MaxPoolSpec& it, Images<const T> x, int n, int c, int i, int j) {
+  WindowPlace best{i * it.size, j * it.size};
   for (int row = i * it.size; row < (i + 1) * it.size; ++row) {
     for (int column = j * it.size; column < (j + 1) * it.size; ++column) {
       if (x.at(n, c, row, column) > x.at(n, c, best.row, best.column)) best = {row, column};
@@ -65,7 +65,7 @@ Place largest(const MaxPoolSpec& it, Images<const T> x, int n, int c, int i, int
 template <class T>
 void max_pool_forward(const MaxPoolSpec& it, Images<const T> x, Images<T> y) {
   for_each_value(y.shape, [&](int n, int c, int i, int j) {
-    const Place best = largest(it, x, n, c, i, j);
+    const WindowPlace best = largest(it, x, n, c, i, j);
     y.at(n, c, i, j) = x.at(n, c, best.row, best.column);
   });
 }
@@ -74,7 +74,7 @@ template <class T>
 void max_pool_backward(const MaxPoolSpec& it, Images<const T> x, Images<const T> dy, Images<T> dx) {
   for_each_value(dx.shape, [&](int n, int c, int i, int j) { dx.at(n, c, i, j) = T{0}; });
   for_each_value(dy.shape, [&](int n, int c, int i, int j) {
-    const Place best = largest(it, x, n, c, i, j);
+    const WindowPlace best = largest(it, x, n, c, i, j);
     dx.at(n, c, best.row, best.column) = dy.at(n, c, i, j);
   });
 }

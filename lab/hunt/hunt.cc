@@ -238,8 +238,8 @@ CheckSetting bounds_of(const WorldOptions& world) {
 // Whether no incident hinders messages between live peers.
 bool is_calm(const std::vector<Incident>& incidents) {
   return std::ranges::all_of(incidents, [](const Incident& it) {
-    return std::holds_alternative<Crash>(it) || std::holds_alternative<Leave>(it) ||
-           std::holds_alternative<Lies>(it) || std::holds_alternative<Rewiring>(it);
+    return std::holds_alternative<Crash>(it) || std::holds_alternative<Departure>(it) ||
+           std::holds_alternative<Lies>(it) || std::holds_alternative<TopologyChange>(it);
   });
 }
 
@@ -327,13 +327,13 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
 struct Counter {
   HuntTotals& totals;
   void operator()(const Crash& c) const { ++totals.crashes, totals.restarts += c.back.has_value(); }
-  void operator()(const Leave& l) const { ++totals.leaves, totals.restarts += l.back.has_value(); }
+  void operator()(const Departure& l) const { ++totals.leaves, totals.restarts += l.back.has_value(); }
   void operator()(const Pause&) const { ++totals.pauses; }
   void operator()(const Slow&) const { ++totals.slownesses; }
   void operator()(const SlowDisk&) const { ++totals.slownesses; }
-  void operator()(const Loss&) const { ++totals.losses; }
+  void operator()(const Damage&) const { ++totals.losses; }
   void operator()(const Lies&) const { ++totals.lies; }
-  void operator()(const Rewiring&) const { ++totals.rewirings; }
+  void operator()(const TopologyChange&) const { ++totals.rewirings; }
   void operator()(const Cut&) const { ++totals.cuts; }
   void operator()(const Partition&) const { ++totals.partitions; }
   void operator()(const Clog&) const { ++totals.clogs; }
@@ -508,7 +508,7 @@ std::string replay_line(const HuntOptions& options, std::uint64_t seed) {
 
 // ---- the outcome ----
 
-std::string summary_text(const HuntOptions& options, const HuntOutcome& outcome) {
+std::string hunt_text(const HuntOptions& options, const HuntOutcome& outcome) {
   const HuntTotals& t = outcome.totals;
   std::string text =
       fmt::format("{}, {:.1f} virtual hours", words(t, kSeeds), to_seconds(t.virtual_time) / 3600);

@@ -61,7 +61,7 @@ struct HuntOutcome {
 HuntOutcome hunt(const HuntOptions& options);
 
 // The outcome as text, and as one JSON object (without a newline).
-std::string summary_text(const HuntOptions& options, const HuntOutcome& outcome);
+std::string hunt_text(const HuntOptions& options, const HuntOutcome& outcome);
 std::string to_json(const HuntOptions& options, const HuntOutcome& outcome);
 
 // "starling hunt --seeds 17..18 --faults all --peers 5 --rule d-psgd"

@@ -280,7 +280,7 @@ std::vector<std::uint64_t> measured_points(std::uint64_t length, std::uint32_t p
 // interrupted.
 std::optional<std::vector<Curve>> run_worlds(const topologies::Topology& topology, std::uint32_t peers,
                                              const PairwiseOptions& options, const Random& random,
-                                             const Pairwise& measured) {
+                                             const PairwiseSpread& measured) {
   const std::uint64_t length = measured.exchanges.back();
   const std::uint64_t starts = std::clamp<std::uint64_t>(
       std::min(1024 / std::uint64_t{peers}, kExchangesOfWorld / length), 1, kStartsMax);
@@ -356,8 +356,8 @@ std::optional<double> deviation_percent(std::optional<double> measured, std::opt
 
 double pairwise_floor(std::uint32_t peers) { return kFitWindow * fit_begin(peers); }
 
-Result<LockStep> measure_lock_step(const Schedule& schedule, std::optional<Mixing> mixing,
-                                   std::uint64_t seed) {
+Result<LockStepSpread> measure_lock_step(const Schedule& schedule, std::optional<Mixing> mixing,
+                                         std::uint64_t seed) {
   const Mixing chosen = mixing.value_or(topologies::default_mixing(schedule));
   // The matrix itself is not used, only its error.
   const auto graph = topologies::Graph::of(schedule, 0);
@@ -370,7 +370,7 @@ Result<LockStep> measure_lock_step(const Schedule& schedule, std::optional<Mixin
     rounds.push_back(round_of(schedule, chosen, r));
 
   Replicas replicas(schedule.peers(), chosen, seed);
-  LockStep measured;
+  LockStepSpread measured;
   measured.v = {1};
   const double start = replicas.disagreement();
   if (start == 0) return measured;  // a single peer
@@ -389,15 +389,15 @@ Result<LockStep> measure_lock_step(const Schedule& schedule, std::optional<Mixin
   return measured;
 }
 
-Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t peers,
-                          const PairwiseOptions& options) {
+PairwiseSpread measure_pairwise(const topologies::Topology& topology, std::uint32_t peers,
+                                const PairwiseOptions& options) {
   STARLING_CHECK(peers >= 2);
   const Random random = Random(options.seed).split(0x9055);
   // A start that does not count shows how many exchanges are needed.
   std::uint64_t length =
       exchanges_down_to(pairwise_floor(peers), topology, peers, options.partners, random.split(0).bits());
   if (peers <= kFewPeers) length += length / 4;  // with few peers the mean may take longer than one start
-  Pairwise measured;
+  PairwiseSpread measured;
   measured.exchanges = measured_points(length, peers);
   // Where mixing is slow, a start is long and its V varies little.
   measured.seeds =

@@ -18,7 +18,7 @@
 
 namespace starling::lab {
 
-struct LockStep {
+struct LockStepSpread {
   std::vector<double> v;         // after r rounds, v[0] = 1; until rounding matters, or kRoundsMax
   std::optional<double> factor;  // of V per round, in the long run; 0 if the average is exact after a period;
                                  // none if V has not settled within kRoundsMax
@@ -31,8 +31,8 @@ inline constexpr std::uint64_t kRoundsMax = 100'000;
 
 // Without `mixing`: the schedule's default. For push-sum, x is the quotient. An Error if the topology has no
 // such mixing.
-Result<LockStep> measure_lock_step(const topologies::Schedule& schedule,
-                                   std::optional<topologies::Mixing> mixing, std::uint64_t seed);
+Result<LockStepSpread> measure_lock_step(const topologies::Schedule& schedule,
+                                         std::optional<topologies::Mixing> mixing, std::uint64_t seed);
 
 struct PairwiseOptions {
   std::uint64_t seed = 1;
@@ -47,7 +47,7 @@ struct PairwiseOptions {
   std::function<bool()> interrupted;
 };
 
-struct Pairwise {
+struct PairwiseSpread {
   std::uint64_t seeds = 0;               // worlds that were run
   std::vector<std::uint64_t> exchanges;  // completed by the whole swarm, from 0 on
   std::vector<double> v;                 // at these exchanges, the mean over seeds
@@ -64,7 +64,7 @@ double pairwise_floor(std::uint32_t peers);
 
 // Exchanges by the gossip core with Poisson clocks of equal rates, the arithmetic of training/mixing, and
 // latency a thousandth of the interval. REQUIRES: peers >= 2.
-Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t peers,
-                          const PairwiseOptions& options);
+PairwiseSpread measure_pairwise(const topologies::Topology& topology, std::uint32_t peers,
+                                const PairwiseOptions& options);
 
 }  // namespace starling::lab

@@ -12,14 +12,14 @@ namespace starling::lab {
 namespace {
 
 // sqrt(V) by x.
-CurvePoints curve_of(const Pairwise& pairwise, std::uint32_t peers) {
+CurvePoints curve_of(const PairwiseSpread& pairwise, std::uint32_t peers) {
   CurvePoints points;
   for (std::size_t p = 0; p < pairwise.v.size(); ++p)
     points.emplace_back(static_cast<double>(pairwise.exchanges[p]) / peers, std::sqrt(pairwise.v[p]));
   return points;
 }
 
-CurvePoints curve_of(const LockStep& lock_step) {
+CurvePoints curve_of(const LockStepSpread& lock_step) {
   CurvePoints points;
   for (std::size_t r = 0; r < lock_step.v.size(); ++r)
     points.emplace_back(static_cast<double>(r), std::sqrt(lock_step.v[r]));

@@ -14,8 +14,8 @@ namespace starling::lab {
 struct Compared {
   std::string name;
   topologies::Analysis analysis;
-  LockStep lock_step;
-  Pairwise pairwise;
+  LockStepSpread lock_step;
+  PairwiseSpread pairwise;
 };
 
 // The disagreement of peers, with asynchronous exchanges at the left and with lock-step rounds at the right,

@@ -23,7 +23,7 @@ Recurring recurring_pauses(const Experiment& experiment, std::size_t fault, std:
 Incident incident_of(const Departures::Departure& departure, std::uint32_t peer) {
   const std::optional<Instant> back = departure.back ? std::optional(Instant{*departure.back}) : std::nullopt;
   if (departure.crash) return Crash{peer, Instant{departure.at}, false, back};
-  return Leave{peer, Instant{departure.at}, back, true};
+  return Departure{peer, Instant{departure.at}, back, true};
 }
 
 Recurring recurring_departures(const Experiment& experiment, std::size_t fault, std::uint32_t peer) {

@@ -21,8 +21,8 @@ Ring::Ring(const training::Experiment& experiment, const std::vector<Duration>& 
       machines_(experiment.peers),
       random_(Random(experiment.seed).split(kResending)),
       frame_bytes_(frame_bytes),
-      latency_(experiment.network.latency.value_or(NetworkOptions{}.latency)),
-      bandwidth_(experiment.network.bandwidth.value_or(NetworkOptions{}.bandwidth)),
+      latency_(experiment.network.latency.value_or(VirtualNetworkOptions{}.latency)),
+      bandwidth_(experiment.network.bandwidth.value_or(VirtualNetworkOptions{}.bandwidth)),
       port_(experiment.network.port.value_or(bandwidth_)) {
   for (std::uint32_t i = 0; i < machines_.size(); ++i) {
     machines_[i].step = to_seconds(steps[i]);
@@ -57,7 +57,7 @@ Instant Ring::reduced(Instant at, std::size_t part_bytes) {
 
 void Ring::draw(Instant begin, Instant computed, Instant reduced) {
   for (Machine& machine : machines_) {
-    std::vector<Interval>& pauses = machine.mishaps.pauses;
+    std::vector<TimeRange>& pauses = machine.mishaps.pauses;
     const auto draw = [&](Instant from, Instant to, const training::Activity& doing) {
       add_around_pauses(machine.timeline, pauses, from, to, doing);
     };
@@ -69,7 +69,7 @@ void Ring::draw(Instant begin, Instant computed, Instant reduced) {
       if (&end == &machine.ends.back()) end = reduced;
       machine.timeline.add_step(to_seconds(end.since_start));
     }
-    std::erase_if(pauses, [&](const Interval& it) { return it.to <= reduced; });
+    std::erase_if(pauses, [&](const TimeRange& it) { return it.to <= reduced; });
   }
 }
 
@@ -126,7 +126,7 @@ Duration Ring::round_time(Duration at, std::size_t part_bytes) {
   Duration longest{0};
   const auto n = static_cast<std::uint32_t>(machines_.size());
   for (std::uint32_t i = 0; i < n; ++i) {
-    const training::LinkShape link = training::link_at(experiment_, i, (i + 1) % n, at);
+    const training::LinkChange link = training::link_at(experiment_, i, (i + 1) % n, at);
     const Duration latency = link.latency.value_or(latency_);
     Duration late{0};
     for (std::size_t sent = 0; sent < part_bytes; sent += frame_bytes_)

@@ -16,12 +16,12 @@
 namespace starling::lab {
 
 // Adds what a machine did from `from` to `to`, except during its pauses, when it is stopped.
-inline void add_around_pauses(training::Timeline& timeline, std::span<const Interval> pauses, Instant from,
+inline void add_around_pauses(training::Timeline& timeline, std::span<const TimeRange> pauses, Instant from,
                               Instant to, const training::Activity& doing) {
   const auto add = [&](Instant begin, Instant end, const training::Activity& activity) {
     timeline.add(to_seconds(begin.since_start), to_seconds(end.since_start), activity);
   };
-  for (const Interval& pause : pauses) {
+  for (const TimeRange& pause : pauses) {
     const Instant begin = std::clamp(pause.from, from, to), end = std::clamp(pause.to, from, to);
     if (!(begin < end)) continue;
     add(from, begin, doing);
@@ -182,7 +182,7 @@ class RunWatch final : public Watcher {
       doing.exchanging = moves ? 1 : 0;
       if (doing.computing == 0 && doing.exchanging == 0) doing.waiting = 1;
     }
-    add_around_pauses(seen.timeline, seen.up ? world_->pauses(machine) : std::span<const Interval>(),
+    add_around_pauses(seen.timeline, seen.up ? world_->pauses(machine) : std::span<const TimeRange>(),
                       seen.since, now, doing);
     seen.since = now;
   }

@@ -133,7 +133,7 @@ Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experimen
 
 VirtualRun::VirtualRun(const Experiment& experiment, const SimulateOptions& options,
                        const training::RunFolder& folder, datasets::DataPair data, models::Plan plan,
-                       std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule)
+                       std::unique_ptr<kernels::Backend> backend, const training::RateSchedule& schedule)
     : experiment_(experiment),
       options_(options),
       folder_(folder),

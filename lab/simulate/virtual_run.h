@@ -32,7 +32,7 @@ namespace starling::lab {
 
 struct LearningRate {
   double base = 0;
-  training::Schedule schedule;
+  training::RateSchedule schedule;
   std::uint64_t epoch_samples = 0;
 };
 
@@ -103,7 +103,7 @@ class VirtualRun {
  private:
   VirtualRun(const training::Experiment& experiment, const SimulateOptions& options,
              const training::RunFolder& folder, datasets::DataPair data, models::Plan plan,
-             std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule);
+             std::unique_ptr<kernels::Backend> backend, const training::RateSchedule& schedule);
 
   Status divide_peers();
   Status open_metrics(std::uint64_t kept_bytes);

@@ -10,7 +10,7 @@ Engines::Engines(const models::Plan& plan, const kernels::Backend& backend, cons
                  std::size_t batch, const models::NetworkOptions& options)
     : make_([&plan, &backend, &data, batch, options] {
         return std::unique_ptr<Engine>(new Engine{
-            models::Network(plan, backend, static_cast<int>(batch), models::Purpose::train, options),
+            models::Network(plan, backend, static_cast<int>(batch), models::NetworkUse::train, options),
             training::Feed(backend, data, nullptr, batch)});
       }) {
   idle_.push_back(make_());  // so that an impossible configuration fails here

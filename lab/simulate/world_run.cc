@@ -49,7 +49,7 @@ constexpr std::array kStateNames = {"running", "running", "finished", "left", "c
 constexpr std::array kPhaseNames = {"joining", "training", "settling", "finished"};  // by wire::Phase
 
 // As the page of a real peer has it.
-std::string condition_of(const World::MachineView& machine, std::span<const Interval> pauses, Instant now) {
+std::string condition_of(const World::MachineView& machine, std::span<const TimeRange> pauses, Instant now) {
   switch (machine.state) {
     case MachineState::waiting:
       return "joining";
@@ -63,7 +63,7 @@ std::string condition_of(const World::MachineView& machine, std::span<const Inte
     case MachineState::running:
       break;
   }
-  const bool paused = std::any_of(pauses.begin(), pauses.end(), [now](const Interval& pause) {
+  const bool paused = std::any_of(pauses.begin(), pauses.end(), [now](const TimeRange& pause) {
     return !(now < pause.from) && now < pause.to;
   });
   return paused ? "paused" : kPhaseNames.at(static_cast<std::size_t>(machine.phase));
@@ -132,7 +132,7 @@ void add_faults(const Experiment& experiment, WorldOptions& options) {
   options.recurring = recurring_of(experiment);
 }
 
-void set_network(const Experiment& experiment, NetworkOptions& network) {
+void set_network(const Experiment& experiment, VirtualNetworkOptions& network) {
   if (experiment.network.latency) network.latency = *experiment.network.latency;
   if (experiment.network.bandwidth) network.bandwidth = *experiment.network.bandwidth;
   const double port = experiment.network.port.value_or(network.bandwidth);

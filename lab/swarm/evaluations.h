@@ -33,19 +33,19 @@ class Evaluations {
   }
 
   // Whether the member's parameters, or a part of them, are the run's model: with servers, those at the top.
-  bool includes(const Member& member) const {
+  bool includes(const SwarmMember& member) const {
     if (!training::has_servers(run_.experiment)) return true;
     return run_.serves(member) && member.number - run_.experiment.peers < run_.experiment.gossip.servers;
   }
   // Snapshots that each member writes per epoch of the swarm.
   std::vector<std::uint32_t> snapshots() const {
     std::vector<std::uint32_t> all;
-    for (const Member& member : run_.members) all.push_back(includes(member) ? per_epoch_ : 0);
+    for (const SwarmMember& member : run_.members) all.push_back(includes(member) ? per_epoch_ : 0);
     return all;
   }
 
   // A member has written a snapshot, or skipped it (its path is empty).
-  void add_snapshot(Member& member, const training::PeerReport& report) {
+  void add_snapshot(SwarmMember& member, const training::PeerReport& report) {
     member.life.snapshot = std::max(member.life.snapshot, report.snapshot);
     if (report.path.empty()) return;
     Snapshot& snapshot = snapshots_[report.snapshot];
@@ -58,7 +58,7 @@ class Evaluations {
   void close_snapshots() {
     while (!snapshots_.empty()) {
       const std::uint64_t number = snapshots_.begin()->first;
-      for (const Member& member : run_.members) {
+      for (const SwarmMember& member : run_.members) {
         const Life& life = member.life;
         const bool writes = member.running() && !life.paused && (life.first_step || run_.serves(member));
         if (writes && includes(member) && life.snapshot < number) return;
@@ -118,7 +118,7 @@ class Evaluations {
     line.seconds = evaluation.seconds;
     line.peer = "mean";
     line.samples = run_.samples();
-    for (const Member& member : run_.members) {
+    for (const SwarmMember& member : run_.members) {
       line.steps += member.steps();
       line.exchanges += member.exchanges_begun();
       line.bytes_sent += member.bytes_sent();

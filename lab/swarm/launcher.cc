@@ -42,9 +42,9 @@ Launcher::Launcher(SwarmRun& run, Timelines& timelines, Interrupts& interrupts,
 }
 
 Status Launcher::choose_beginner() {
-  const auto early = std::find_if(run_.members.begin(), run_.members.end(), [this](const Member& member) {
-    return !joins_late(run_.experiment, member.number);
-  });
+  const auto early =
+      std::find_if(run_.members.begin(), run_.members.end(),
+                   [this](const SwarmMember& member) { return !joins_late(run_.experiment, member.number); });
   if (early == run_.members.end())
     return Error{"every peer has a fault join = true, so none begins the run; leave one of them without it"};
   // A parameter server comes first: peers that train start with its parameters.
@@ -74,13 +74,13 @@ std::vector<std::string> Launcher::arguments_by_all_reduce(PeerPlace place) cons
   return beginner_arguments(training::of_peer(told_, place.number), place);
 }
 
-std::string Launcher::page_of(const Member& member) const {
+std::string Launcher::page_of(const SwarmMember& member) const {
   const auto& http = run_.options.http;
   if (!http) return "";
   return to_string(Address{http->host, member.number == 0 ? http->port : std::uint16_t{0}});
 }
 
-Result<std::vector<std::string>> Launcher::arguments_of(const Member& member) const {
+Result<std::vector<std::string>> Launcher::arguments_of(const SwarmMember& member) const {
   const bool begins = !member.started() && !joins_late(run_.experiment, member.number);
   const PeerPlace place{.number = member.number,
                         .out = run_.folder.path(),
@@ -94,7 +94,7 @@ Result<std::vector<std::string>> Launcher::arguments_of(const Member& member) co
   const training::Experiment told = training::of_peer(told_, member.number);
   if (member.number == beginner().number && !member.started()) return beginner_arguments(told, place);
   std::vector<std::string> addresses;
-  for (const Member& other : run_.members) {
+  for (const SwarmMember& other : run_.members) {
     if (other.running() && !other.life.address.empty() && addresses.size() < kJoinAddresses)
       addresses.push_back(other.life.address);
   }
@@ -102,7 +102,7 @@ Result<std::vector<std::string>> Launcher::arguments_of(const Member& member) co
   return joiner_arguments(told, place, addresses);
 }
 
-Status Launcher::start(Member& member) {
+Status Launcher::start(SwarmMember& member) {
   const auto arguments = arguments_of(member);
   if (!arguments) return arguments.error();
   // The replica of an earlier run must not be evaluated as this one's.
@@ -118,20 +118,21 @@ Status Launcher::start(Member& member) {
 }
 
 Status Launcher::start_joiners() {
-  for (Member& member : run_.members) {
+  for (SwarmMember& member : run_.members) {
     if (member.started() || joins_late(run_.experiment, member.number)) continue;
     if (Status started = start(member); !started) return started;
   }
   return Done{};
 }
 
-void Launcher::start_again(Member& member) {
+void Launcher::start_again(SwarmMember& member) {
   if (run_.anyone_finished() || run_.end_sent) return;
   const Life last = std::exchange(member.life, {});
   member.former.add(last.report);
   if (last.training_end)
     run_.formers_end = std::max(run_.formers_end.value_or(*last.training_end), *last.training_end);
-  for (Member& other : run_.members) other.life.links.erase(member.number);  // its address will be another
+  for (SwarmMember& other : run_.members)
+    other.life.links.erase(member.number);  // its address will be another
   if (Status started = start(member); !started) {
     member.life.final_state = last.final_state;
     member.life.state = last.state;
@@ -139,33 +140,33 @@ void Launcher::start_again(Member& member) {
   }
 }
 
-void Launcher::pause(Member& member) {
+void Launcher::pause(SwarmMember& member) {
   if (member.life.pauses++ > 0) return;
   member.life.paused = true;
   if (const auto at = run_.seconds()) timelines_.pause(member.number, *at);
   member.life.child->signal(SIGSTOP);
 }
 
-void Launcher::end_pause(Member& member) {
+void Launcher::end_pause(SwarmMember& member) {
   if (member.life.pauses > 1)
     --member.life.pauses;
   else
     resume(member);
 }
 
-void Launcher::resume(Member& member) {
+void Launcher::resume(SwarmMember& member) {
   member.life.paused = false;
   member.life.pauses = 0;
   if (const auto at = run_.seconds()) timelines_.resume(member.number, *at);
   member.life.child->signal(SIGCONT);
 }
 
-void Launcher::crash(Member& member) {
+void Launcher::crash(SwarmMember& member) {
   member.life.departing = true;
   member.life.child->signal(SIGKILL);
 }
 
-void Launcher::leave(Member& member) {
+void Launcher::leave(SwarmMember& member) {
   member.life.departing = true;
   member.life.child->signal(SIGTERM);
   if (member.life.paused) resume(member);
@@ -173,7 +174,7 @@ void Launcher::leave(Member& member) {
 
 void Launcher::end_all() {
   if (!run_.end_sent) run_.end_sent = SwarmRun::now();
-  for (Member& member : run_.members) {
+  for (SwarmMember& member : run_.members) {
     if (!member.running()) continue;
     member.life.child->tell(training::kEndCommand);
     if (member.life.paused) resume(member);
@@ -181,23 +182,23 @@ void Launcher::end_all() {
 }
 
 void Launcher::kill_all() {
-  for (Member& member : run_.members) {
+  for (SwarmMember& member : run_.members) {
     if (member.running()) member.life.child->signal(SIGKILL);
   }
 }
 
-void Launcher::record_exit(Member& member, const ChildProcess::Exit& exit) {
+void Launcher::record_exit(SwarmMember& member, const ChildProcess::Exit& exit) {
   Life& life = member.life;
   life.exit = exit;
   interrupts_.remove(life.child->pid());
   const auto [status, signal] = exit;
   const bool orderly = status == 0 && signal == 0;
-  if (orderly && (life.state == PeerState::finished || life.state == PeerState::left)) {
+  if (orderly && (life.state == ProcessState::finished || life.state == ProcessState::left)) {
     life.final_state = life.state;
     return;
   }
-  life.state = PeerState::crashed;
-  life.final_state = PeerState::crashed;
+  life.state = ProcessState::crashed;
+  life.final_state = ProcessState::crashed;
   const std::string log = run_.log_path(member);
   const std::string how =
       signal != 0 ? "signal " + std::to_string(signal) : "exit code " + std::to_string(status);
@@ -231,7 +232,7 @@ void FaultInjector::inflict_due() {
 }
 
 void FaultInjector::inflict(const ProcessFault& fault) {
-  Member& member = run_.members[fault.peer];
+  SwarmMember& member = run_.members[fault.peer];
   switch (fault.act) {
     case Act::links:
       return send_links();
@@ -254,7 +255,7 @@ void FaultInjector::inflict(const ProcessFault& fault) {
   }
 }
 
-void FaultInjector::inflict_on_running(Member& member, Act act) {
+void FaultInjector::inflict_on_running(SwarmMember& member, Act act) {
   if (act == Act::pause) launcher_.pause(member);
   if (act == Act::resume) launcher_.end_pause(member);
   if (act == Act::crash) launcher_.crash(member);
@@ -264,14 +265,14 @@ void FaultInjector::inflict_on_running(Member& member, Act act) {
 void FaultInjector::send_links() {
   const auto seconds = run_.seconds();
   if (!links_change_ || !seconds) return;
-  const training::LinkShape usual{run_.experiment.network.latency, run_.experiment.network.bandwidth};
-  for (Member& from : run_.members) {
+  const training::LinkChange usual{run_.experiment.network.latency, run_.experiment.network.bandwidth};
+  for (SwarmMember& from : run_.members) {
     if (!from.running()) continue;
-    for (const Member& to : run_.members) {
+    for (const SwarmMember& to : run_.members) {
       if (to.number == from.number || to.life.address.empty()) continue;
-      const training::LinkShape shape =
+      const training::LinkChange shape =
           training::link_at(run_.experiment, from.number, to.number, from_seconds(*seconds));
-      training::LinkShape& sent = from.life.links.try_emplace(to.number, usual).first->second;
+      training::LinkChange& sent = from.life.links.try_emplace(to.number, usual).first->second;
       if (shape == sent) continue;
       const Result<Address> address = Address::parse(to.life.address);
       if (!address) continue;

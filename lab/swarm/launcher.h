@@ -21,26 +21,26 @@ class Launcher {
 
   // An Error if every peer joins late, so that none could begin the run.
   Status choose_beginner();
-  const Member& beginner() const { return run_.members[beginner_]; }
+  const SwarmMember& beginner() const { return run_.members[beginner_]; }
 
   Status start_beginner() { return start(run_.members[beginner_]); }
   // Those that do not join late.
   Status start_joiners();
-  Status start(Member& member);
+  Status start(SwarmMember& member);
   // A new process of a member whose last one has ended; none if the run is over.
-  void start_again(Member& member);
+  void start_again(SwarmMember& member);
 
-  void pause(Member& member);
-  void end_pause(Member& member);  // overlapping ones end with the last
-  void resume(Member& member);     // ends all
-  void crash(Member& member);
-  void leave(Member& member);
+  void pause(SwarmMember& member);
+  void end_pause(SwarmMember& member);  // overlapping ones end with the last
+  void resume(SwarmMember& member);     // ends all
+  void crash(SwarmMember& member);
+  void leave(SwarmMember& member);
   // Sends every member the request to end.
   void end_all();
   void kill_all();
 
   // Derives the final state of a process that has ended, and warns of a crash.
-  void record_exit(Member& member, const ChildProcess::Exit& exit);
+  void record_exit(SwarmMember& member, const ChildProcess::Exit& exit);
 
   // The folder in which the peers of a run by all-reduce find each other.
   Status make_rendezvous() const;
@@ -49,8 +49,8 @@ class Launcher {
  private:
   std::string rendezvous() const { return run_.folder.file("rendezvous"); }
   std::vector<std::string> arguments_by_all_reduce(PeerPlace place) const;
-  std::string page_of(const Member& member) const;
-  Result<std::vector<std::string>> arguments_of(const Member& member) const;
+  std::string page_of(const SwarmMember& member) const;
+  Result<std::vector<std::string>> arguments_of(const SwarmMember& member) const;
 
   SwarmRun& run_;
   Timelines& timelines_;
@@ -78,7 +78,7 @@ class FaultInjector {
 
  private:
   void inflict(const ProcessFault& fault);
-  void inflict_on_running(Member& member, ProcessFault::Act act);
+  void inflict_on_running(SwarmMember& member, ProcessFault::Act act);
 
   SwarmRun& run_;
   Launcher& launcher_;

@@ -28,7 +28,7 @@ std::string progress(const LiveTotal& total) {
 double total_rate(const std::vector<LiveRow>& rows) {
   double rate = 0;
   for (const LiveRow& row : rows)
-    rate += row.state == PeerState::training ? row.samples_per_second.value_or(0) : 0;
+    rate += row.state == ProcessState::training ? row.samples_per_second.value_or(0) : 0;
   return rate;
 }
 

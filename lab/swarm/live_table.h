@@ -17,7 +17,7 @@ namespace starling::lab {
 // The states of a peer that the launcher started: states that a peer reports
 // (training/runs/experiment/control.h), and states that only the launcher can observe. Reports, the live
 // table and summary.json use these names.
-enum class PeerState : std::uint8_t {
+enum class ProcessState : std::uint8_t {
   starting,  // its process runs and has not reported yet
   joining,
   training,
@@ -32,19 +32,19 @@ enum class PeerState : std::uint8_t {
 inline constexpr std::array<std::string_view, 9> kPeerStateNames = {
     "starting", "joining", "training", "settling", "finished", "left", "failed", "crashed", "paused"};
 
-constexpr std::string_view name_of(PeerState state) {
+constexpr std::string_view name_of(ProcessState state) {
   return kPeerStateNames[static_cast<std::size_t>(state)];
 }
-constexpr std::optional<PeerState> parse_peer_state(std::string_view name) {
+constexpr std::optional<ProcessState> parse_peer_state(std::string_view name) {
   for (std::size_t i = 0; i < kPeerStateNames.size(); ++i) {
-    if (kPeerStateNames[i] == name) return static_cast<PeerState>(i);
+    if (kPeerStateNames[i] == name) return static_cast<ProcessState>(i);
   }
   return std::nullopt;
 }
 
 struct LiveRow : training::PeerFigures {
   std::string name;
-  PeerState state = PeerState::starting;
+  ProcessState state = ProcessState::starting;
   std::uint64_t exchanges = 0;  // begun or answered
 };
 

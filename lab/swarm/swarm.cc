@@ -67,7 +67,7 @@ training::Summary describe(const SwarmRun& run) {
 void add_speed(const SwarmRun& run, training::Summary& summary) {
   const SteadyTime start = run.first_step.value_or(run.launched);
   SteadyTime end = std::max(start, run.formers_end.value_or(start));
-  for (const Member& member : run.members) {
+  for (const SwarmMember& member : run.members) {
     if (member.life.training_end) end = std::max(end, *member.life.training_end);
   }
   if (run.first_step) summary.start_seconds = seconds_between(run.launched, start);
@@ -80,7 +80,7 @@ void add_speed(const SwarmRun& run, training::Summary& summary) {
       summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
 }
 
-void add_member(const SwarmRun& run, const Member& member, const std::optional<Score>& score,
+void add_member(const SwarmRun& run, const SwarmMember& member, const std::optional<Score>& score,
                 training::Summary& summary) {
   training::PeerRecord record;
   record.name = member.name;
@@ -120,7 +120,7 @@ training::Summary summarize(const SwarmRun& run, const Judgement& judgement) {
   summary.consensus_distance = judgement.consensus_distance;
   std::size_t judged = 0;
   std::vector<std::string> before_settling, of_servers;
-  for (const Member& member : run.members) {
+  for (const SwarmMember& member : run.members) {
     if (!member.started()) continue;
     add_member(run, member, judgement.replicas[judged++], summary);
     if (member.life.path_before_settling.empty()) continue;
@@ -134,7 +134,7 @@ training::Summary summarize(const SwarmRun& run, const Judgement& judgement) {
 Judgement judge(const SwarmRun& run, const Evaluations& evaluations) {
   std::vector<ReplicaFile> files;
   std::vector<std::string> servers;
-  for (const Member& member : run.members) {
+  for (const SwarmMember& member : run.members) {
     if (!member.started()) continue;
     const bool trained = !run.serves(member);
     files.push_back({trained ? member.life.path : "", trained && member.finished()});
@@ -155,7 +155,7 @@ Status write_model(const SwarmRun& run, const std::vector<float>& mean) {
 // Nothing is written if no peer has stages.
 Status write_pipelines(const SwarmRun& run) {
   std::string lines;
-  for (const Member& member : run.members) {
+  for (const SwarmMember& member : run.members) {
     if (!member.life.report.pipeline) continue;
     training::PipelineRecord record = *member.life.report.pipeline;
     record.peers = {member.name};
@@ -225,7 +225,7 @@ class Swarm {
     while (run_.anyone_running()) {
       wait_for_events();
       const bool had_begun = begun_;
-      for (Member& member : run_.members) {
+      for (SwarmMember& member : run_.members) {
         receive_reports(member);
         collect_exit(member);
       }
@@ -248,7 +248,7 @@ class Swarm {
 
   void wait_for_events() {
     std::vector<pollfd> waiting;
-    for (const Member& member : run_.members) {
+    for (const SwarmMember& member : run_.members) {
       if (member.life.child && member.life.child->fd() >= 0)
         waiting.push_back({member.life.child->fd(), POLLIN, 0});
     }
@@ -257,7 +257,7 @@ class Swarm {
     poll(waiting.data(), waiting.size(), static_cast<int>(timeout.count()));
   }
 
-  void receive_reports(Member& member) {
+  void receive_reports(SwarmMember& member) {
     if (!member.life.child) return;
     for (const std::string& line : member.life.child->read_lines()) {
       Result<PeerReport> report = training::parse_report(line);
@@ -274,7 +274,7 @@ class Swarm {
     }
   }
 
-  void take_report(Member& member, PeerReport report, PeerState state) {
+  void take_report(SwarmMember& member, PeerReport report, ProcessState state) {
     Life& life = member.life;
     if (report.kind == PeerReport::Kind::listening) {
       life.address = report.address;
@@ -294,7 +294,7 @@ class Swarm {
     write_metrics(member, received);
   }
 
-  void record_times(Member& member, const PeerReport& report, PeerState state, SteadyTime received) {
+  void record_times(SwarmMember& member, const PeerReport& report, ProcessState state, SteadyTime received) {
     Life& life = member.life;
     const double longest = seconds_between(run_.launched, received);
     const auto trained = std::chrono::duration_cast<SteadyTime::duration>(
@@ -306,7 +306,7 @@ class Swarm {
       run_.first_step = std::min(run_.first_step.value_or(received), *life.first_step);
     }
     if (!life.first_step) return;
-    if (state == PeerState::training) {
+    if (state == ProcessState::training) {
       life.training_end = received;
     } else if (!life.trained) {
       life.training_end = std::min(received, *life.first_step + trained);  // `seconds` stops with training
@@ -314,7 +314,7 @@ class Swarm {
     }
   }
 
-  void write_metrics(const Member& member, SteadyTime received) {
+  void write_metrics(const SwarmMember& member, SteadyTime received) {
     training::MetricsLine line;
     line.peer = member.name;
     line.steps = member.steps();
@@ -328,14 +328,14 @@ class Swarm {
     run_.metrics << training::to_json(line) << '\n';
   }
 
-  void collect_exit(Member& member) {
+  void collect_exit(SwarmMember& member) {
     if (!member.running()) return;
     const std::optional<ChildProcess::Exit> exit = member.life.child->exited();
     if (!exit) return;
     receive_reports(member);  // the last ones
     launcher_.record_exit(member, *exit);
     // With all-reduce the others would wait for it.
-    if (run_.by_all_reduce() && member.life.final_state == PeerState::crashed && !run_.end_sent)
+    if (run_.by_all_reduce() && member.life.final_state == ProcessState::crashed && !run_.end_sent)
       launcher_.end_all();
     if (member.life.returns) launcher_.start_again(member);
   }
@@ -354,7 +354,7 @@ class Swarm {
     } else if (interrupts_.requested()) {
       run_.inform("ending the run; press Ctrl-C again to kill it");
       run_.interrupted = true;
-      for (Member& member : run_.members) member.life.stopped = member.running();
+      for (SwarmMember& member : run_.members) member.life.stopped = member.running();
       launcher_.end_all();
     } else if (only_paused_left() || only_servers_left()) {
       launcher_.end_all();
@@ -366,13 +366,13 @@ class Swarm {
   // Whether the first peer has failed before anyone made a step. The others would wait for its parameters.
   bool beginner_is_lost() const {
     const Life& first = launcher_.beginner().life;
-    return begun_ && !run_.first_step && first.final_state == PeerState::crashed && !first.returns;
+    return begun_ && !run_.first_step && first.final_state == ProcessState::crashed && !first.returns;
   }
   // Whether all that still run are paused, and none of them will resume before the run ends. With all-reduce
   // one paused peer stops all.
   bool only_paused_left() const {
     bool paused = false;
-    for (const Member& member : run_.members) {
+    for (const SwarmMember& member : run_.members) {
       if (member.running() && !member.life.paused && !run_.by_all_reduce()) return false;
       paused = paused || (member.running() && member.life.paused);
     }
@@ -382,7 +382,7 @@ class Swarm {
   bool only_servers_left() const {
     if (!training::has_servers(run_.experiment)) return false;
     bool worked = false;
-    for (const Member& member : run_.members) {
+    for (const SwarmMember& member : run_.members) {
       if (!run_.serves(member) && member.running()) return false;
       worked = worked || (!run_.serves(member) && member.started());
     }
@@ -391,7 +391,7 @@ class Swarm {
   // A peer that tries to join a run which all others have finished would try forever.
   void dismiss_late_joiners() {
     bool late = false;
-    for (const Member& member : run_.members) {
+    for (const SwarmMember& member : run_.members) {
       late = late || (member.running() && !run_.serves(member));
       if (member.running() && (member.life.first_step || run_.serves(member))) return late_since_.reset();
     }
@@ -399,7 +399,7 @@ class Swarm {
     if (!late_since_) late_since_ = SwarmRun::now();
     if (SwarmRun::now() - *late_since_ < kLateJoinLimit) return;  // it may have joined and not reported yet
     run_.end_sent = SwarmRun::now();
-    for (Member& member : run_.members) {
+    for (SwarmMember& member : run_.members) {
       if (!member.running()) continue;
       run_.warn(member.name + " is stopped: the run ended before it had joined");
       member.life.child->tell(training::kLeaveCommand);
@@ -411,12 +411,12 @@ class Swarm {
     next_draw_ = SwarmRun::now() + std::chrono::duration_cast<SteadyTime::duration>(
                                        std::chrono::duration<double>(run_.table.seconds_between()));
     std::vector<LiveRow> rows;
-    for (const Member& member : run_.members) {
+    for (const SwarmMember& member : run_.members) {
       if (!member.started()) continue;
       const PeerReport& report = member.life.report;
       LiveRow& row = rows.emplace_back(LiveRow{report, member.name, member.life.state, member.exchanges()});
       row.steps = member.steps();
-      if (member.life.paused) row.state = PeerState::paused;
+      if (member.life.paused) row.state = ProcessState::paused;
     }
     run_.table.draw(rows, total());
   }
@@ -427,7 +427,7 @@ class Swarm {
     const auto epoch = static_cast<double>(std::max<std::size_t>(run_.data.train.size(), 1));
     total.epochs = static_cast<double>(run_.samples()) / epoch;
     total.epochs_end = run_.experiment.end.epochs;
-    for (const Member& member : run_.members) total.exchanges += member.exchanges_begun();
+    for (const SwarmMember& member : run_.members) total.exchanges += member.exchanges_begun();
     total.accuracy = evaluations_.accuracy();
     estimate_time_left(total);
     return total;
@@ -442,9 +442,9 @@ class Swarm {
     };
     double rate = 0;     // samples per second, of all
     double slowest = 0;  // seconds
-    for (const Member& member : run_.members) {
+    for (const SwarmMember& member : run_.members) {
       const PeerReport& report = member.life.report;
-      if (!member.running() || member.life.state != PeerState::training) continue;
+      if (!member.running() || member.life.state != ProcessState::training) continue;
       rate += report.samples_per_second.value_or(0);
       if (!experiment.end.steps || report.steps == 0 || report.seconds <= 0) continue;
       const auto to_go = static_cast<double>(*experiment.end.steps) - static_cast<double>(report.steps);
@@ -457,7 +457,7 @@ class Swarm {
   }
 
   SwarmOutcome beginner_failed() const {
-    const Member& first = launcher_.beginner();
+    const SwarmMember& first = launcher_.beginner();
     const auto& exit = first.life.exit;
     const int code = exit && exit->signal == 0 && exit->status != 0 ? exit->status : kExitRunFailed;
     const std::string log = run_.log_path(first);

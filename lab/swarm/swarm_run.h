@@ -37,11 +37,11 @@ struct Life {
   std::optional<ChildProcess> child{};
   std::optional<ChildProcess::Exit> exit{};
   training::PeerReport report{};  // the latest
-  PeerState state = PeerState::starting;
-  std::optional<PeerState> final_state{};  // finished, left or crashed, after the process has ended
-  std::string address{};                   // empty until it listens
-  std::map<std::uint32_t, training::LinkShape> links{};  // to other members, as last sent to the process
-  std::string path{}, path_before_settling{};            // files of its replica
+  ProcessState state = ProcessState::starting;
+  std::optional<ProcessState> final_state{};  // finished, left or crashed, after the process has ended
+  std::string address{};                      // empty until it listens
+  std::map<std::uint32_t, training::LinkChange> links{};  // to other members, as last sent to the process
+  std::string path{}, path_before_settling{};             // files of its replica
   std::optional<SteadyTime> first_step{};
   std::optional<SteadyTime> training_end{};  // until `trained`: the latest report of a step
   bool trained = false;                      // training_end is final
@@ -58,7 +58,7 @@ struct Life {
 // Sums over the processes of a peer.
 struct Counters {
   std::uint64_t steps = 0, samples = 0, answered = 0, bytes_sent = 0;
-  training::ExchangeCounts exchanges{};
+  training::ExchangeTotals exchanges{};
   training::Staleness staleness{};
 
   void add(const training::PeerReport& report) {
@@ -71,7 +71,7 @@ struct Counters {
   }
 };
 
-struct Member {
+struct SwarmMember {
   std::uint32_t number = 0;
   std::string name;
   std::uint32_t lives = 0;  // processes so far
@@ -80,7 +80,7 @@ struct Member {
 
   bool started() const { return lives > 0; }
   bool running() const { return life.running(); }
-  bool finished() const { return life.final_state == PeerState::finished; }
+  bool finished() const { return life.final_state == ProcessState::finished; }
   // Over all its processes.
   std::uint64_t steps() const { return former.steps + life.report.steps; }
   std::uint64_t samples() const { return former.samples + life.report.samples; }
@@ -119,7 +119,7 @@ struct SwarmRun {
   std::optional<SteadyTime> end_sent{};     // when all members were asked to end
   bool interrupted = false;                 // the user ended the run early
   std::optional<SteadyTime> formers_end{};  // the latest end of training among processes with a successor
-  std::vector<Member> members{};            // by number: the peers, then the parameter servers
+  std::vector<SwarmMember> members{};       // by number: the peers, then the parameter servers
   std::ofstream metrics{};
   LiveTable table;
 
@@ -129,22 +129,22 @@ struct SwarmRun {
     return first_step ? std::optional(seconds_between(*first_step, now())) : std::nullopt;
   }
 
-  bool serves(const Member& member) const { return member.number >= experiment.peers; }
+  bool serves(const SwarmMember& member) const { return member.number >= experiment.peers; }
   bool by_all_reduce() const { return traits(experiment.gossip.rule).all_at_once(); }
   // The target is the only end that the experiment gives the run.
   bool ends_at_target_only() const {
     return training::has_target(experiment.end) && !experiment.end.epochs && !experiment.end.steps &&
            !experiment.end.seconds;
   }
-  bool anyone_running() const { return std::ranges::any_of(members, &Member::running); }
-  bool anyone_finished() const { return std::ranges::any_of(members, &Member::finished); }
+  bool anyone_running() const { return std::ranges::any_of(members, &SwarmMember::running); }
+  bool anyone_finished() const { return std::ranges::any_of(members, &SwarmMember::finished); }
   std::uint64_t samples() const {  // consumed by all members
     std::uint64_t sum = 0;
-    for (const Member& member : members) sum += member.samples();
+    for (const SwarmMember& member : members) sum += member.samples();
     return sum;
   }
 
-  std::string log_path(const Member& member) const {
+  std::string log_path(const SwarmMember& member) const {
     const std::string life = member.lives > 1 ? "." + std::to_string(member.lives) : "";
     return folder.file(member.name + life + ".log");
   }

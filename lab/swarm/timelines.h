@@ -57,11 +57,11 @@ class Timelines {
   }
 
   // The lines of timeline.jsonl; members that ended early are filled up to the latest end.
-  std::string lines(const std::vector<Member>& members) {
+  std::string lines(const std::vector<SwarmMember>& members) {
     double end = 0;
     for (const Line& line : lines_) end = std::max(end, line.drawn);
     std::string text;
-    for (const Member& member : members) {
+    for (const SwarmMember& member : members) {
       Line& line = lines_[member.number];
       line.cells.add(line.drawn, end, kStopped);
       text += training::to_json_lines(member.name, line.cells);

@@ -42,7 +42,7 @@ struct Teller {
     return fmt::format("At {} {} {}{}{}", at_text(c.at), name(c.machine),
                        c.silent ? "loses its power" : "crashes", again(c.back), c.back ? cache : "");
   }
-  std::string operator()(const Leave& l) const {
+  std::string operator()(const Departure& l) const {
     return fmt::format("At {} {} is asked to leave{}", at_text(l.at), name(l.machine), again(l.back));
   }
   std::string operator()(const Pause& p) const {
@@ -69,7 +69,7 @@ struct Teller {
     return fmt::format("{}{} lies every {:.3g} s ({})", span(l.from, l.to), name(l.machine),
                        to_seconds(l.every), lab::name(l.kind));
   }
-  std::string operator()(const Loss& l) const {
+  std::string operator()(const Damage& l) const {
     return fmt::format(
         fmt::runtime(l.device ? "At {} the device of {} is lost" : "At {} parameters of {} become NaN"),
         at_text(l.at), name(l.machine));
@@ -100,7 +100,7 @@ struct Teller {
     return fmt::format("At {} the connections between {} and {} break, and only {} is notified",
                        at_text(h.at), name(h.knows), name(h.deaf), name(h.knows));
   }
-  std::string operator()(const Rewiring& r) const {
+  std::string operator()(const TopologyChange& r) const {
     return fmt::format("At {} a user requests the topology {} at {}", at_text(r.at), r.topology,
                        name(r.machine));
   }
@@ -224,7 +224,7 @@ class Drawer {
         } else {
           // The instance announces its departure first, which may take a while.
           if (back) back = std::max(*back, at + std::chrono::seconds(3));
-          add(Leave{i, at, back});
+          add(Departure{i, at, back});
         }
         if (!back) break;
         at = *back;
@@ -263,7 +263,7 @@ class Drawer {
       add(poison);
     });
     for_machines(9, faults_.values.losses, [&](std::uint32_t i) {
-      add(Loss{i, when(), random_.chance(0.15)});
+      add(Damage{i, when(), random_.chance(0.15)});
     });
     stream(10);
     const std::uint32_t liar = machine();
@@ -331,7 +331,7 @@ class Drawer {
     });
     for_swarm(25, faults_.rewirings, [&] {
       const std::uint32_t asked = machine();
-      add(Rewiring{asked, when(), random_topology(random_)});
+      add(TopologyChange{asked, when(), random_topology(random_)});
     });
   }
 
@@ -339,7 +339,7 @@ class Drawer {
   // another machine runs.
   void keep_reachable_running() {
     for (Incident& incident : draw_.incidents) {
-      auto* const loss = std::get_if<Loss>(&incident);
+      auto* const loss = std::get_if<Damage>(&incident);
       if (loss != nullptr && fixed_[loss->machine]) loss->device = false;
     }
   }

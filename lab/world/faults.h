@@ -17,9 +17,9 @@
 
 namespace starling::lab {
 
-using training::LinkShape;
+using training::LinkChange;
 
-struct Interval {
+struct TimeRange {
   Instant from, to;
   bool covers(Instant at) const { return from <= at && at < to; }
 };
@@ -33,7 +33,7 @@ struct Crash {
   std::optional<Instant> back{};  // when a new instance starts
   bool cached = false;            // the new instance has the addresses of members
 };
-struct Leave {
+struct Departure {
   std::uint32_t machine;
   Instant at;
   std::optional<Instant> back{};
@@ -104,7 +104,7 @@ struct Lies {  // a member sends lies
   Duration every;  // between two
   LieKind kind = LieKind::any;
 };
-struct Loss {  // a few parameters of the machine become NaN, or the device that holds them is lost
+struct Damage {  // a few parameters of the machine become NaN, or the device that holds them is lost
   std::uint32_t machine;
   Instant at;
   bool device = false;
@@ -127,7 +127,7 @@ struct Clog {  // the bandwidth between two machines is divided by `factor`
 struct PoorLinks {  // all links of some machines in both directions, or only those to `others`
   std::vector<std::uint32_t> machines;
   Instant from, to;
-  LinkShape shape;
+  LinkChange shape;
   std::vector<std::uint32_t> others{};
 };
 struct Reset {  // the connections between two machines break; both ends are notified
@@ -138,7 +138,7 @@ struct HalfOpen {  // the connections between two machines break; one end is not
   std::uint32_t knows, deaf;
   Instant at;
 };
-struct Rewiring {  // a user requests another topology at a machine
+struct TopologyChange {  // a user requests another topology at a machine
   std::uint32_t machine;
   Instant at;
   std::string topology;
@@ -166,8 +166,8 @@ struct NoNames {  // new connections by name hang
 };
 
 using Incident =
-    std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Lies, Loss, Cut, Partition, Clog,
-                 PoorLinks, Reset, HalfOpen, Rewiring, Mutation, Router, Relaying, Move, NoNames>;
+    std::variant<Crash, Departure, Pause, Slow, SlowDisk, Drift, Poison, Lies, Damage, Cut, Partition, Clog,
+                 PoorLinks, Reset, HalfOpen, TopologyChange, Mutation, Router, Relaying, Move, NoNames>;
 
 Instant beginning(const Incident& incident);
 // "At 12.304 s p3 loses its power; at 18.100 s it is back as a new instance, without a cache."
@@ -217,7 +217,7 @@ struct Faults {
     double cuts = 0, clogs = 0;
     Range clog{std::chrono::seconds(1), std::chrono::seconds(15)};
     double resets = 0, half_opens = 0;
-    double tail_chance = 0;  // of packets with a long travel time (NetworkOptions)
+    double tail_chance = 0;  // of packets with a long travel time (VirtualNetworkOptions)
   };
   struct Reach {
     double share = 1;    // of the seeds that have any of these

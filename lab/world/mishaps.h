@@ -12,8 +12,8 @@
 namespace starling::lab {
 
 struct Mishaps {
-  double clock_rate = 0;         // the clock runs at 1 + rate of true time
-  std::vector<Interval> pauses;  // ordered by beginning
+  double clock_rate = 0;          // the clock runs at 1 + rate of true time
+  std::vector<TimeRange> pauses;  // ordered by beginning
   std::vector<Slow> slow;
   std::vector<SlowDisk> disks;
   std::vector<Poison> poisons;
@@ -53,21 +53,21 @@ struct Mishaps {
   }
 
   // Drops the pauses that ended before `kept_from`: recurring ones would accumulate forever.
-  void add_pause(Interval pause, Instant kept_from) {
-    std::erase_if(pauses, [&](const Interval& it) { return it.to < kept_from; });
+  void add_pause(TimeRange pause, Instant kept_from) {
+    std::erase_if(pauses, [&](const TimeRange& it) { return it.to < kept_from; });
     pauses.push_back(pause);
-    std::ranges::sort(pauses, {}, &Interval::from);
+    std::ranges::sort(pauses, {}, &TimeRange::from);
   }
   // The end of the pauses that cover `at`, or `at`.
   Instant awake(Instant at) const {
-    for (const Interval& pause : pauses) {
+    for (const TimeRange& pause : pauses) {
       if (pause.covers(at)) at = pause.to;
     }
     return at;
   }
   Duration paused_within(Instant from, Instant to) const {
     Duration paused{0};
-    for (const Interval& pause : pauses) {
+    for (const TimeRange& pause : pauses) {
       const Instant begin = std::max(from, pause.from), end = std::min(to, pause.to);
       if (begin >= end) continue;
       paused += end - begin;

@@ -51,7 +51,7 @@ class IncidentPlayer {
       if (crash.back) peer.restart(*crash.back, crash.cached ? Cache::kept : Cache::lost, IfStillUp::stay);
     });
   }
-  void play_one(const Leave& leave) {
+  void play_one(const Departure& leave) {
     world_.queue.schedule(leave.at, [this, leave] {
       VirtualPeer& peer = *peers_[leave.machine];
       peer.request(gossip::LeaveRequested{});
@@ -59,7 +59,7 @@ class IncidentPlayer {
         peer.restart(*leave.back, Cache::lost, leave.comes_back ? IfStillUp::wait : IfStillUp::stay);
     });
   }
-  void play_one(const Rewiring& it) {
+  void play_one(const TopologyChange& it) {
     world_.queue.schedule(it.at,
                           [this, it] { peers_[it.machine]->request(gossip::RewireRequested{it.topology}); });
   }
@@ -72,7 +72,7 @@ class IncidentPlayer {
       if (rest.from < it.to) play_one(rest);
     });
   }
-  void play_one(const Loss& it) {
+  void play_one(const Damage& it) {
     world_.queue.schedule(it.at, [this, it] { peers_[it.machine]->lose_replica(it.device); });
   }
   void play_one(const Reset& it) {
@@ -242,7 +242,7 @@ Duration World::paused_within(std::uint32_t i, Instant from, Instant to) const {
   return peers_[i]->mishaps().paused_within(from, to);
 }
 
-std::span<const Interval> World::pauses(std::uint32_t i) const { return peers_[i]->mishaps().pauses; }
+std::span<const TimeRange> World::pauses(std::uint32_t i) const { return peers_[i]->mishaps().pauses; }
 
 std::size_t World::longest_queue() const {
   const std::size_t held = shared_.sabotage != nullptr ? shared_.sabotage->held() : 0;

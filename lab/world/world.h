@@ -65,7 +65,7 @@ class World final : private NetworkHost {
   // How long a machine was paused within an interval.
   Duration paused_within(std::uint32_t i, Instant from, Instant to) const;
   // The pauses of a machine, past and future, ordered by beginning.
-  std::span<const Interval> pauses(std::uint32_t i) const;
+  std::span<const TimeRange> pauses(std::uint32_t i) const;
 
   // Replaces a machine's replica, for measurements that begin from known parameters. REQUIRES: quiet(), the
   // machine has parameters, values.size() == options().arena_floats.

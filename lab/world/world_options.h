@@ -146,7 +146,7 @@ using Recurring = std::function<std::optional<Incident>()>;
 
 struct WorldOptions {
   std::uint64_t seed = 1;
-  NetworkOptions network;
+  VirtualNetworkOptions network;
   std::size_t arena_floats = 0;
   training::MixOptions mix;     // the rule's arithmetic; must name the rule of `rules`
   std::size_t chunk_cells = 4;  // cells in a chunk

@@ -185,7 +185,7 @@ class AllReducePeer {
   std::unique_ptr<Replica> replica_;     // the trainer's thread
   std::optional<OuterAveraging> outer_;  // the trainer's thread; without it, a round is a common step
   std::uint64_t round_steps_ = 1;        // the trainer's thread
-  training::Schedule schedule_;
+  training::RateSchedule schedule_;
   const std::vector<Slowdown> slowdowns_;
 
   mutable std::mutex mutex_;  // for what both threads use

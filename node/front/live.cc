@@ -86,7 +86,8 @@ Result<LinkGraph> link_graph(const std::string& topology, const std::vector<cons
   return graph;
 }
 
-void analyze(LinkGraph& graph, const std::vector<std::string>& names, const training::ConsensusModel& model) {
+void add_forecast(LinkGraph& graph, const std::vector<std::string>& names,
+                  const training::ConsensusModel& model) {
   const auto parsed = topologies::Topology::parse(graph.topology);
   if (!parsed || names.empty()) return;
   std::vector<topologies::VertexKey> keys;
@@ -101,7 +102,7 @@ void analyze(LinkGraph& graph, const std::vector<std::string>& names, const trai
   }
 
   using By = training::ConsensusModel::By;
-  Prediction& prediction = graph.prediction;
+  Forecast& prediction = graph.prediction;
   if (model.by == By::exchange) {
     prediction.factor = graph.contraction;
     prediction.is_bound = graph.contraction_is_bound;
@@ -141,7 +142,7 @@ HistoryPoint point_of(const PeerStatus& status, const std::vector<MemberStatus>&
 }
 
 std::string graph_json(const LinkGraph& graph) {
-  const Prediction& prediction = graph.prediction;
+  const Forecast& prediction = graph.prediction;
   Json members = Json::array(), edges = Json::array();
   for (const PeerId id : graph.members) members.push_back(to_string(id));
   for (const auto& [a, b] : graph.edges) edges.push_back({a, b});

@@ -36,7 +36,7 @@ class History {
 };
 
 // How the distance between partners shrinks under the run's rule, predicted from the graph.
-struct Prediction {
+struct Forecast {
   std::string by;                // exchange, push, round, nobody; empty: no prediction
   std::optional<double> factor;  // of the squared disagreement, by one of these
   bool is_bound = false;         // the factor is an upper bound
@@ -53,7 +53,7 @@ struct LinkGraph {
   std::optional<double> spectral_gap{};
   std::optional<double> contraction{};  // of the squared disagreement by one exchange
   bool contraction_is_bound = false;    // the factor is an upper bound
-  Prediction prediction;
+  Forecast prediction;
 };
 
 // The graph of the topology for these members (gossip::vertices), without the analysis. A schedule that is
@@ -61,7 +61,8 @@ struct LinkGraph {
 Result<LinkGraph> link_graph(const std::string& topology, const std::vector<const wire::Member*>& vertices);
 // Adds the analysis and its prediction for a rule of this kind. Takes milliseconds, with hundreds of members
 // seconds. On any thread.
-void analyze(LinkGraph& graph, const std::vector<std::string>& names, const training::ConsensusModel& model);
+void add_forecast(LinkGraph& graph, const std::vector<std::string>& names,
+                  const training::ConsensusModel& model);
 
 // The current figures of the whole swarm.
 HistoryPoint point_of(const PeerStatus& status, const std::vector<MemberStatus>& members);

@@ -44,7 +44,7 @@ struct PeerStatus : training::PeerFigures, training::DeviceSharing {
   std::uint32_t incarnation = 0;
   std::uint64_t members_live = 1, members_known = 1;  // including itself
   // The exchanges that it began; refused_chunks by reason, such as not_finite, without zeros.
-  struct Exchanges : training::ExchangeCounts {
+  struct Exchanges : training::ExchangeTotals {
     std::uint64_t begun = 0;
     std::uint64_t answered = 0;  // begun by others
     std::uint64_t chunks_overlapped = 0, chunks_clipped = 0;

@@ -120,15 +120,15 @@ std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
 
 namespace {
 
-json array_of(const std::vector<wire::Setting>& settings) {
+json array_of(const std::vector<wire::ManifestEntry>& settings) {
   json array = json::array();
-  for (const wire::Setting& setting : settings)
+  for (const wire::ManifestEntry& setting : settings)
     array.push_back({{"key", setting.key}, {"value", setting.value}});
   return array;
 }
 
-std::vector<wire::Setting> settings_in(const json& array) {
-  std::vector<wire::Setting> settings;
+std::vector<wire::ManifestEntry> settings_in(const json& array) {
+  std::vector<wire::ManifestEntry> settings;
   for (const json& setting : array)
     settings.push_back({setting.at("key").get<std::string>(), setting.at("value").get<std::string>()});
   return settings;
@@ -143,7 +143,7 @@ wire::Manifest manifest_in(const json& object) {
   object.at("seed").get_to(manifest.seed);
   manifest.settings = settings_in(object.at("settings"));
   // Version 0.2.0 wrote the path of the first peer's data here.
-  for (wire::Setting& setting : manifest.settings)
+  for (wire::ManifestEntry& setting : manifest.settings)
     if (setting.key == "data.source") setting.value = manifest.data;
   // Version 0.3.0 had neither.
   if (const auto facts = object.find("facts"); facts != object.end()) manifest.facts = settings_in(*facts);
@@ -239,7 +239,7 @@ void add_facts(wire::Manifest& manifest, const RunFacts& facts) {
   if (!facts.tensors.empty() && facts.tensors.size() <= wire::kSettingValueBytesMax)
     manifest.settings.push_back({kTensorsKey, facts.tensors});
   if (facts.epoch_samples > 0) manifest.settings.push_back({kEpochKey, std::to_string(facts.epoch_samples)});
-  const auto add_parts = [](std::vector<wire::Setting>& to, const char* key, const std::string& line,
+  const auto add_parts = [](std::vector<wire::ManifestEntry>& to, const char* key, const std::string& line,
                             std::size_t most) {
     if (line.size() > most) return;
     for (std::size_t at = 0; at < line.size(); at += wire::kSettingValueBytesMax)

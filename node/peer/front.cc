@@ -23,7 +23,7 @@ constexpr const char* kStreamType = "text/event-stream";
 }  // namespace
 
 Status Front::open() {
-  const PeerOptions& options = started_.options;
+  const DaemonOptions& options = started_.options;
   if (!options.http) return Done{};
   auto routes = queries();
   for (HttpRoute& command : commands()) routes.push_back(std::move(command));
@@ -202,7 +202,7 @@ void Front::update_graph() {
   started_.builder.run(
       [graph = graph_, names = std::move(names),
        model = training::consensus_model(lives_.built->experiment)]() mutable {
-        analyze(graph, names, model);
+        add_forecast(graph, names, model);
         return std::move(graph);
       },
       [this](LinkGraph analyzed) {

@@ -17,7 +17,7 @@ void Keeper::add_contacts(gossip::PeerOptions& peer) const {
 }
 
 void Keeper::search_swarm(gossip::PeerOptions& peer) const {
-  const PeerOptions& options = started_.options;
+  const DaemonOptions& options = started_.options;
   const Remembered& remembered = listening_.remembered();
   peer.join = peer.contacts;
   peer.manifest = remembered.manifest;

@@ -23,7 +23,7 @@ class KeyWatch {
  private:
   void look();
 
-  const PeerOptions& options_;
+  const DaemonOptions& options_;
   asio::steady_timer timer_;
   std::optional<transport::SwarmKeys> keys_;  // as last read
   bool failing_ = false;                      // the file cannot be read, and that has been logged

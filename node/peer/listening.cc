@@ -39,7 +39,7 @@ bool is_to_join(const Started& started, const Address& address) {
 }  // namespace
 
 Result<std::unique_ptr<Listening>> Listening::open(Started& started) {
-  const PeerOptions& options = started.options;
+  const DaemonOptions& options = started.options;
   auto remembered = remember(options, started.events);
   if (!remembered) return remembered.error();
   auto identity = options.state.empty() ? transport::Ed25519Identity::make_new(options.swarm)
@@ -172,7 +172,7 @@ bool Listening::is_hopeless(const Address& address, transport::LinkErrorKind kin
 }
 
 Status Listening::listen() {
-  const PeerOptions& options = started_.options;
+  const DaemonOptions& options = started_.options;
   if (options.reach.listen && !options.tls && !is_loopback(options.reach.listen.host)) {
     spdlog::warn(
         "--listen {} without --key: anyone who can reach it can join, and read and change the parameters; "

@@ -51,13 +51,13 @@ enum class PeerStage : std::uint8_t {
 };
 
 struct Started {
-  explicit Started(const PeerOptions& given)
+  explicit Started(const DaemonOptions& given)
       : options(given),
         process(io, options.process, disk),
         builder(io.get_executor()),
         disk(io.get_executor()) {}
 
-  PeerOptions options;  // `join` grows by peers that are discovered
+  DaemonOptions options;  // `join` grows by peers that are discovered
   asio::io_context io{1};
   Process process;
   Background builder;  // loads the data, builds the replica, analyzes the topology
@@ -102,7 +102,7 @@ struct Equipped {
   std::unique_ptr<training::Mixer> mixer;
   std::unique_ptr<Trainer> trainer;
   OutsideTrainer* outside;  // `trainer` with --trainer; else null
-  training::Schedule schedule;
+  training::RateSchedule schedule;
   bool copied = false;  // the parameters are another member's
 };
 

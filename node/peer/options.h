@@ -22,7 +22,7 @@ class TlsContext;  // transport/tls/tls.h
 
 namespace starling::node {
 
-struct PeerOptions {
+struct DaemonOptions {
   struct Reach {
     Address listen{"127.0.0.1", 0};  // empty: the peer does not listen, and dials all others itself
     // What others dial, the first one preferably; at most 1 + wire::kAlsoMax. None: the listen address, or,

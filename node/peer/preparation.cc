@@ -55,7 +55,7 @@ Status check_epoch(const training::Experiment& experiment, std::uint64_t samples
 }  // namespace
 
 void Preparation::load_copy() {
-  const PeerOptions& options = started_.options;
+  const DaemonOptions& options = started_.options;
   if (!options.data || listening_.attachment() != nullptr) return;
   started_.builder.run([this, &options] {
     copy_ = within_memory([&] { return datasets::load(*options.data, options.data_root); });
@@ -65,7 +65,7 @@ void Preparation::load_copy() {
 void Preparation::build(std::optional<wire::Manifest> swarms, std::function<void(Status)> done) {
   if (swarms) {
     const wire::Program program = own_program();
-    started_.other_version = std::ranges::any_of(swarms->settings, [&](const wire::Setting& setting) {
+    started_.other_version = std::ranges::any_of(swarms->settings, [&](const wire::ManifestEntry& setting) {
       return !gossip::unknown_to(program, setting).empty();
     });  // build_of() says why
   }
@@ -157,7 +157,7 @@ Preparation::Making Preparation::build_outside(training::Experiment experiment,
 // classes: read now, unless what was read before fits.
 Result<datasets::DataPair> Preparation::joiners_data(const training::Experiment& experiment,
                                                      const wire::Manifest& manifest, const RunFacts& facts) {
-  const PeerOptions& options = started_.options;
+  const DaemonOptions& options = started_.options;
   training::Facts known;
   if (!facts.tokenizer.empty()) known[training::kTokenizerFact] = facts.tokenizer;
   if (!facts.description.empty()) known[training::kDescriptionFact] = facts.description;
@@ -199,7 +199,7 @@ Result<datasets::DataPair> Preparation::joiners_data(const training::Experiment&
 
 // The shared settings are the swarm's, the others the peer's own.
 Preparation::Making Preparation::build_of(const wire::Manifest& manifest) {
-  const PeerOptions& options = started_.options;
+  const DaemonOptions& options = started_.options;
   training::Experiment experiment = listening_.remembered().experiment;
   if (options.expected_model && *options.expected_model != manifest.model) {
     return Error{"the swarm trains the model '" + manifest.model + "', not '" + *options.expected_model +
@@ -308,9 +308,9 @@ TrainerState Preparation::trainer_state() const {
 }
 
 std::unique_ptr<OutsideTrainer> Preparation::make_outside_trainer(const gossip::RunRules& rules,
-                                                                  const training::Schedule& schedule,
+                                                                  const training::RateSchedule& schedule,
                                                                   std::function<void()> stepped) {
-  const PeerOptions& options = started_.options;
+  const DaemonOptions& options = started_.options;
   OutsideOptions outside{.pace = rules.pace,
                          .in_turn = traits(rules.rule).lets_wait(),
                          .last_step = rules.end.steps.value_or(UINT64_MAX),
@@ -323,10 +323,10 @@ std::unique_ptr<OutsideTrainer> Preparation::make_outside_trainer(const gossip::
 }
 
 std::unique_ptr<Trainer> Preparation::make_workers(const gossip::RunRules& rules,
-                                                   const training::Schedule& schedule,
+                                                   const training::RateSchedule& schedule,
                                                    std::function<void()> stepped) {
   const training::Experiment& experiment = lives_.built->experiment;
-  const PeerOptions& options = started_.options;
+  const DaemonOptions& options = started_.options;
   Replica& replica = *lives_.built->replica;
   const std::uint32_t number = options.slot ? options.slot->first : 0;
   TrainerOptions training{.pace = experiment.training.pace,

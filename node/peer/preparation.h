@@ -65,9 +65,9 @@ class Preparation {
   Result<gossip::RunRules> make_parts(std::function<void()> stepped);
   TrainerState trainer_state() const;
   std::unique_ptr<OutsideTrainer> make_outside_trainer(const gossip::RunRules& rules,
-                                                       const training::Schedule& schedule,
+                                                       const training::RateSchedule& schedule,
                                                        std::function<void()> stepped);
-  std::unique_ptr<Trainer> make_workers(const gossip::RunRules& rules, const training::Schedule& schedule,
+  std::unique_ptr<Trainer> make_workers(const gossip::RunRules& rules, const training::RateSchedule& schedule,
                                         std::function<void()> stepped);
 
   Started& started_;

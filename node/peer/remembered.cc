@@ -11,7 +11,7 @@
 namespace starling::node {
 namespace {
 
-Status read_cache(const PeerOptions& options, Remembered& found) {
+Status read_cache(const DaemonOptions& options, Remembered& found) {
   if (options.state.empty()) return Done{};
   auto cache = PeerCache::open(options.state);
   if (!cache) return Error{"--state: " + cache.error().message};
@@ -26,7 +26,7 @@ Status read_cache(const PeerOptions& options, Remembered& found) {
   return Done{};
 }
 
-Status find_checkpoint(const PeerOptions& options, EventLog& events, Remembered& found) {
+Status find_checkpoint(const DaemonOptions& options, EventLog& events, Remembered& found) {
   if (options.resume.empty()) return Done{};
   // One command line both begins a peer and resumes it: the first time the folder is empty or missing.
   const bool own_folder = options.checkpoints.folder == options.resume;
@@ -63,7 +63,7 @@ Status find_checkpoint(const PeerOptions& options, EventLog& events, Remembered&
 
 }  // namespace
 
-Result<Remembered> remember(const PeerOptions& options, EventLog& events) {
+Result<Remembered> remember(const DaemonOptions& options, EventLog& events) {
   Remembered found{.experiment = options.experiment};
   if (Status read = read_cache(options, found); !read) return read.error();
   if (Status done = find_checkpoint(options, events, found); !done) return done.error();

@@ -36,6 +36,6 @@ struct Remembered {
 };
 
 // Reads the cache, and finds the checkpoint.
-Result<Remembered> remember(const PeerOptions& options, EventLog& events);
+Result<Remembered> remember(const DaemonOptions& options, EventLog& events);
 
 }  // namespace starling::node

@@ -30,8 +30,8 @@ constexpr double kRelayMin = 8e3, kRelayMax = 1e12;  // bits per second
 
 // A field of a group of options.
 template <class Group, class T>
-auto in(Group PeerOptions::*group, T Group::*member) {
-  return [=](PeerOptions& options) -> T& { return options.*group.*member; };
+auto in(Group DaemonOptions::*group, T Group::*member) {
+  return [=](DaemonOptions& options) -> T& { return options.*group.*member; };
 }
 
 // What a row says besides its field and parser.
@@ -66,7 +66,7 @@ PeerSetting of_launcher(const PeerRow& row, Set set) {
 
 template <class Field, class Parse>
 auto to(Field field, Parse parse) {
-  return training::setter<PeerOptions>(field, parse);
+  return training::setter<DaemonOptions>(field, parse);
 }
 template <class Field>
 auto whole_to(Field field, std::uint64_t low, std::uint64_t high) {
@@ -75,7 +75,7 @@ auto whole_to(Field field, std::uint64_t low, std::uint64_t high) {
 // Adds the parsed value to a list.
 template <class List, class Parse>
 auto added_to(List field, Parse parse, std::size_t most = SIZE_MAX) {
-  return [=](PeerOptions& options, std::string_view text) -> Status {
+  return [=](DaemonOptions& options, std::string_view text) -> Status {
     auto value = parse(text);
     if (!value) return value.error();
     auto& list = std::invoke(field, options);
@@ -157,62 +157,62 @@ Result<std::pair<std::uint32_t, std::uint32_t>> parse_slot(std::string_view text
 Result<std::string> read_token(std::string_view path) { return read_command_token(std::string(path)); }
 
 PeerSettings reach_settings() {
-  using Reach = PeerOptions::Reach;
+  using Reach = DaemonOptions::Reach;
   return {
       own({"listen", "ADDR:PORT|none",
            std::string("address for other peers (default ") + kDefaultListen + "); none: dial only", true},
-          to(in(&PeerOptions::reach, &Reach::listen), parse_listen)),
+          to(in(&DaemonOptions::reach, &Reach::listen), parse_listen)),
       own({"join", "ADDR:PORT", "a peer of the run to join, which sends model, rule and rates", true, true},
-          added_to(&PeerOptions::join, parse_dialed)),
+          added_to(&DaemonOptions::join, parse_dialed)),
       own({"join_timeout", "TIME", "fail if no member lets this peer in within this time (default: none)"},
-          to(in(&PeerOptions::reach, &Reach::join_timeout), training::parse_time)),
+          to(in(&DaemonOptions::reach, &Reach::join_timeout), training::parse_time)),
       own({"expect", "N", "begin together: train when so many peers have the parameters (docs/INSTALL.md)"},
-          whole_to(in(&PeerOptions::process, &ProcessOptions::expected), 1, kPeersMax)),
+          whole_to(in(&DaemonOptions::process, &ProcessOptions::expected), 1, kPeersMax)),
       own({"discover", "", "find the swarm on this network by mDNS, or begin a run; be found there"},
-          to(&PeerOptions::discover, training::parse_truth)),
+          to(&DaemonOptions::discover, training::parse_truth)),
       own({"advertise", "HOST:PORT", "address that others dial (default: the --listen address)", true, true},
-          added_to(in(&PeerOptions::reach, &Reach::advertise), parse_dialed, 1 + wire::kAlsoMax)),
+          added_to(in(&DaemonOptions::reach, &Reach::advertise), parse_dialed, 1 + wire::kAlsoMax)),
       own({"relay", "RATE", "pass on up to this much, such as 10Mbit/s, between peers that cannot be dialed"},
-          to(in(&PeerOptions::reach, &Reach::relay), parse_relay)),
+          to(in(&DaemonOptions::reach, &Reach::relay), parse_relay)),
   };
 }
 
 PeerSettings swarm_settings() {
   // The command reads it before.
   PeerSetting config = own({"config", "FILE", "an experiment file with the training flags", true},
-                           [](PeerOptions&, std::string_view) -> Status { return Done{}; });
+                           [](DaemonOptions&, std::string_view) -> Status { return Done{}; });
   config.key.clear();  // a file cannot name a file
   return {
       own({"name", "NAME", "this peer's name (default: host name and port)", true},
-          to(&PeerOptions::name, parse_plain_name)),
+          to(&DaemonOptions::name, parse_plain_name)),
       own({"swarm", "NAME", "name of the swarm; peers of other swarms are rejected (default starling)", true},
-          to(&PeerOptions::swarm, parse_plain_name)),
+          to(&DaemonOptions::swarm, parse_plain_name)),
       own({"key", "FILE", "the swarm's key, for encryption; peers without it are rejected", true},
-          to(&PeerOptions::key_file, parse_path)),
+          to(&DaemonOptions::key_file, parse_path)),
       own({"allow", "FILE", "connect only with the peers whose ids are in this file, one on each line"},
-          to(&PeerOptions::allow, read_allowed)),
+          to(&DaemonOptions::allow, read_allowed)),
       std::move(config),
   };
 }
 
 PeerSettings output_settings() {
-  using Outside = PeerOptions::Outside;
-  using Token = PeerOptions::Token;
+  using Outside = DaemonOptions::Outside;
+  using Token = DaemonOptions::Token;
   return {
       own({"out", "DIR", "folder for NAME.safetensors, the replica at the end", true},
-          to(in(&PeerOptions::process, &ProcessOptions::out), parse_path)),
+          to(in(&DaemonOptions::process, &ProcessOptions::out), parse_path)),
       own({"http", "ADDR:PORT", "serve the live page, metrics and `starling status` here (default: off)",
            true},
-          to(&PeerOptions::http, Address::parse)),
+          to(&DaemonOptions::http, Address::parse)),
       own({"tensorboard", "DIR", "write event files for TensorBoard to DIR/NAME"},
-          to(&PeerOptions::tensorboard, parse_path)),
+          to(&DaemonOptions::tensorboard, parse_path)),
       own({"trainer", "SOCKET", "let another program make the steps: a trainer that attaches at this socket"},
-          to(in(&PeerOptions::trainer, &Outside::socket), parse_path)),
+          to(in(&DaemonOptions::trainer, &Outside::socket), parse_path)),
       own({"token_file", "FILE", "accept HTTP commands from other machines that send this file's token"},
-          to(in(&PeerOptions::token, &Token::text), read_token)),
+          to(in(&DaemonOptions::token, &Token::text), read_token)),
       own({"token_always", "", "HTTP commands from this machine need the token of --token-file too", false,
            false, "--token-file FILE"},
-          to(in(&PeerOptions::token, &Token::always), training::parse_truth)),
+          to(in(&DaemonOptions::token, &Token::always), training::parse_truth)),
   };
 }
 
@@ -220,47 +220,47 @@ PeerSettings storage_settings() {
   const std::string folder = "--checkpoints DIR";
   return {
       own({"state", "DIR", "folder of its identity and of members' addresses, to rejoin after a crash", true},
-          to(&PeerOptions::state, parse_path)),
+          to(&DaemonOptions::state, parse_path)),
       own({"checkpoints", "DIR", "write checkpoints to this folder, as NAME.STEPS.safetensors", true},
-          to(in(&PeerOptions::checkpoints, &CheckpointOptions::folder), parse_path)),
+          to(in(&DaemonOptions::checkpoints, &CheckpointOptions::folder), parse_path)),
       own({"checkpoint_every", "WHEN", "interval: a time such as 30s, or '1000 steps' (default 5m)", false,
            false, folder},
-          to(in(&PeerOptions::checkpoints, &CheckpointOptions::every), parse_checkpoint_pace)),
+          to(in(&DaemonOptions::checkpoints, &CheckpointOptions::every), parse_checkpoint_pace)),
       own({"keep", "N", "number of checkpoints to keep (default 3)", false, false, folder},
-          whole_to(in(&PeerOptions::checkpoints, &CheckpointOptions::keep), 1, kKeepMax)),
+          whole_to(in(&DaemonOptions::checkpoints, &CheckpointOptions::keep), 1, kKeepMax)),
       own({"resume", "FILE|DIR", "resume from a checkpoint, or from the newest complete one of a folder",
            true},
-          to(&PeerOptions::resume, parse_path)),
+          to(&DaemonOptions::resume, parse_path)),
       own({"export", "FILE", "the file for the model at the end, or none (default NAME.safetensors here)"},
-          to(&PeerOptions::export_to, parse_export)),
+          to(&DaemonOptions::export_to, parse_export)),
   };
 }
 
 PeerSettings launcher_settings() {
-  using AllReduce = PeerOptions::AllReduce;
+  using AllReduce = DaemonOptions::AllReduce;
   using training::parse_time;
   return {
-      of_launcher({"slot", "K/N", "the shard of the data"}, to(&PeerOptions::slot, parse_slot)),
+      of_launcher({"slot", "K/N", "the shard of the data"}, to(&DaemonOptions::slot, parse_slot)),
       of_launcher({"control_fd", "FD", "socket to the launcher"},
-                  whole_to(in(&PeerOptions::process, &ProcessOptions::control_fd), 3, INT_MAX)),
+                  whole_to(in(&DaemonOptions::process, &ProcessOptions::control_fd), 3, INT_MAX)),
       of_launcher({"parent", "PID", "process that started this peer: leave when it has ended"},
-                  whole_to(in(&PeerOptions::process, &ProcessOptions::parent), 1, INT_MAX)),
+                  whole_to(in(&DaemonOptions::process, &ProcessOptions::parent), 1, INT_MAX)),
       of_launcher(
           {"parent_folder", "DIR", "folder of --parent and this peer, removed when --parent has ended"},
-          to(in(&PeerOptions::process, &ProcessOptions::parent_folder), parse_path)),
+          to(in(&DaemonOptions::process, &ProcessOptions::parent_folder), parse_path)),
       of_launcher({"snapshots", "N", "number of snapshots to write per epoch of the swarm"},
-                  whole_to(in(&PeerOptions::process, &ProcessOptions::snapshots), 0, UINT32_MAX)),
+                  whole_to(in(&DaemonOptions::process, &ProcessOptions::snapshots), 0, UINT32_MAX)),
       of_launcher({"cache_interval", "TIME", "time between two writes of --state"},
-                  to(in(&PeerOptions::cache, &PeerOptions::Cache::interval), parse_time)),
+                  to(in(&DaemonOptions::cache, &DaemonOptions::Cache::interval), parse_time)),
       of_launcher({"begin_after", "TIME", "time to wait for a stored swarm before the run is begun again"},
-                  to(in(&PeerOptions::cache, &PeerOptions::Cache::begin_after), parse_time)),
+                  to(in(&DaemonOptions::cache, &DaemonOptions::Cache::begin_after), parse_time)),
       of_launcher(
           {"trainer_grace", "TIME", "time to wait for another trainer after one has ended (default 60s)"},
-          to(in(&PeerOptions::trainer, &PeerOptions::Outside::grace), parse_time)),
+          to(in(&DaemonOptions::trainer, &DaemonOptions::Outside::grace), parse_time)),
       of_launcher({"rendezvous", "DIR", "folder where the peers of an all-reduce meet"},
-                  to(in(&PeerOptions::all_reduce, &AllReduce::rendezvous), parse_path)),
+                  to(in(&DaemonOptions::all_reduce, &AllReduce::rendezvous), parse_path)),
       of_launcher({"patience", "TIME", "time to wait for the other peers of an all-reduce"},
-                  to(in(&PeerOptions::all_reduce, &AllReduce::patience), parse_time)),
+                  to(in(&DaemonOptions::all_reduce, &AllReduce::patience), parse_time)),
   };
 }
 
@@ -283,8 +283,8 @@ const PeerSetting& peer_setting(std::string_view key) {
   return *at;
 }
 
-Status check_peer_options(const PeerOptions& options) {
-  const PeerOptions::Reach& reach = options.reach;
+Status check_peer_options(const DaemonOptions& options) {
+  const DaemonOptions::Reach& reach = options.reach;
   const std::string rule(traits(options.experiment.gossip.rule).name);
   const bool all_at_once = traits(options.experiment.gossip.rule).all_at_once();
   if (!reach.listen && !reach.advertise.empty())

@@ -15,7 +15,7 @@ namespace starling::node {
 
 inline constexpr const char* kDefaultListen = "127.0.0.1:7100";
 
-struct PeerSetting : training::SettingOf<PeerOptions> {
+struct PeerSetting : training::SettingOf<DaemonOptions> {
   bool common = false;      // in the short help
   bool repeatable = false;  // set() adds a value
   // For the launcher that starts the peer. No help lists it, and neither a variable nor a file sets it.
@@ -29,6 +29,6 @@ const std::vector<PeerSetting>& peer_settings();
 const PeerSetting& peer_setting(std::string_view key);
 
 // Checks what depends on several settings. The Error begins with a flag.
-Status check_peer_options(const PeerOptions& options);
+Status check_peer_options(const DaemonOptions& options);
 
 }  // namespace starling::node

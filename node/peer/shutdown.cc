@@ -50,7 +50,7 @@ void Shutdown::begin(gossip::Finish::How how, const std::string& why, bool other
   transport::spawn(started_.io.get_executor(), run());
 }
 
-std::string export_path(const PeerOptions& options, const std::string& name) {
+std::string export_path(const DaemonOptions& options, const std::string& name) {
   const std::string& to = options.export_to;
   return to.ends_with('/') ? training::free_path(to + name, ".safetensors") : to;
 }
@@ -75,7 +75,7 @@ std::vector<std::string> Shutdown::with_other_places(const std::string& path) co
 
 // Queues all writes for the disk's thread, in this order.
 void Shutdown::save_all() {
-  const PeerOptions& options = started_.options;
+  const DaemonOptions& options = started_.options;
   const bool trained = has_result();
   if (trained && started_.process.saves()) {
     started_.process.save(with_other_places(started_.process.file(listening_.self().name)),

@@ -21,7 +21,7 @@ namespace starling::node {
 
 // Where the final replica of the peer with this name goes: options.export_to, with a name that is free now if
 // that is a folder; empty: nowhere.
-std::string export_path(const PeerOptions& options, const std::string& name);
+std::string export_path(const DaemonOptions& options, const std::string& name);
 
 class Shutdown {
  public:

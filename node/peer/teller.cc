@@ -180,7 +180,7 @@ PeerStatus Teller::status() const {
   status.incarnation = view.membership.self().incarnation;
   status.members_live = its.members;
   status.members_known = 1 + view.membership.others().size();
-  static_cast<training::ExchangeCounts&>(status.exchanges) = its.exchanges;
+  static_cast<training::ExchangeTotals&>(status.exchanges) = its.exchanges;
   status.exchanges.begun = view.exchanges.begun;
   status.exchanges.answered = its.answered;
   if (lives_.equipped) status.exchanges.count(lives_.equipped->mixer->counters());

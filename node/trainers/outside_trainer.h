@@ -32,7 +32,7 @@ struct OutsideOptions {
   std::uint64_t last_step = UINT64_MAX;
   std::uint64_t wait_every = 0;  // it also waits after each step whose number is a multiple of this; 0: none
   Duration grace = std::chrono::seconds(60);  // for another trainer after one has ended without a word
-  training::Schedule schedule{};              // for the peer's own part of the rate factor
+  training::RateSchedule schedule{};          // for the peer's own part of the rate factor
 };
 
 // What a trainer may want to know of the swarm.

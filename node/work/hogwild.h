@@ -106,7 +106,7 @@ struct TrainerOptions {
   // The worker that makes each step whose number is a multiple of this waits for handled(), and so for a
   // capture of that step; 0: none waits.
   std::uint64_t wait_every = 0;
-  training::Schedule schedule{};  // for the peer's own part of the rate factor
+  training::RateSchedule schedule{};  // for the peer's own part of the rate factor
 };
 
 class HogwildTrainer final : public Trainer {

@@ -83,7 +83,7 @@ std::vector<Finding> structure_findings(const Source& source) {
 }
 
 std::vector<Finding> name_findings(const std::vector<Source>& sources) {
-  static const std::set<std::string> kOverloads = {"operator", "to_string"};
+  static const std::set<std::string> kOverloads = {"operator", "to_string", "to_json", "name"};
   std::map<std::string, std::set<std::string>> rooms_of_names;
   for (const auto& source : sources) {
     if (!is_header(source.path) || source.path.starts_with("tests/")) continue;

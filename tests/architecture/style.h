@@ -28,7 +28,7 @@ std::vector<Finding> text_findings(const Source& source);
 std::vector<Finding> structure_findings(const Source& source);
 
 // "shared-name": a type or function that headers of several rooms declare, with the number of rooms.
-// Overloads that argument types choose among, such as to_string(), are meant to be shared.
+// Overloads that argument types choose among, such as to_string() and name(), are meant to be shared.
 std::vector<Finding> name_findings(const std::vector<Source>& sources);
 
 // "document-columns": the number of lines of prose that are too wide. Tables, headings, code blocks and link

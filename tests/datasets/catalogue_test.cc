@@ -312,7 +312,7 @@ TEST_CASE("the original MNIST loads with its known counts, mean and deviation") 
   }
   const auto pair = load("mnist", *root);
   REQUIRE(pair.ok());
-  const Info info = describe(*pair);
+  const Info info = info_of(*pair);
   REQUIRE(info.name == "mnist");
   REQUIRE(info.train_samples == 60000);
   REQUIRE(info.test_samples == 10000);

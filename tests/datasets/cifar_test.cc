@@ -124,7 +124,7 @@ TEST_CASE("a folder of CIFAR is normalized channel by channel, by its training i
   pair->train.gather({&index, 1}, images.data(), &label);
   REQUIRE(label == 4);
   for (const float value : images) REQUIRE(std::abs(value - (2 - 0.8f) / std::sqrt(0.56f)) < 1e-4f);
-  const Info info = describe(*pair);
+  const Info info = info_of(*pair);
   REQUIRE(info.normalization.size() == 3);
   REQUIRE(info.train_per_class == std::vector<std::size_t>{1, 1, 1, 1, 1, 0, 0, 0, 0, 0});
 }
@@ -152,7 +152,7 @@ TEST_CASE("real CIFAR-10 loads") {
   }
   const auto pair = load("cifar10", *root);
   REQUIRE(pair.ok());
-  const Info info = describe(*pair);
+  const Info info = info_of(*pair);
   REQUIRE(info.train_samples % 10'000 == 0);
   REQUIRE(info.train_samples > 0);
   REQUIRE(info.test_samples > 0);

@@ -281,7 +281,7 @@ TEST_CASE("a single file's classes are those of all its records") {
     CHECK(pair->train.classes == 256);
     CHECK(pair->test.classes == 256);
     CHECK(pair->test.size() == 1);
-    CHECK(describe(*pair).train_per_class.size() == 256);
+    CHECK(info_of(*pair).train_per_class.size() == 256);
   }
 }
 

@@ -103,7 +103,7 @@ TEST_CASE("the size of a set of floats is the memory that it takes") {
   const auto pair =
       join("name", "", floats({3, 1, 1}, std::vector<float>(12)), floats({3, 1, 1}, std::vector<float>(6)));
   REQUIRE(pair.ok());
-  const Info info = describe(*pair);
+  const Info info = info_of(*pair);
   CHECK(info.floats);
   CHECK(info.memory_bytes == (12 + 6) * 4 + 4 + 2);
   CHECK(info.train_samples == 4);

@@ -91,7 +91,7 @@ TEST_CASE("training and test images are different draws") {
 TEST_CASE("the built-in set has 60,000 and 10,000 images, with equally frequent classes") {
   const auto loaded = load("glyphs", "");
   REQUIRE(loaded.ok());
-  const Info info = describe(*loaded);
+  const Info info = info_of(*loaded);
   REQUIRE(info.name == "glyphs");
   REQUIRE(info.train_per_class == std::vector<std::size_t>(10, 6000));
   REQUIRE(info.test_per_class == std::vector<std::size_t>(10, 1000));

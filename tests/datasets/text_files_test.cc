@@ -331,7 +331,7 @@ TEST_CASE("a text is described by its characters, tokens, documents and first li
   TemporaryFolder folder;
   const DataPair pair =
       loaded(folder.write("book.txt", bytes_in("\n Thé\x07 end\n" + repeated("é\n", 100))) + ":tokens=bytes");
-  const Info info = describe(pair);
+  const Info info = info_of(pair);
   REQUIRE(info.text.has_value());
   CHECK(info.classes == 256);
   CHECK(info.text->train.characters == 189);

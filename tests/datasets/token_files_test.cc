@@ -32,7 +32,7 @@ TEST_CASE("tokens are read as nanoGPT writes them, with GPT-2's vocabulary") {
     CHECK(pair->test.classes == 50'257);
     CHECK(pair->train.tokens == Tokens(tokens.begin(), tokens.begin() + 85));
     CHECK(pair->test.tokens == Tokens(tokens.begin() + 85, tokens.end()));
-    CHECK_FALSE(describe(*pair).text->train.characters.has_value());
+    CHECK_FALSE(info_of(*pair).text->train.characters.has_value());
   }
 }
 

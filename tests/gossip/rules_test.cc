@@ -7,7 +7,7 @@ namespace starling::gossip {
 
 namespace {
 
-Result<RunRules> rules_with(std::vector<wire::Setting> settings) {
+Result<RunRules> rules_with(std::vector<wire::ManifestEntry> settings) {
   wire::Manifest manifest;
   manifest.settings = std::move(settings);
   return rules_from(manifest, 60000);
@@ -83,7 +83,7 @@ TEST_CASE("fragments must divide the steps of the pace") {
 }
 
 TEST_CASE("an invalid setting is an error that names its key") {
-  const std::vector<wire::Setting> bad = {
+  const std::vector<wire::ManifestEntry> bad = {
       {"gossip.topology", "moebius"}, {"gossip.rule", "shout"},         {"gossip.every", ""},
       {"gossip.every", "0 steps"},    {"gossip.every", "-1 steps"},     {"gossip.every", "steps"},
       {"gossip.every", "0s"},         {"gossip.every", "sometimes"},    {"training.epochs", "-1"},

@@ -79,7 +79,7 @@ TEST_CASE("at least two machines run all the time") {
     std::set<std::uint32_t> leaving;
     for (const Incident& incident : drawn.incidents) {
       if (const auto* crash = std::get_if<Crash>(&incident)) leaving.insert(crash->machine);
-      if (const auto* leave = std::get_if<Leave>(&incident)) leaving.insert(leave->machine);
+      if (const auto* leave = std::get_if<Departure>(&incident)) leaving.insert(leave->machine);
     }
     for (std::uint32_t i = 0; i < kSetting.machines; ++i) {
       if (drawn.late[i]) leaving.insert(i);
@@ -117,7 +117,7 @@ TEST_CASE("every incident has a sentence") {
         "At 12.304 s p3 loses its power; at 15.001 s it is back as a new instance, with its cache of "
         "addresses.");
   CHECK(said(Crash{3, from}) == "At 12.304 s p3 crashes.");
-  CHECK(said(Leave{1, from}) == "At 12.304 s p1 is asked to leave.");
+  CHECK(said(Departure{1, from}) == "At 12.304 s p1 is asked to leave.");
   CHECK(said(Pause{1, from, to}) == "From 12.304 s to 15.001 s nothing happens on p1.");
   CHECK(said(Slow{1, 10, from, kNever}) == "From 12.304 s to the end steps of p1 take 10 times as long.");
   CHECK(said(Cut{1, 2, from, to, true}) ==

@@ -29,7 +29,7 @@ TEST_CASE("a swarm satisfies all statements under every kind of fault") {
     options.faults = faults;
     const HuntOutcome outcome = hunt(options);
     CAPTURE(faults);
-    if (outcome.failure) FAIL(summary_text(options, outcome));
+    if (outcome.failure) FAIL(hunt_text(options, outcome));
     REQUIRE(outcome.totals.seeds == seeds(40));
     REQUIRE(outcome.totals.exchanges_completed > 100 * seeds(40));
   }
@@ -50,7 +50,7 @@ TEST_CASE("a swarm satisfies all statements under every rule") {
     HuntOptions options = fresh_hunt(10);
     options.rule = rule_named(traits.name);
     const HuntOutcome outcome = hunt(options);
-    if (outcome.failure) FAIL(summary_text(options, outcome));
+    if (outcome.failure) FAIL(hunt_text(options, outcome));
     REQUIRE(outcome.totals.exchanges_completed > 0);
   }
 }
@@ -79,7 +79,7 @@ TEST_CASE("seeds that once violated a statement satisfy all of them") {
     options.rule = once.rule;
     options.threads = 1;
     const HuntOutcome outcome = hunt(options);
-    if (outcome.failure) FAIL(summary_text(options, outcome));
+    if (outcome.failure) FAIL(hunt_text(options, outcome));
   }
 }
 

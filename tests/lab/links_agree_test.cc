@@ -16,7 +16,7 @@ namespace {
 
 // Two machines, and the times at which the first one's packets arrive at the second.
 struct Net final : NetworkHost {
-  explicit Net(const NetworkOptions& options)
+  explicit Net(const VirtualNetworkOptions& options)
       : conditions(options.latency, options.bandwidth),
         network(options, conditions, Random(1), queue, *this) {}
   Reach reach(std::uint32_t) const override { return Reach::up; }
@@ -73,11 +73,11 @@ TEST_CASE("a frame arrives at the same nanosecond over a simulated and over a sh
   for (const std::uint64_t seed : FreshSeeds(200)) {
     INFO(replay_of(seed));
     Random random(seed);
-    NetworkOptions options;
+    VirtualNetworkOptions options;
     options.latency = Duration{static_cast<std::int64_t>(random.below(20'000'000))};
     options.bandwidth = random.uniform(1e5, 1e8);
-    const LinkShape poor{Duration{static_cast<std::int64_t>(random.below(50'000'000))},
-                         random.uniform(1e5, 1e7)};
+    const LinkChange poor{Duration{static_cast<std::int64_t>(random.below(50'000'000))},
+                          random.uniform(1e5, 1e7)};
     const Instant from = at_instant(10s), to = at_instant(20s);
     Net net(options);
     net.conditions.shape({1}, {}, {from, to}, poor);

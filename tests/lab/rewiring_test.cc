@@ -17,8 +17,8 @@ TEST_CASE("all peers follow a topology set at one of them within a second, and n
     scene.options.network.latency_jitter = 2ms;
     static const char* const kSettings[] = {"ring", "exponential", "uniform", "ring"};
     for (std::uint32_t k = 0; k < 4; ++k)
-      scene.options.incidents.push_back(
-          Rewiring{static_cast<std::uint32_t>((seed + 5 * k) % 12), Instant{5s + k * 2s}, kSettings[k]});
+      scene.options.incidents.push_back(TopologyChange{static_cast<std::uint32_t>((seed + 5 * k) % 12),
+                                                       Instant{5s + k * 2s}, kSettings[k]});
     Watched watched(scene);
     for (std::uint32_t k = 0; k < 4; ++k) {
       watched.run(Instant{6s + k * 2s});
@@ -41,7 +41,7 @@ TEST_CASE("a peer that joins after the topology was changed follows the new one"
   Pace pace;
   Scene scene = scene_of(3, 4, rules_of("complete", pace, {{}, {}, 10s}), 50ms);
   scene.options.machines[3].start = Instant{5s};
-  scene.options.incidents.push_back(Rewiring{1, Instant{3s}, "ring"});
+  scene.options.incidents.push_back(TopologyChange{1, Instant{3s}, "ring"});
   Watched watched(scene);
   watched.run(Instant{7s});
   REQUIRE(watched.world.machine(3).has_parameters);

@@ -200,7 +200,7 @@ TEST_CASE("a machine whose replica becomes NaN copies a neighbor's and does not 
     Pace pace{Pace::Kind::time, 0, 20ms};
     Scene scene = scene_of(7, 4, {*topologies::Topology::parse("complete"), rule, pace, {}}, 10ms);
     scene.options.mix.rule = rule;
-    scene.options.incidents.push_back(Loss{2, at_instant(2s)});
+    scene.options.incidents.push_back(Damage{2, at_instant(2s)});
     Watched watched(scene);
     watched.run(at_instant(6s));
     for (std::uint32_t i = 0; i < 4; ++i) {

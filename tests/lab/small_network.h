@@ -17,12 +17,12 @@ inline Instant at(Duration since_start) { return Instant{since_start}; }
 // Machines that record arrivals and breaks.
 class SmallNetwork final : public NetworkHost {
  public:
-  explicit SmallNetwork(NetworkOptions options = calm())
+  explicit SmallNetwork(VirtualNetworkOptions options = calm())
       : conditions(options.latency, options.bandwidth),
         network(options, conditions, Random(3), queue_, *this) {}
 
-  static NetworkOptions calm() {
-    NetworkOptions options;
+  static VirtualNetworkOptions calm() {
+    VirtualNetworkOptions options;
     options.latency = 1ms;
     options.bandwidth = 1e9;
     return options;

@@ -277,15 +277,15 @@ TEST_CASE("a link has the poorer properties of its two peers, while their faults
                        {.peer = 2, .kind = Kind::link, .from = 4s, .link = {.latency = 30ms, .drop = 0.5}},
                        {.peer = 1, .kind = Kind::slow, .factor = 9}};
   for (const auto& [a, b] : {std::pair{0U, 1U}, {1U, 0U}}) {  // in both directions
-    CHECK(training::link_at(experiment, a, b, 1999ms) == training::LinkShape{1ms, std::nullopt, 0});
-    CHECK(training::link_at(experiment, a, b, 2s) == training::LinkShape{20ms, 1e7, 0.5});
-    CHECK(training::link_at(experiment, a, b, 5999ms) == training::LinkShape{20ms, 1e7, 0.5});
-    CHECK(training::link_at(experiment, a, b, 6s) == training::LinkShape{1ms, std::nullopt, 0});
+    CHECK(training::link_at(experiment, a, b, 1999ms) == training::LinkChange{1ms, std::nullopt, 0});
+    CHECK(training::link_at(experiment, a, b, 2s) == training::LinkChange{20ms, 1e7, 0.5});
+    CHECK(training::link_at(experiment, a, b, 5999ms) == training::LinkChange{20ms, 1e7, 0.5});
+    CHECK(training::link_at(experiment, a, b, 6s) == training::LinkChange{1ms, std::nullopt, 0});
   }
-  CHECK(training::link_at(experiment, 1, 2, 5s) == training::LinkShape{30ms, 1e7, 0.75});
-  CHECK(training::link_at(experiment, 2, 1, 5s) == training::LinkShape{30ms, 1e7, 0.75});
-  CHECK(training::link_at(experiment, 2, 1, 7s) == training::LinkShape{30ms, std::nullopt, 0.5});
-  CHECK(training::link_at(experiment, 0, 3, 5s) == training::LinkShape{1ms, std::nullopt, 0});
+  CHECK(training::link_at(experiment, 1, 2, 5s) == training::LinkChange{30ms, 1e7, 0.75});
+  CHECK(training::link_at(experiment, 2, 1, 5s) == training::LinkChange{30ms, 1e7, 0.75});
+  CHECK(training::link_at(experiment, 2, 1, 7s) == training::LinkChange{30ms, std::nullopt, 0.5});
+  CHECK(training::link_at(experiment, 0, 3, 5s) == training::LinkChange{1ms, std::nullopt, 0});
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ std::vector<LiveRow> rows(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     LiveRow& row = list.emplace_back();
     row.name = "p" + std::to_string(i);
-    row.state = PeerState::training;
+    row.state = ProcessState::training;
     row.steps = 10;
     row.samples_per_second = 100;
     row.loss = 0.5;
@@ -23,7 +23,7 @@ std::vector<LiveRow> rows(std::size_t count) {
 
 TEST_CASE("the table has a line per peer and a line for all") {
   auto list = rows(3);
-  list[2].state = PeerState::crashed;
+  list[2].state = ProcessState::crashed;
   const std::string text =
       table_text(list, {.seconds = 4, .epochs = 1.5, .epochs_end = 3, .seconds_left = 4}, 24);
   CHECK(std::count(text.begin(), text.end(), '\n') == 5);
@@ -41,7 +41,7 @@ TEST_CASE("a table that does not fit its lines counts the peers it leaves out") 
 
 TEST_CASE("the compact line counts peers by state") {
   auto list = rows(4);
-  list[0].state = PeerState::settling;
+  list[0].state = ProcessState::settling;
   const std::string text = line_text(list, {.seconds = 4, .epochs = 0.25, .exchanges = 4, .accuracy = 0.9});
   CHECK(std::count(text.begin(), text.end(), '\n') == 1);
   CHECK(text.find("1 settling, 3 training") != std::string::npos);

@@ -12,7 +12,7 @@
 namespace starling::lab {
 
 TEST_CASE("packets keep their order within a connection, but not between two") {
-  NetworkOptions options = SmallNetwork::calm();
+  VirtualNetworkOptions options = SmallNetwork::calm();
   options.latency_jitter = 5ms;
   SmallNetwork net(options);
   Connection& control = net.network.control(0, 1);
@@ -63,8 +63,8 @@ PacketPtr chunk(std::uint64_t number, std::size_t bytes = kChunkBytes) {
   return p;
 }
 
-NetworkOptions with_ports() {
-  NetworkOptions options = SmallNetwork::calm();
+VirtualNetworkOptions with_ports() {
+  VirtualNetworkOptions options = SmallNetwork::calm();
   options.bandwidth = kPort;
   options.port = kPort;
   return options;
@@ -84,7 +84,7 @@ TEST_CASE("the only transfer at its two ports takes as long as without ports") {
     INFO(bandwidth);
     std::vector<std::vector<SmallNetwork::Arrival>> runs;
     for (const bool ports : {false, true}) {
-      NetworkOptions options = with_ports();
+      VirtualNetworkOptions options = with_ports();
       options.bandwidth = bandwidth;
       options.latency_jitter = bandwidth == 3e7 ? 20ms : 0ms;
       if (!ports) options.port.reset();
@@ -162,7 +162,7 @@ TEST_CASE("a port never exceeds its rate, and a direction keeps its order, for r
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     INFO(seed);
     Random random(seed);
-    NetworkOptions options = with_ports();
+    VirtualNetworkOptions options = with_ports();
     options.latency = Duration{static_cast<std::int64_t>(random.below(20'000'000))};
     const bool jitters = seed % 2 == 0;  // then late chunks arrive in bursts
     if (jitters) options.latency_jitter = Duration{static_cast<std::int64_t>(random.below(5'000'000))};

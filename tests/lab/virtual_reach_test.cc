@@ -296,7 +296,7 @@ TEST_CASE("a peer that moves finds its new address, and the others learn of it")
 }
 
 TEST_CASE("the only peer that can be dialed finds its address, also if nobody can dial for a while") {
-  const Interval outage{at_instant(1s), at_instant(20s)};
+  const TimeRange outage{at_instant(1s), at_instant(20s)};
   Watched it(
       reach_scene(2, {Router{1, true}, Move{0, at_instant(100s)}, NoNames{1, outage.from, outage.to}}));
   it.run(at_instant(15s));

@@ -128,7 +128,7 @@ TEST_CASE("a responder is free again when the initiator crashes or leaves") {
       if (crash) {
         scene.options.incidents.emplace_back(Crash{i, end});
       } else {
-        scene.options.incidents.emplace_back(Leave{i, end});
+        scene.options.incidents.emplace_back(Departure{i, end});
       }
     }
     Watched watched(scene);
@@ -148,7 +148,7 @@ TEST_CASE("a responder is free again when the initiator crashes or leaves") {
 TEST_CASE("a machine that leaves is recorded as left, not as failed") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Scene scene = story(seed, 4, kEveryTwoSteps, 3s);
-    scene.options.incidents.emplace_back(Leave{2, at_instant(1s)});
+    scene.options.incidents.emplace_back(Departure{2, at_instant(1s)});
     Watched watched(scene);
     watched.run(at_instant(2900ms));
     CAPTURE(seed);

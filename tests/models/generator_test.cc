@@ -30,7 +30,7 @@ TEST_CASE("a token read with cached keys and values has the logits of the whole 
     const Plan plan = std::move(make_model(name, zoo_input(name), 65)).value();
     const std::vector<float> parameters = parameters_of(plan);
     const auto backend = std::move(kernels::make_backend("cpu")).value();
-    Network network(plan, *backend, 1, Purpose::evaluate);
+    Network network(plan, *backend, 1, NetworkUse::evaluate);
     Random random(6);
     std::vector<float> tokens(64), logits(64 * 65);
     for (float& token : tokens) token = static_cast<float>(random.below(65));

@@ -66,8 +66,8 @@ struct Outcome {
 // Makes one step from the same parameters, on the same batch, on any back end.
 Outcome compute(const kernels::Backend& backend, const Small& small, NetworkOptions options = {}) {
   const auto& [plan, batch] = small;
-  Network network(plan, backend, batch, Purpose::train, options);
-  Network judge(plan, backend, batch, Purpose::evaluate);
+  Network network(plan, backend, batch, NetworkUse::train, options);
+  Network judge(plan, backend, batch, NetworkUse::evaluate);
   const auto labels_in_all = static_cast<std::size_t>(batch * plan.labels());
   std::vector<float> start(plan.layout.arena_size()),
       images(labels_in_all * static_cast<std::size_t>(plan.spec.input.channels * plan.spec.input.height *

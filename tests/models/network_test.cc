@@ -32,7 +32,7 @@ TEST_CASE("a network's gradient is the derivative of its loss") {
   for (const Plan& plan : assorted_plans()) {
     INFO(plan.spec.name);
     const int batch = 6;
-    Network network(plan, backend("reference"), batch, Purpose::train);
+    Network network(plan, backend("reference"), batch, NetworkUse::train);
     const Batch data = random_batch(random, plan, batch);
     const std::vector<float> at = start(plan, 42);
     std::vector<float> gradient(at.size(), 0.0F), moved(at.size()), unused(at.size());
@@ -80,8 +80,8 @@ TEST_CASE("back ends agree on a network's loss, gradient and evaluation") {
     INFO(plan.spec.name << ", batch " << batch);
     const Batch data = random_batch(random, plan, batch);
     const std::vector<float> at = start(plan, 44);
-    Network expected(plan, backend("reference"), batch, Purpose::train);
-    Network actual(plan, backend("cpu"), batch, Purpose::train);
+    Network expected(plan, backend("reference"), batch, NetworkUse::train);
+    Network actual(plan, backend("cpu"), batch, NetworkUse::train);
     std::vector<float> g(at.size(), 5.0F), h(at.size(), 5.0F);
     const double loss = expected.train(at.data(), data.inputs.data(), data.labels.data(), g.data());
     CHECK(near(actual.train(at.data(), data.inputs.data(), data.labels.data(), h.data()), loss, 1e-5));
@@ -101,8 +101,8 @@ TEST_CASE("back ends agree on a network's loss, gradient and evaluation") {
     }
     CHECK(gaps == 0);
     CHECK(worst < 3e-5 * scale);
-    Network defined(plan, backend("reference"), batch, Purpose::evaluate);
-    Network forward(plan, backend("cpu"), batch, Purpose::evaluate);
+    Network defined(plan, backend("reference"), batch, NetworkUse::evaluate);
+    Network forward(plan, backend("cpu"), batch, NetworkUse::evaluate);
     for (const int count : {0, 1, 5, batch}) {
       const auto a = defined.evaluate(at.data(), data.inputs.data(), data.labels.data(), count);
       const auto b = forward.evaluate(at.data(), data.inputs.data(), data.labels.data(), count);
@@ -144,8 +144,8 @@ TEST_CASE("a network that recomputes activations has the same loss and gradient,
       INFO(plan.spec.name << " on " << name);
       const auto& on = backend(name);
       constexpr int kBatch = 16;
-      Network all(plan, on, kBatch, Purpose::train, {.seed = 5});
-      Network few(plan, on, kBatch, Purpose::train, {.seed = 5, .recompute = true});
+      Network all(plan, on, kBatch, NetworkUse::train, {.seed = 5});
+      Network few(plan, on, kBatch, NetworkUse::train, {.seed = 5, .recompute = true});
       const std::vector<float> at = start(plan, 48);
       std::vector<float> g(at.size()), h(at.size());
       for (int step = 0; step < 3; ++step) {
@@ -167,8 +167,8 @@ TEST_CASE("the memory of the layers adds up to the network's, with any fusion an
   std::vector<Plan> plans = assorted_plans();
   for (const char* name : {"mlp", "lenet", "resnet8"})
     plans.push_back(std::move(make_model(name, {1, 28, 28}, 10)).value());
-  const std::vector<std::pair<Purpose, bool>> ways = {
-      {Purpose::train, false}, {Purpose::train, true}, {Purpose::evaluate, false}};
+  const std::vector<std::pair<NetworkUse, bool>> ways = {
+      {NetworkUse::train, false}, {NetworkUse::train, true}, {NetworkUse::evaluate, false}};
   for (const Plan& plan : plans) {
     for (const std::string& name : kernels::backend_names()) {
       for (const auto& [purpose, recompute] : ways) {
@@ -184,14 +184,14 @@ TEST_CASE("the memory of the layers adds up to the network's, with any fusion an
           const auto at = static_cast<std::size_t>(layer.counted_at);
           REQUIRE(at < memory.layers.size());
           CHECK(memory.layers[at].activations_bytes > 0);
-          if (at != i && purpose == Purpose::train && !recompute) {
+          if (at != i && purpose == NetworkUse::train && !recompute) {
             CHECK(at > i);
             CHECK(layer.activations_bytes == 0);
           }
         }
         CHECK(activations == memory.activations_bytes);
         CHECK(workspace == memory.workspace_bytes);
-        CHECK((memory.gradients_bytes > 0) == (purpose == Purpose::train));
+        CHECK((memory.gradients_bytes > 0) == (purpose == NetworkUse::train));
       }
     }
   }
@@ -199,7 +199,7 @@ TEST_CASE("the memory of the layers adds up to the network's, with any fusion an
   // processor.
   if (kernels::cpu::lanes::kernels() == nullptr) return;
   const Plan& lenet = plans[plans.size() - 2];
-  const auto layers = Network(lenet, backend("cpu"), 16, Purpose::train).memory().layers;
+  const auto layers = Network(lenet, backend("cpu"), 16, NetworkUse::train).memory().layers;
   for (const std::size_t i : {0U, 1U, 2U})
     CHECK(lenet.layers[static_cast<std::size_t>(layers[i].counted_at)].name == "pool1");
 }
@@ -219,7 +219,7 @@ TEST_CASE("batch statistics update the running ones, which an evaluation uses to
   for (const std::string& name : kernels::backend_names()) {
     INFO(name);
     const auto& on = backend(name);
-    Network train(plan, on, kBatch, Purpose::train), evaluate(plan, on, kBatch, Purpose::evaluate);
+    Network train(plan, on, kBatch, NetworkUse::train), evaluate(plan, on, kBatch, NetworkUse::evaluate);
     std::vector<float> parameters = start(plan, 51), change(parameters.size());
     double loss = 0;
     for (int step = 0; step < 60; ++step) {  // (3/4)^60 of the initial values remains
@@ -253,8 +253,8 @@ TEST_CASE("a network learns to separate two blobs") {
   for (const std::string& name : kernels::backend_names()) {
     const Plan plan = std::move(make_plan({"blobs", {2, 1, 1}, {Linear{8}, Relu{}, Linear{2}}})).value();
     constexpr int kBatch = 32;
-    Network network(plan, backend(name), kBatch, Purpose::train);
-    Network evaluating(plan, backend(name), kBatch, Purpose::evaluate);
+    Network network(plan, backend(name), kBatch, NetworkUse::train);
+    Network evaluating(plan, backend(name), kBatch, NetworkUse::evaluate);
     const auto draw = [&] {
       Batch batch;
       for (int i = 0; i < kBatch; ++i) {
@@ -295,7 +295,7 @@ TEST_CASE("two networks train one arena at once, without a lock, and it learns")
     const auto& on = backend(name);
     double last[2] = {9, 9};
     const auto work = [&](std::size_t worker) {
-      Network network(plan, on, kBatch, Purpose::train);
+      Network network(plan, on, kBatch, NetworkUse::train);
       Random random = Random(49).split(worker);
       std::vector<float> gradient(arena.size()), velocity(arena.size());
       for (int i = 0; i < 200; ++i) {
@@ -369,8 +369,8 @@ TEST_CASE("training and evaluation allocate nothing") {
   Random random(47);
   for (const auto& [plan, on] : cases) {
     INFO(plan.spec.name << " on " << on);
-    Network network(plan, backend(on), 16, Purpose::train),
-        evaluating(plan, backend(on), 16, Purpose::evaluate);
+    Network network(plan, backend(on), 16, NetworkUse::train),
+        evaluating(plan, backend(on), 16, NetworkUse::evaluate);
     const Batch data = random_batch(random, plan, 16);
     const std::vector<float> at = start(plan, 48);
     std::vector<float> gradient(at.size());

@@ -33,7 +33,7 @@ std::vector<double> losses(const std::string& model, Shape input, int batch,
   }
   Arena arena(start.size());
   arena.write(0, start);
-  Network network(plan, *backend, batch, Purpose::train);
+  Network network(plan, *backend, batch, NetworkUse::train);
   std::vector<float> gradient(start.size()), velocity(plan.layout.trained_size());
   std::vector<float> inputs(static_cast<std::size_t>(batch * input.size()));
   std::vector<std::int32_t> labels(static_cast<std::size_t>(batch));

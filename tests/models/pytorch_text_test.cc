@@ -72,7 +72,7 @@ Record train(const Plan& plan, float rate, std::size_t steps, const std::string&
   Stream stream(1);
   Arena arena(plan.layout.arena_size());
   arena.write(0, drawn_parameters(plan.layout, stream));
-  Network network(plan, *backend, kBatch, Purpose::train);
+  Network network(plan, *backend, kBatch, NetworkUse::train);
   std::vector<float> gradient(arena.size()), velocity(plan.layout.trained_size()), inputs;
   std::vector<std::int32_t> labels;
   Record record;

@@ -113,7 +113,7 @@ TEST_CASE("a network in sections has the loss and the gradient of the whole, bit
       const std::size_t floats = plan.layout.arena_size();
       kernels::Buffer parameters(floats, backend(name).memory());
       initialize(plan, Random(7), parameters.values());
-      Network whole(plan, backend(name), kBatch, Purpose::train);
+      Network whole(plan, backend(name), kBatch, NetworkUse::train);
       for (int attempt = 0; attempt < 6; ++attempt) {
         const auto cuts = random_cuts(random, static_cast<int>(plan.layers.size()));
         InSections parts(plan, backend(name), kBatch, cuts);

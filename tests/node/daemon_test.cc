@@ -269,8 +269,8 @@ TEST_CASE("a manifest names the data, and not where its first peer has it") {
   const models::Layout layout;
   const auto manifest = training::manifest_of<wire::Manifest>(experiment, layout, "iris");
   CHECK(manifest.data == "iris");
-  CHECK(std::ranges::count(manifest.settings, wire::Setting{"data.source", "iris"}) == 1);
-  for (const wire::Setting& setting : manifest.settings)
+  CHECK(std::ranges::count(manifest.settings, wire::ManifestEntry{"data.source", "iris"}) == 1);
+  for (const wire::ManifestEntry& setting : manifest.settings)
     CHECK(setting.value.find("somebody") == std::string::npos);
 }
 

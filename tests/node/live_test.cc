@@ -144,7 +144,7 @@ TEST_CASE("the graph is the topology's among the members that train") {
   for (const auto& [vertex, degree] : degrees) CHECK(degree == 2);
   CHECK_FALSE(graph->contraction.has_value());
   training::Experiment run;
-  analyze(*graph, {"p1", "p2", "p3", "p4", "p5", "p6"}, training::consensus_model(run));
+  add_forecast(*graph, {"p1", "p2", "p3", "p4", "p5", "p6"}, training::consensus_model(run));
   // A ring of six, Metropolis weights 1/3: eigenvalues 1/3 + 2/3 cos(2 pi k / 6), the second-largest 2/3.
   CHECK(*graph->spectral_gap == Approx(1.0 / 3));
   CHECK(*graph->contraction > 0);
@@ -160,7 +160,7 @@ TEST_CASE("the graph is the topology's among the members that train") {
   const auto under = [&](Rule rule) {
     run.gossip.rule = rule;
     auto other = *link_graph("ring", gossip::vertices(membership));
-    analyze(other, {"p1", "p2", "p3", "p4", "p5", "p6"}, training::consensus_model(run));
+    add_forecast(other, {"p1", "p2", "p3", "p4", "p5", "p6"}, training::consensus_model(run));
     CHECK(other.contraction == graph->contraction);
     return other.prediction;
   };
@@ -179,7 +179,7 @@ TEST_CASE("with more than 64 members the contraction is a bound, and is marked s
   graph.topology = "exponential";
   std::vector<std::string> names;
   for (int k = 0; k < 65; ++k) names.push_back("p" + std::to_string(100 + k));
-  analyze(graph, names, training::consensus_model({}));
+  add_forecast(graph, names, training::consensus_model({}));
   CHECK(graph.contraction_is_bound);
   CHECK(graph.prediction.is_bound);
   CHECK(graph.prediction.words.find("leaves at most 0.9") != std::string::npos);

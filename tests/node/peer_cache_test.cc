@@ -272,7 +272,7 @@ TEST_CASE("a program knows each setting that it tells others") {
   }
   wire::Manifest manifest;
   add_facts(manifest, {"fc1.weight 3x2", 40, "starling tokenizer 1\n", "{}"});
-  for (const wire::Setting& fact : manifest.settings) CHECK(gossip::unknown_to(program, fact).empty());
+  for (const wire::ManifestEntry& fact : manifest.settings) CHECK(gossip::unknown_to(program, fact).empty());
   CHECK(gossip::unknown_to(program, {"gossip.rule", "telepathy"}) == "gossip.rule = telepathy");
   CHECK(gossip::unknown_to(program, {"gossip.telepathy", "on"}) == "gossip.telepathy");
 }
@@ -282,7 +282,7 @@ TEST_CASE("a peer of version 0.3 finds every key of a manifest with defaults, an
   const std::vector<std::string> facts = {"model.tensors", "data.epoch_samples", "data.tokenizer"};
   wire::Manifest manifest;
   add_facts(manifest, {"fc1.weight 3x2", 40, "starling tokenizer 1\n", "{}"});
-  for (const wire::Setting& setting : manifest.settings)
+  for (const wire::ManifestEntry& setting : manifest.settings)
     CHECK(std::ranges::find(facts, setting.key) != facts.end());
   CHECK(facts_of(manifest).description == "{}");
   // Development versions between 0.3 and 0.4 told it as a setting.

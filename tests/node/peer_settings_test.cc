@@ -17,7 +17,7 @@ const PeerSetting& setting_with(const std::string& flag) {
 }
 
 std::string refusal(const std::string& flag, const std::string& value) {
-  PeerOptions options;
+  DaemonOptions options;
   const Status set = setting_with(flag).set(options, value);
   REQUIRE_FALSE(set);
   return set.error().message;
@@ -45,7 +45,7 @@ TEST_CASE("no setting of a peer names a command to run, because all can come fro
 }
 
 TEST_CASE("a setting's text becomes the peer's option, and a repeatable one adds to a list") {
-  PeerOptions options;
+  DaemonOptions options;
   for (const auto& [flag, value] :
        std::vector<std::pair<std::string, std::string>>{{"--listen", "none"},
                                                         {"--join", "a:1"},
@@ -82,23 +82,25 @@ TEST_CASE("a value that a peer's setting does not accept is named with what is a
   CHECK(contains(refusal("--checkpoint-every", "0s"), "'0s' is neither a time such as 30s"));
   CHECK(contains(refusal("--export", "/no/such/x"), "the folder /no/such does not exist"));
 
-  PeerOptions crowded;
+  DaemonOptions crowded;
   const PeerSetting& advertise = setting_with("--advertise");
   for (const char* address : {"a:1", "b:1", "c:1", "d:1"}) CHECK(advertise.set(crowded, address));
   CHECK(advertise.set(crowded, "e:1").error().message == "more than 4 addresses");
 }
 
 TEST_CASE("settings of a peer that exclude each other are rejected with both names") {
-  const auto problem = [](const PeerOptions& options) { return check_peer_options(options).error().message; };
-  CHECK(check_peer_options(PeerOptions{}));
-  PeerOptions silent;
+  const auto problem = [](const DaemonOptions& options) {
+    return check_peer_options(options).error().message;
+  };
+  CHECK(check_peer_options(DaemonOptions{}));
+  DaemonOptions silent;
   silent.reach.listen = {};
   silent.reach.relay = 8000;
   CHECK(problem(silent) == "--relay has no effect with --listen none: a relay must be dialed");
-  PeerOptions hidden;
+  DaemonOptions hidden;
   hidden.discover = true;
   CHECK(contains(problem(hidden), "--discover: other machines cannot dial 127.0.0.1:0"));
-  PeerOptions taught;
+  DaemonOptions taught;
   taught.trainer.socket = "trainer";
   taught.given = {"training.workers"};
   CHECK(problem(taught) == "--workers cannot be combined with --trainer: the trainer decides it");

@@ -203,8 +203,8 @@ TEST_CASE("check rejects faults of peers that do not exist and times in the wron
       contains(check(e).error().message, "fault 1 (poison of peer 0): the poison 'arsenic' does not exist"));
   e.faults = {{.kind = Fault::Kind::pause, .poison = "nan"}};
   REQUIRE(contains(check(e).error().message, "only poison"));
-  for (const LinkShape& link :
-       {LinkShape{}, LinkShape{.drop = 1}, LinkShape{.bandwidth = 0}, LinkShape{.latency = Duration{-1}}}) {
+  for (const LinkChange& link : {LinkChange{}, LinkChange{.drop = 1}, LinkChange{.bandwidth = 0},
+                                 LinkChange{.latency = Duration{-1}}}) {
     e.faults = {{.kind = Fault::Kind::link, .link = link}};
     REQUIRE(contains(check(e).error().message, "fault 1 (link of peer 0): "));
   }

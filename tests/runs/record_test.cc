@@ -112,7 +112,7 @@ TEST_CASE("a summary and a report have the stages of a peer, and read them back"
 }
 
 TEST_CASE("counts of exchanges add up, and rejected chunks are counted by reason") {
-  ExchangeCounts sum{1, 2, 3, 4, {{"late", 5}}};
+  ExchangeTotals sum{1, 2, 3, 4, {{"late", 5}}};
   sum += {10, 20, 30, 40, {{"late", 50}, {"weight", 60}}};
   CHECK(sum.completed == 11);
   CHECK(sum.aborted == 22);

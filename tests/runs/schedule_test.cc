@@ -26,7 +26,7 @@ Experiment step() {
   return experiment;
 }
 
-Schedule schedule_of(const Experiment& experiment) {
+RateSchedule schedule_of(const Experiment& experiment) {
   const auto schedule = make_schedule(experiment, 6400);
   if (!schedule) FAIL(schedule.error().message);
   return *schedule;
@@ -47,7 +47,7 @@ TEST_CASE("a constant schedule does not change the learning rate, for all other 
   Experiment experiment;
   experiment.schedule.step_epochs = 1;
   experiment.schedule.final_rate = 0.5;
-  const Schedule schedule = schedule_of(experiment);
+  const RateSchedule schedule = schedule_of(experiment);
   for (const double epochs : {0.0, 1e-9, 1.0, 3.0, 1e6}) CHECK(rate_factor(schedule, epochs) == 1);
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("a warm-up rises linearly from zero to the whole rate") {
   experiment.schedule.warmup = {0.5};
   for (const bool ends : {false, true}) {
     if (ends) experiment.end.epochs = 3;
-    const Schedule schedule = schedule_of(experiment);
+    const RateSchedule schedule = schedule_of(experiment);
     CHECK(rate_factor(schedule, 0) == 0);
     CHECK(rate_factor(schedule, 0.05) == 0.1);
     CHECK(rate_factor(schedule, 0.25) == 0.5);
@@ -66,7 +66,7 @@ TEST_CASE("a warm-up rises linearly from zero to the whole rate") {
 }
 
 TEST_CASE("cosine falls from one through a half in the middle to zero at the run's end") {
-  const Schedule schedule = schedule_of(cosine());
+  const RateSchedule schedule = schedule_of(cosine());
   CHECK(rate_factor(schedule, 0) == 1);
   CHECK(near(rate_factor(schedule, 2.5), (1 + std::sqrt(0.5)) / 2, kTiny));  // cos(pi / 4)
   CHECK(near(rate_factor(schedule, 10.0 / 3), 0.75, kTiny));                 // cos(pi / 3) = 1/2
@@ -81,7 +81,7 @@ TEST_CASE("cosine begins where the warm-up ends, and ends at the final rate") {
   Experiment experiment = cosine();
   experiment.schedule.warmup = {2};
   experiment.schedule.final_rate = 0.1;
-  const Schedule schedule = schedule_of(experiment);
+  const RateSchedule schedule = schedule_of(experiment);
   CHECK(rate_factor(schedule, 0) == 0);
   CHECK(rate_factor(schedule, 1) == 0.5);
   CHECK(rate_factor(schedule, 2) == 1);
@@ -103,7 +103,7 @@ TEST_CASE("cosine begins where the warm-up ends, and ends at the final rate") {
 }
 
 TEST_CASE("step multiplies the rate at equal intervals, by default every third of the run") {
-  Schedule schedule = schedule_of(step());
+  RateSchedule schedule = schedule_of(step());
   for (const auto& [epochs, factor] :
        {std::pair(0.0, 1.0), {2.999, 1.0}, {3.0, 0.1}, {5.999, 0.1}, {6.0, 0.01}}) {
     INFO(epochs);
@@ -126,7 +126,7 @@ TEST_CASE("step multiplies the rate at equal intervals, by default every third o
 TEST_CASE("a step uses the rate at the swarm's progress, including its own batch") {
   Experiment experiment;
   experiment.schedule.warmup = {1};
-  const Schedule schedule = schedule_of(experiment);
+  const RateSchedule schedule = schedule_of(experiment);
   CHECK(step_rate_factor(schedule, 0, 64, 6400, 1) == 0.01);  // 1 of 100 steps
   CHECK(step_rate_factor(schedule, 6400 - 64, 64, 6400, 100) == 1);
   CHECK(step_rate_factor(schedule, 3136, 64, 6400, 50) == 0.5);
@@ -135,7 +135,7 @@ TEST_CASE("a step uses the rate at the swarm's progress, including its own batch
 TEST_CASE("a warm-up in steps follows the peer's own steps, whatever the swarm's progress") {
   Experiment experiment;
   experiment.schedule.warmup = {100, Warmup::Unit::steps};
-  const Schedule schedule = schedule_of(experiment);
+  const RateSchedule schedule = schedule_of(experiment);
   for (const std::uint64_t swarm : {0U, 64U, 64'000'000U}) {
     CHECK(step_rate_factor(schedule, swarm, 64, 6400, 1) == 0.01);
     CHECK(step_rate_factor(schedule, swarm, 64, 6400, 25) == 0.25);
@@ -174,7 +174,7 @@ TEST_CASE("cosine counts each peer's steps if only these end the run, and begins
   experiment.end.steps = 1000;
   experiment.schedule.final_rate = 0.1;
   experiment.schedule.warmup = {200, Warmup::Unit::steps};
-  Schedule schedule = schedule_of(experiment);
+  RateSchedule schedule = schedule_of(experiment);
   for (const std::uint64_t swarm : {0U, 64'000'000U}) {
     CHECK(near(step_rate_factor(schedule, swarm, 64, 6400, 100), 0.5, kTiny));
     CHECK(step_rate_factor(schedule, swarm, 64, 6400, 200) == 1);
@@ -192,7 +192,7 @@ TEST_CASE("cosine counts each peer's steps if only these end the run, and begins
 TEST_CASE("cosine begins at the run's beginning if the warm-up counts something else") {
   Experiment experiment = cosine();
   experiment.schedule.warmup = {100, Warmup::Unit::steps};
-  Schedule schedule = schedule_of(experiment);
+  RateSchedule schedule = schedule_of(experiment);
   CHECK(near(rate_factor(schedule, 5, 50), 0.25, kTiny));  // a joiner in the middle of the run
   CHECK(near(rate_factor(schedule, 5, 100), 0.5, kTiny));
   CHECK(near(rate_factor(schedule, 0, 100), 1, kTiny));

@@ -60,7 +60,8 @@ TEST_CASE("a network that is made without memory has the sizes of one with memor
           const auto backend = kernels::make_backend(device);
           REQUIRE(backend.ok());
           const auto memory = [&] {
-            return models::Network(*plan, **backend, batch, models::Purpose::train, {.recompute = recompute})
+            return models::Network(*plan, **backend, batch, models::NetworkUse::train,
+                                   {.recompute = recompute})
                 .memory();
           };
           const auto expected = memory();

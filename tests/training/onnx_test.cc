@@ -61,7 +61,7 @@ class Case {
       raw += data_.is_text ? token(inputs) : value(i % sample, inputs);
     const auto backend = kernels::make_backend("cpu");
     REQUIRE(backend.ok());
-    models::Network network(plan_, **backend, batch, models::Purpose::evaluate);
+    models::Network network(plan_, **backend, batch, models::NetworkUse::evaluate);
     std::vector<float> logits(static_cast<std::size_t>(network.predictions()) *
                               static_cast<std::size_t>(plan_.classes));
     network.score(parameters_.data(), inputs.data(), batch, logits);

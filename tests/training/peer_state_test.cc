@@ -97,7 +97,7 @@ class Life {
 
   models::Plan plan_;
   models::Arena arena_;
-  Schedule schedule_;
+  RateSchedule schedule_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t steps_ = 0;
 };

@@ -88,7 +88,8 @@ void check_slices_of(const std::string& on, const Plan& plan, int samples, const
   Random random(21);
   kernels::Buffer x(plan.layout.arena_size()), expected(x.size()), found(x.size());
   models::initialize(plan, Random(5), x.values());
-  models::Network whole(plan, models::backend(on), samples, models::Purpose::train, {.seed = options.seed});
+  models::Network whole(plan, models::backend(on), samples, models::NetworkUse::train,
+                        {.seed = options.seed});
   SlicedNetwork sliced(plan, models::backend(on), samples, options);
   for (int step = 0; step < 3; ++step) {
     if (step == 2) {

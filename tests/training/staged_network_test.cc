@@ -25,7 +25,7 @@ using models::Plan;
 // The definition: the mean of the micro-batches' gradients, summed in the order of their backward passes.
 struct Whole {
   Whole(const Plan& of, const kernels::Backend& on, int micro)
-      : plan(of), network(of, on, micro, models::Purpose::train) {}
+      : plan(of), network(of, on, micro, models::NetworkUse::train) {}
 
   double train(std::vector<float>& x, const models::Batch& batch, std::size_t micro_batches, bool backwards,
                std::vector<float>& sum) {
@@ -167,7 +167,7 @@ TEST_CASE("running statistics change once for a batch, by the statistics of all 
   for (const std::vector<std::uint32_t>& replicas : {std::vector<std::uint32_t>{}, {2, 1}, {4, 2}}) {
     const int micro = replicas.size() == 2 ? 1 : 3;
     const models::Batch batch = batch_of(random, plan, 4 * micro);
-    models::Network network(plan, models::backend("reference"), 4 * micro, models::Purpose::train);
+    models::Network network(plan, models::backend("reference"), 4 * micro, models::NetworkUse::train);
     network.train(x.data(), batch.inputs.data(), batch.labels.data(), whole.data());
     StagedOptions options{{2}, PipelineSchedule::one_f_one_b, 4, Recomputation::always, 0};
     options.replicas = replicas;

@@ -37,7 +37,7 @@ struct Definition {
       : plan(of),
         options(std::move(its)),
         replicas(shape_of(options).replicas),
-        network(of, models::backend("reference"), batch, models::Purpose::train) {
+        network(of, models::backend("reference"), batch, models::NetworkUse::train) {
     for (std::size_t s = 0; s < staged.stages(); ++s) ranges.push_back(staged.ranges(s));
   }
 

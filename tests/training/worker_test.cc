@@ -394,7 +394,7 @@ TEST_CASE("an evaluation of a text is the mean over all of its tokens but the fi
   std::vector<float> parameters(plan->layout.arena_size());
   models::initialize(*plan, Random(8), parameters);
   // Window by window from the scores. What follows the text has no influence on them.
-  models::Network network(*plan, **backend, 1, models::Purpose::evaluate);
+  models::Network network(*plan, **backend, 1, models::NetworkUse::evaluate);
   double loss = 0, correct = 0;
   for (std::size_t begin = 0; begin + 1 < text.tokens.size(); begin += kContext) {
     std::vector<float> inputs(kContext, 5), scores(kContext * 17);

@@ -204,9 +204,10 @@ TEST_CASE("texts and lists have length limits") {
   CHECK_FALSE(comes_back(Ack{1, std::vector<Member>(kMembersMax + 1, good_member())}));
   CHECK_FALSE(comes_back(Gossip{{}, false, std::vector<Progress>(kMembersMax + 1, Progress{PeerId{1}, 2})}));
 
-  Welcome welcome{{"lenet", "mnist", 1, 2, 3, std::vector<Setting>(kSettingsMax, Setting{"k", "v"})},
-                  Duration{5},
-                  {good_member()}};
+  Welcome welcome{
+      {"lenet", "mnist", 1, 2, 3, std::vector<ManifestEntry>(kSettingsMax, ManifestEntry{"k", "v"})},
+      Duration{5},
+      {good_member()}};
   CHECK(comes_back(welcome));
   welcome.manifest.settings.push_back({"k", "v"});
   CHECK_FALSE(comes_back(welcome));

@@ -98,9 +98,9 @@ inline Manifest random_manifest(Random& r) {
              r.bits(),
              {}};
   m.settings.resize(r.below(5));
-  for (Setting& s : m.settings) s = {random_text(r, kNameBytesMax), random_text(r, kTextBytesMax)};
+  for (ManifestEntry& s : m.settings) s = {random_text(r, kNameBytesMax), random_text(r, kTextBytesMax)};
   m.facts.resize(r.chance(0.5) ? r.below(5) : 0);
-  for (Setting& s : m.facts) s = {random_text(r, kNameBytesMax), random_text(r, kTextBytesMax)};
+  for (ManifestEntry& s : m.facts) s = {random_text(r, kNameBytesMax), random_text(r, kTextBytesMax)};
   if (r.chance(0.5)) m.program = random_text(r, kNameBytesMax);
   return m;
 }

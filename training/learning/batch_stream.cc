@@ -190,7 +190,7 @@ std::unique_ptr<BatchStream> make_batch_stream(const models::Plan& plan, const k
   };
   if (const auto* whole = std::get_if<models::NetworkOptions>(&form))
     return of_gradients(
-        [&] { return models::Network(plan, backend, batch, models::Purpose::train, *whole); });
+        [&] { return models::Network(plan, backend, batch, models::NetworkUse::train, *whole); });
   if (const auto* slices = std::get_if<SlicedOptions>(&form))
     return of_gradients([&] { return ThreadedNetwork<SlicedNetwork>(plan, backend, batch, *slices); });
   const auto& stages = std::get<StagedOptions>(form);

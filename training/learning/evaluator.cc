@@ -40,7 +40,7 @@ std::vector<double> softmax(std::span<const float> scores) {
 
 Evaluator::Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
                      int batch)
-    : network_(plan, backend, batch, models::Purpose::evaluate),
+    : network_(plan, backend, batch, models::NetworkUse::evaluate),
       data_(data),
       batch_(static_cast<std::size_t>(batch)),
       feed_(backend, data, nullptr, batch_) {
@@ -79,7 +79,7 @@ std::size_t samples_of_look(const datasets::Dataset& test) {
 void predict(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
              const float* parameters, std::size_t limit, const std::function<void(const Prediction&)>& tell) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
-  models::Network network(plan, backend, Evaluator::kBatch, models::Purpose::evaluate);
+  models::Network network(plan, backend, Evaluator::kBatch, models::NetworkUse::evaluate);
   Feed feed(backend, data, nullptr, Evaluator::kBatch);
   const auto classes = static_cast<std::size_t>(plan.classes);
   std::vector<float> scores;
@@ -100,7 +100,7 @@ void predict(const models::Plan& plan, const kernels::Backend& backend, const da
 std::vector<double> class_probabilities(const models::Plan& plan, const kernels::Backend& backend,
                                         const datasets::Dataset& data, const float* parameters) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && data.size() > 0);
-  models::Network network(plan, backend, 1, models::Purpose::evaluate);
+  models::Network network(plan, backend, 1, models::NetworkUse::evaluate);
   Feed feed(backend, data, nullptr, 1);
   std::vector<float> scores(static_cast<std::size_t>(plan.classes));
   for_batches(data, 1, 1, feed, network.queue(),

@@ -91,7 +91,7 @@ models::NetworkMemory network_memory(const Experiment& experiment, const models:
   if (has_stages(experiment) || has_divided_layers(experiment))
     return divided_memory(experiment, plan, backend);
   return models::Network(plan, backend, static_cast<int>(experiment.training.batch_size),
-                         models::Purpose::train, {.recompute = recompute})
+                         models::NetworkUse::train, {.recompute = recompute})
       .memory();
 }
 
@@ -135,7 +135,7 @@ PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
   PeerMemory peer;
   peer.training = memory.total();
   const Sketch sketch(backend);
-  const models::Network judge(plan, backend, Evaluator::kBatch, models::Purpose::evaluate);
+  const models::Network judge(plan, backend, Evaluator::kBatch, models::NetworkUse::evaluate);
   peer.evaluation = memory.weights + judge.memory().total() + batch_bytes(plan, Evaluator::kBatch);
   peer.exchange = std::min(memory.weights, kExchangeMost);
   if (data != nullptr) {

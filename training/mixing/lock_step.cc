@@ -4,18 +4,18 @@
 
 namespace starling::training {
 
-LockStep::LockStep(models::Arena& arena, const MixOptions& options) : TwoWay(arena, options) {
+LockStepMixer::LockStepMixer(models::Arena& arena, const MixOptions& options) : TwoWay(arena, options) {
   exclusive_ = false;
   in_order_ = true;
   keep_copy();
 }
 
-void LockStep::begin_round(std::uint64_t round) {
+void LockStepMixer::begin_round(std::uint64_t round) {
   sequence_ = round;
   target_.read(0, kept_);
 }
 
-bool LockStep::own_values(Cells cells, std::span<float> out) {
+bool LockStepMixer::own_values(Cells cells, std::span<float> out) {
   const auto part = std::span(kept_).subspan(grid_.offset(cells.first), out.size());
   std::copy(part.begin(), part.end(), out.begin());
   return all_acceptable(out);

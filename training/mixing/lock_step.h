@@ -8,9 +8,9 @@
 namespace starling::training {
 
 // kept_ is the snapshot of when the round began; it may go to several partners at once.
-class LockStep : public TwoWay {
+class LockStepMixer : public TwoWay {
  public:
-  LockStep(models::Arena& arena, const MixOptions& options);
+  LockStepMixer(models::Arena& arena, const MixOptions& options);
   void begin_round(std::uint64_t round) override;
 
  private:

@@ -30,7 +30,7 @@ std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& option
     case Rule::push_sum:
       return std::make_unique<PushSum>(arena, options);
     case Rule::d_psgd:
-      return std::make_unique<LockStep>(arena, options);
+      return std::make_unique<LockStepMixer>(arena, options);
     case Rule::choco:
       return std::make_unique<Choco>(arena, options);
     case Rule::noloco:

@@ -123,7 +123,7 @@ std::string text_text(const datasets::Info& info) {
 int info(const Arguments& arguments) {
   Result<datasets::DataPair> data = datasets::load(*arguments.get("NAME-OR-PATH"), data_root());
   if (!data) return refuse(arguments, data.error());
-  const datasets::Info info = datasets::describe(*data);
+  const datasets::Info info = datasets::info_of(*data);
   if (arguments.has("--json")) return print_out(data_json(info));
   if (info.text) return print_out(text_text(info));
   std::string text;

@@ -71,7 +71,7 @@ int trace(const Arguments& arguments, const lab::HuntOptions& options, const std
   if (seed.violation) outcome.failure = {options.from, *seed.violation};
   const std::string text =
       fmt::format("Seed {} of {} ({})\n\n{}\n{}", options.from, options.faults,
-                  lab::replay_line(options, options.from), story, lab::summary_text(options, outcome));
+                  lab::replay_line(options, options.from), story, lab::hunt_text(options, outcome));
   if (Status written = training::write_text(path, text); !written)
     return refuse(arguments, "--trace: " + written.error().message);
   return kExitDone;
@@ -95,7 +95,7 @@ int run_hunt(const Arguments& arguments) {
     progress.clear();
   }
   print_out(arguments.has("--json") ? lab::to_json(options, outcome) + "\n"
-                                    : lab::summary_text(options, outcome));
+                                    : lab::hunt_text(options, outcome));
   return outcome.failure ? kExitRunFailed : kExitDone;
 }
 

@@ -70,7 +70,7 @@ std::vector<Flag> own_options() {
 }
 
 Status read_own_setting(const Arguments& arguments, const node::PeerSetting& setting,
-                        node::PeerOptions& options) {
+                        node::DaemonOptions& options) {
   for (const std::string& value : arguments.all(setting.flag))
     if (Status set = setting.set(options, value); !set)
       return Error{setting.flag + ": " + set.error().message};
@@ -90,13 +90,13 @@ Status try_to_write_in(const std::string& folder) {
   return Done{};
 }
 
-bool says_where_the_model_goes(const Arguments& arguments, const node::PeerOptions& options) {
+bool says_where_the_model_goes(const Arguments& arguments, const node::DaemonOptions& options) {
   return !options.process.out.empty() || !options.checkpoints.folder.empty() ||
          options.process.control_fd >= 0 || arguments.has("--export");
 }
 
 // Everything but the experiment.
-Status read_own_settings(const Arguments& arguments, node::PeerOptions& options) {
+Status read_own_settings(const Arguments& arguments, node::DaemonOptions& options) {
   options.reach.listen = *Address::parse(node::kDefaultListen);
   for (const node::PeerSetting& setting : node::peer_settings()) {
     if (!arguments.has(setting.flag)) continue;
@@ -112,7 +112,7 @@ Status read_own_settings(const Arguments& arguments, node::PeerOptions& options)
 }
 
 // A joiner takes shared settings from the swarm. Only model and data may be given, to be compared.
-Status refuse_shared(const Arguments& arguments, const node::PeerOptions& options) {
+Status refuse_shared(const Arguments& arguments, const node::DaemonOptions& options) {
   for (const training::Setting& setting : training::settings()) {
     if (!setting.shared || setting.key == "model.name" || setting.key == "data.source") continue;
     if (std::ranges::find(options.given, setting.key) == options.given.end()) continue;
@@ -123,7 +123,7 @@ Status refuse_shared(const Arguments& arguments, const node::PeerOptions& option
 }
 
 // A launcher starts the peers of a run by all-reduce, because all must begin together.
-Status check_all_reduce(const Arguments& arguments, const node::PeerOptions& options) {
+Status check_all_reduce(const Arguments& arguments, const node::DaemonOptions& options) {
   const std::string rule(traits(options.experiment.gossip.rule).name);
   for (const char* flag : {"--checkpoints", "--resume", "--export"})
     if (arguments.has(flag) && arguments.get(flag) != "none")
@@ -138,7 +138,7 @@ Status check_all_reduce(const Arguments& arguments, const node::PeerOptions& opt
 }
 
 // REQUIRES: check_all_reduce() succeeds.
-node::PeerOutcome run_all_reduce(const node::PeerOptions& options) {
+node::PeerOutcome run_all_reduce(const node::DaemonOptions& options) {
   node::AllReduceOptions all_reduce{.experiment = options.experiment,
                                     .number = options.slot->first,
                                     .name = options.name,
@@ -174,7 +174,7 @@ Status create_out(const std::string& out) {
 }
 
 // Reads the experiment.
-Status read_options(const Arguments& arguments, node::PeerOptions& options) {
+Status read_options(const Arguments& arguments, node::DaemonOptions& options) {
   options.data_root = data_root();
   if (Status read = read_own_settings(arguments, options); !read) return read;
   // No source can set an empty name, so afterwards it is known whether one has set the data.
@@ -191,7 +191,7 @@ Status read_options(const Arguments& arguments, node::PeerOptions& options) {
 }
 
 // Checks what depends on several flags.
-Status check_options(const Arguments& arguments, node::PeerOptions& options) {
+Status check_options(const Arguments& arguments, node::DaemonOptions& options) {
   if (Status possible = node::check_peer_options(options); !possible) return possible;
   // A fault names its peer by slot, so a peer that knows its slot also knows the number of peers.
   if (options.slot) options.experiment.peers = options.slot->second;
@@ -210,7 +210,7 @@ Status check_options(const Arguments& arguments, node::PeerOptions& options) {
 
 // If the peer could not join because an address of --join is a peer's HTTP address, says where that peer
 // listens.
-std::string explain_join(const node::PeerOptions& options, const std::string& error) {
+std::string explain_join(const node::DaemonOptions& options, const std::string& error) {
   if (!error.ends_with(wire::kAnswersInHttp)) return error;
   for (const Address& join : options.join) {
     const auto answer = node::http_request(join, "GET", "/api/v1/status");
@@ -239,7 +239,7 @@ int run_peer_command(Arguments arguments) {
       return refuse(arguments, set.error());
   }
   if (Status enough = check_open_files(); !enough) return refuse(arguments, enough.error());
-  node::PeerOptions options;
+  node::DaemonOptions options;
   if (Status read = read_options(arguments, options); !read) return refuse(arguments, read.error());
   if (arguments.has("--print-config"))
     return print_out(training::to_toml(options.experiment) + daemon_table(arguments, own_options()));

@@ -86,14 +86,14 @@ void describe_gossip(const topologies::Analysis& a, std::string& text) {
       fmt::format("exchanges that each peer initiates{}", a.consensus_factor ? "" : ", by the bound"));
 }
 
-void describe_traffic(const Traffic& traffic, std::string& text) {
+void describe_traffic(const ModelTraffic& traffic, std::string& text) {
   text += fmt::format("\nwith {}, {} parameters\n", traffic.model, traffic.parameters);
   row(text, "per round", format_bytes(traffic.bytes_per_round), "that a peer sends");
   row(text, "per exchange", format_bytes(traffic.bytes_per_exchange), "each way");
 }
 
 std::string analysis_text(const std::string& name, const topologies::Graph& graph,
-                          const topologies::Analysis& a, const std::optional<Traffic>& traffic,
+                          const topologies::Analysis& a, const std::optional<ModelTraffic>& traffic,
                           std::size_t columns) {
   std::string text =
       fmt::format("{} among {} {}: {} {}{}, {}{}\n", name, a.nodes, a.nodes == 1 ? "peer" : "peers", a.edges,
@@ -140,18 +140,18 @@ Result<models::Plan> plan_of(const models::ModelText& model, const std::optional
 }
 
 // The traffic of --model; nothing if it is not given.
-Result<std::optional<Traffic>> read_traffic(const Arguments& arguments,
-                                            const topologies::Analysis& analysis) {
+Result<std::optional<ModelTraffic>> read_traffic(const Arguments& arguments,
+                                                 const topologies::Analysis& analysis) {
   const auto given = arguments.get("--model");
   if (!given) {
     if (arguments.has("--data")) return Error{"--data has no effect without --model"};
-    return std::optional<Traffic>();
+    return std::optional<ModelTraffic>();
   }
   const auto model = resolve_model(*given);
   if (!model) return model.error();
   const auto plan = plan_of(*model, arguments.get("--data"));
   if (!plan) return plan.error();
-  Traffic traffic;
+  ModelTraffic traffic;
   traffic.model = model->name;
   traffic.parameters = plan->layout.parameter_count();
   traffic.bytes_per_exchange = sizeof(float) * traffic.parameters;

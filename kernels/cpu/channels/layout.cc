@@ -7,14 +7,14 @@
 
 namespace starling::kernels::cpu::channels {
 
-std::optional<Layout> layout_of(const Activation& activation) {
+std::optional<ChannelLayout> layout_of(const Activation& activation) {
   if (lanes::is_lanes(activation)) return std::nullopt;
   const auto blocked = channel_blocks(describe(activation));
   if (!blocked) return std::nullopt;
   const std::ptrdiff_t sample = blocked->strides[0], channel = blocked->strides[1];
   const std::ptrdiff_t row = blocked->strides[2], column = blocked->strides[3];
   const Shape& shape = activation.shape;
-  Layout layout{shape, sample, channel, 0, blocked->block, false, 0, {}, {}};
+  ChannelLayout layout{shape, sample, channel, 0, blocked->block, false, 0, {}, {}};
   const std::ptrdiff_t pixels = layout.pixels();
   // Strides of dimensions with extent 1 are irrelevant.
   const auto dense = [&](std::ptrdiff_t pixel) {
@@ -56,7 +56,7 @@ Activation with_f32_layout(const Activation& input) {
 }
 
 template <class T>
-void guess_means(const Layout& layout, int block, const T* x, float* row) {
+void guess_means(const ChannelLayout& layout, int block, const T* x, float* row) {
   Run first = layout.run_of(block);
   first.rows = std::min(first.rows, 4);
   if (first.rows > 0) first.tail = 0;
@@ -75,7 +75,7 @@ void guess_means(const Layout& layout, int block, const T* x, float* row) {
     row[place] = count > 0 ? sum / static_cast<float>(count) : 0.0F;
   }
 }
-template void guess_means(const Layout&, int, const float*, float*);
-template void guess_means(const Layout&, int, const Bfloat16*, float*);
+template void guess_means(const ChannelLayout&, int, const float*, float*);
+template void guess_means(const ChannelLayout&, int, const Bfloat16*, float*);
 
 }  // namespace starling::kernels::cpu::channels

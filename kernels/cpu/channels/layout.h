@@ -12,7 +12,7 @@
 
 namespace starling::kernels::cpu::channels {
 
-struct Layout {
+struct ChannelLayout {
   Shape shape;
   std::ptrdiff_t sample_stride, block_stride;
   int blocks;
@@ -55,7 +55,7 @@ struct Layout {
 };
 
 template <class F>
-void Layout::visit(int from, bool second_pass, const F& f) const {
+void ChannelLayout::visit(int from, bool second_pass, const F& f) const {
   if (!interleaved) {
     Run all = run_of(from);
     const std::ptrdiff_t step = second_pass ? -sample_stride : sample_stride;
@@ -86,7 +86,7 @@ void Layout::visit(int from, bool second_pass, const F& f) const {
 }
 
 // nullopt for other formats. Strides count values of any number format.
-std::optional<Layout> layout_of(const Activation& activation);
+std::optional<ChannelLayout> layout_of(const Activation& activation);
 
 // The same values in a format with a layout: `input` itself, or plain.
 Activation with_layout(const Activation& input);
@@ -97,7 +97,7 @@ Activation with_f32_layout(const Activation& input);
 class Rows {
  public:
   Rows() = default;
-  explicit Rows(const Layout& layout, int times = 1)
+  explicit Rows(const ChannelLayout& layout, int times = 1)
       : values_(static_cast<std::size_t>(layout.blocks) * static_cast<std::size_t>(times) * kRow) {}
 
   float* of(int block) { return values_.data() + std::ptrdiff_t{block} * kRow; }
@@ -139,6 +139,6 @@ struct Sums {
 
 // An estimate of each channel's mean from its first pixels, to subtract before squares are summed.
 template <class T>
-void guess_means(const Layout& layout, int block, const T* x, float* row);
+void guess_means(const ChannelLayout& layout, int block, const T* x, float* row);
 
 }  // namespace starling::kernels::cpu::channels

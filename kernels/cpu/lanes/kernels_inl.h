@@ -30,7 +30,7 @@ static inline void transpose8(const float* from, std::ptrdiff_t from_step, float
 
 // What one group of channels sums over: x[c][u][v + p], with `x_c` and `x_u` floats between channels and
 // rows, times weight[c][u][v][r], with steps `w_c` and `w_u`.
-struct Window {
+struct SumWindow {
   int channels, rows, columns;
   std::ptrdiff_t x_c, x_u, w_c, w_u;
 };
@@ -38,8 +38,8 @@ struct Window {
 // out[r][p] = bias[r] (or 0 if bias is null) + sum over c, u, v of weight * x. A separate function with all
 // loops over the sums unrolled, because GCC keeps all sums in registers only if nothing else is alive.
 template <int R, int P>
-__attribute__((noinline)) static void window_sums(const Window& window, const float* x, const float* weight,
-                                                  const float* bias, V (&out)[R][P]) {
+__attribute__((noinline)) static void window_sums(const SumWindow& window, const float* x,
+                                                  const float* weight, const float* bias, V (&out)[R][P]) {
   V acc[R][P];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
@@ -85,7 +85,7 @@ INLINE void for_group(int size, const F& f) {
 }
 
 // A convolution's window on its input, for a group of R channels.
-INLINE Window forward_window(const ConvShape& s, int R) {
+INLINE SumWindow forward_window(const ConvShape& s, int R) {
   const std::ptrdiff_t x_u = std::ptrdiff_t{s.width + s.kernel - 1} * kLanes,
                        w_u = std::ptrdiff_t{s.kernel} * R;
   return {s.in, s.kernel, s.kernel, (s.height + s.kernel - 1) * x_u, x_u, s.kernel * w_u, w_u};
@@ -97,7 +97,7 @@ static void conv_forward(const ConvShape& s, const float* x, const float* weight
   for (int o = 0, size; o < s.out; o += size) {
     size = next_group(s.out - o, kGroup);
     for_group<kGroup>(size, [&]<int R>() {
-      const Window window = forward_window(s, R);
+      const SumWindow window = forward_window(s, R);
       const auto columns = [&]<int P>(int i, int j) {
         V sums[R][P];
         window_sums<R, P>(window, x + i * window.x_u + j * kLanes, weight, bias + o, sums);
@@ -124,7 +124,7 @@ static void conv_forward_pooled(const ConvShape& s, const float* x, const float*
   for (int o = 0, size; o < s.out; o += size) {
     size = next_group(s.out - o, kGroup);
     for_group<kGroup>(size, [&]<int R>() {
-      const Window window = forward_window(s, R);
+      const SumWindow window = forward_window(s, R);
       for (int i = 0; i < s.height; ++i) {
         for (int j = 0; j < s.width; j += 2) {
           V sums[R][2];
@@ -217,7 +217,7 @@ static void conv_backward_data(const ConvShape& s, const float* spread, const fl
         const int u0 = first_u > 0 ? first_u : 0, u1 = last_u < K ? last_u : K;
         const int first_v = K - 1 - (j + P - 1), last_v = s.width + K - 1 - j;
         const int v0 = first_v > 0 ? first_v : 0, v1 = last_v < K ? last_v : K;
-        const Window window{s.out, u1 - u0, v1 - v0, s.height * d_u, d_u, K * w_u, w_u};
+        const SumWindow window{s.out, u1 - u0, v1 - v0, s.height * d_u, d_u, K * w_u, w_u};
         V sums[R][P];
         window_sums<R, P>(window, spread + (i - (K - 1) + u0) * d_u + (kMargin + j - (K - 1) + v0) * kLanes,
                           weight + u0 * w_u + v0 * R, nullptr, sums);

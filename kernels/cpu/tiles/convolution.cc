@@ -196,7 +196,7 @@ class TilesConvolution final : public Operation {
   // weights fit into the cache, the outer loop is over positions, else over blocks of weights.
   void multiply(const WeightOrder& order, const TermLists& terms, int position_count, const Bfloat16* x,
                 const float* bias, bool relu, Bfloat16* y) {
-    const Session session(images_.rows, order.depth());
+    const TileSession session(images_.rows, order.depth());
     const bool cached = static_cast<std::size_t>(order.values()) * sizeof(Bfloat16) <= kCached;
     const int outer = cached ? position_count : order.blocks(),
               inner = cached ? order.blocks() : position_count;
@@ -209,7 +209,7 @@ class TilesConvolution final : public Operation {
     }
   }
 
-  void multiply_position(const Session& session, const WeightOrder& order, std::span<const Term> terms,
+  void multiply_position(const TileSession& session, const WeightOrder& order, std::span<const Term> terms,
                          int block, const Bfloat16* x, const float* bias, Bfloat16* y, bool relu) {
     const int columns = in_block(order.outputs, block), column = block * kBlock;
     for (int tile = 0; tile < images_.count; tile += 2) {
@@ -239,7 +239,7 @@ class TilesConvolution final : public Operation {
   void weight_gradient(const Bfloat16* x, const Bfloat16* dy, float* dweight) {
     transpose_stack(out_tiles_, dy, packed_out());
     interleave_stack(in_tiles_, x, packed_in());
-    const Session session(kSide, out_tiles_.depth);
+    const TileSession session(kSide, out_tiles_.depth);
     for (int piece = 0; piece < pieces_; ++piece) {
       float* sums = gradient_sums();
       for (int out = 0; out < blocks_of(out_.channels); ++out) {
@@ -256,7 +256,7 @@ class TilesConvolution final : public Operation {
     }
   }
 
-  void add_block(const Session& session, int piece, int out, int in, float* sums) {
+  void add_block(const TileSession& session, int piece, int out, int in, float* sums) {
     const Operands operands{.a = packed_out() + std::ptrdiff_t{out} * 2 * kValues,
                             .b = packed_in() + std::ptrdiff_t{in} * 2 * kValues,
                             .a_row = kDepth,

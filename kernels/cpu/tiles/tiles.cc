@@ -104,7 +104,7 @@ bool available() {
   return have;
 }
 
-Session::Session(int rows, int depth) {
+TileSession::TileSession(int rows, int depth) {
   STARLING_CHECK(rows > 0 && rows <= kSide && depth > 0 && depth <= kDepth && depth % 2 == 0);
   Configuration configuration;
   const auto set = [&](int first, int last, int row_count, int bytes) {
@@ -119,10 +119,10 @@ Session::Session(int rows, int depth) {
   configure(configuration);
 }
 
-Session::~Session() { release(); }
+TileSession::~TileSession() { release(); }
 
-void Session::multiply(const Operands& operands, std::span<const Term> terms, bool add, float* out,
-                       std::ptrdiff_t out_row) const {
+void TileSession::multiply(const Operands& operands, std::span<const Term> terms, bool add, float* out,
+                           std::ptrdiff_t out_row) const {
   if (add) {
     multiply_any<true>(operands, terms, out, out_row);
   } else {
@@ -137,9 +137,9 @@ void Session::multiply(const Operands& operands, std::span<const Term> terms, bo
 namespace starling::kernels::cpu::tiles {
 
 bool available() { return false; }
-Session::Session(int, int) { STARLING_CHECK(false); }
-Session::~Session() = default;
-void Session::multiply(const Operands&, std::span<const Term>, bool, float*, std::ptrdiff_t) const {}
+TileSession::TileSession(int, int) { STARLING_CHECK(false); }
+TileSession::~TileSession() = default;
+void TileSession::multiply(const Operands&, std::span<const Term>, bool, float*, std::ptrdiff_t) const {}
 
 }  // namespace starling::kernels::cpu::tiles
 

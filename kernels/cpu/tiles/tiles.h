@@ -37,12 +37,12 @@ struct Operands {
 
 // While one lives, its thread computes with tiles: A of `rows` x `depth`. REQUIRES: available(), 0 < rows <=
 // 16, 0 < depth <= 32 and even; one at a time in a thread, and no other user of tiles beside it.
-class Session {
+class TileSession {
  public:
-  Session(int rows, int depth);
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  TileSession(int rows, int depth);
+  ~TileSession();
+  TileSession(const TileSession&) = delete;
+  TileSession& operator=(const TileSession&) = delete;
 
   // out = that sum, or out += it: float rows of 16 b_count values, `out_row` apart, 16 rows for each A (those
   // that A does not have are left alone).

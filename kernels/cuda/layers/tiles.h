@@ -41,19 +41,19 @@ Pattern channel_pattern(const Activation& activation, bool by_sample, bool one_s
 
 // The pattern as a type.
 template <class Type, unsigned V, bool columns>
-struct Lines {
+struct TileLines {
   using T = Type;
   static constexpr unsigned kValues = V;
   static constexpr bool kColumns = columns;
   static constexpr unsigned kChannels = columns ? V : 1;  // of a lane
 };
 
-// Calls f with a Lines.
+// Calls f with a TileLines.
 template <class F>
 void with_lines(const Pattern& pattern, const F& f) {
   const auto of = [&]<class T>(T) {
-    if (pattern.columns) return pattern.wide ? f(Lines<T, kWide<T>, true>()) : f(Lines<T, 1, true>());
-    return pattern.wide ? f(Lines<T, kWide<T>, false>()) : f(Lines<T, 1, false>());
+    if (pattern.columns) return pattern.wide ? f(TileLines<T, kWide<T>, true>()) : f(TileLines<T, 1, true>());
+    return pattern.wide ? f(TileLines<T, kWide<T>, false>()) : f(TileLines<T, 1, false>());
   };
   if (pattern.bf16) return of(Bfloat16());
   return of(float());

@@ -118,7 +118,7 @@ __global__ void vector_gradients(Vectors vectors, const X* x, const float* scale
 template <class X, class Y, unsigned V>
 __global__ void __launch_bounds__(kThreads, kTogether)
     sum_vectors(Tiles tiles, const X* x, const Normal* normals, const Y* dy, float* partial) {
-  const Share<Lines<X, V, true>> share(tiles);
+  const Share<TileLines<X, V, true>> share(tiles);
   float sums[2 * V] = {};
   share.template each<2>(tiles, [&](unsigned at) {
     float values[V], d[V];

@@ -17,7 +17,7 @@ bool NetworkConditions::Shape::concerns(std::uint32_t from, std::uint32_t to) co
 }
 
 NetworkConditions::OfPacket NetworkConditions::of(Instant now, std::uint32_t from, std::uint32_t to) const {
-  LinkShape all;
+  LinkChange all;
   for (const Shape& it : shapes_) {
     if (it.interval.covers(now) && it.concerns(from, to)) all = worse(all, it.shape);
   }
@@ -48,26 +48,26 @@ Instant NetworkConditions::sent_by(std::uint32_t from, std::uint32_t to, Instant
 
 bool NetworkConditions::are_dials_blocked(Instant now, std::uint32_t machine) const {
   return machine < no_dials_.size() &&
-         std::ranges::any_of(no_dials_[machine], [now](const Interval& it) { return it.covers(now); });
+         std::ranges::any_of(no_dials_[machine], [now](const TimeRange& it) { return it.covers(now); });
 }
 
 Instant NetworkConditions::clear_of_cuts(Instant now, std::uint32_t from, std::uint32_t to) const {
   Instant clear = now;
   const auto found = cuts_.find(way_key(from, to));
   if (found == cuts_.end()) return clear;
-  for (const Interval& cut : found->second) {  // ordered by beginning
+  for (const TimeRange& cut : found->second) {  // ordered by beginning
     if (cut.covers(clear)) clear = cut.to;
   }
   return clear;
 }
 
-void NetworkConditions::cut(std::uint32_t from, std::uint32_t to, Interval interval) {
+void NetworkConditions::cut(std::uint32_t from, std::uint32_t to, TimeRange interval) {
   auto& cuts = cuts_[way_key(from, to)];
   cuts.push_back(interval);
-  std::ranges::sort(cuts, {}, &Interval::from);
+  std::ranges::sort(cuts, {}, &TimeRange::from);
 }
 
-void NetworkConditions::clog(std::uint32_t a, std::uint32_t b, Interval interval, double factor) {
+void NetworkConditions::clog(std::uint32_t a, std::uint32_t b, TimeRange interval, double factor) {
   for (const std::uint64_t key : {way_key(a, b), way_key(b, a)}) {
     auto& clogs = clogs_[key];
     clogs.push_back({interval, factor});
@@ -77,8 +77,8 @@ void NetworkConditions::clog(std::uint32_t a, std::uint32_t b, Interval interval
 }
 
 void NetworkConditions::shape(const std::vector<std::uint32_t>& machines,
-                              const std::vector<std::uint32_t>& others, Interval interval,
-                              const LinkShape& shape) {
+                              const std::vector<std::uint32_t>& others, TimeRange interval,
+                              const LinkChange& shape) {
   Shape made{{}, {}, interval, shape};
   const auto fill = [](std::vector<bool>& set, const std::vector<std::uint32_t>& indices) {
     for (const std::uint32_t i : indices) {
@@ -91,7 +91,7 @@ void NetworkConditions::shape(const std::vector<std::uint32_t>& machines,
   shapes_.push_back(std::move(made));
 }
 
-void NetworkConditions::block_dials(std::uint32_t machine, Interval interval) {
+void NetworkConditions::block_dials(std::uint32_t machine, TimeRange interval) {
   no_dials_.resize(std::max<std::size_t>(no_dials_.size(), machine + std::size_t{1}));
   no_dials_[machine].push_back(interval);
 }

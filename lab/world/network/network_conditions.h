@@ -18,18 +18,18 @@ class NetworkConditions {
   NetworkConditions(Duration latency, double bandwidth) : latency_(latency), bandwidth_(bandwidth) {}
 
   // Blocks packets from one machine to another during the interval; packets in transit arrive.
-  void cut(std::uint32_t from, std::uint32_t to, Interval interval);
+  void cut(std::uint32_t from, std::uint32_t to, TimeRange interval);
   // Divides the bandwidth between two machines, in both directions, during the interval.
-  void clog(std::uint32_t a, std::uint32_t b, Interval interval, double factor);
+  void clog(std::uint32_t a, std::uint32_t b, TimeRange interval, double factor);
   // Packets that are sent during the interval from or to these machines, or between them and `others` if
   // there are any, have these properties; of several shapes the worse value counts. A lost packet arrives
   // later (wire/loss.h), and the following packets wait for it.
   void shape(const std::vector<std::uint32_t>& machines, const std::vector<std::uint32_t>& others,
-             Interval interval, const LinkShape& shape);
+             TimeRange interval, const LinkChange& shape);
   // This machine is behind a router: nobody can dial it.
   void hide(std::uint32_t machine);
   // Dials of this machine that begin in this interval are lost.
-  void block_dials(std::uint32_t machine, Interval interval);
+  void block_dials(std::uint32_t machine, TimeRange interval);
 
   struct OfPacket {
     Duration latency;
@@ -47,23 +47,23 @@ class NetworkConditions {
 
  private:
   struct Clog {
-    Interval interval;
+    TimeRange interval;
     double factor;
   };
   struct Shape {
     std::vector<bool> machines, others;  // by index; shorter than the list of machines; no others: all
-    Interval interval;
-    LinkShape shape;
+    TimeRange interval;
+    LinkChange shape;
     bool concerns(std::uint32_t from, std::uint32_t to) const;
   };
 
   Duration latency_;
   double bandwidth_;
-  std::unordered_map<std::uint64_t, std::vector<Interval>> cuts_;
+  std::unordered_map<std::uint64_t, std::vector<TimeRange>> cuts_;
   std::unordered_map<std::uint64_t, std::vector<Clog>> clogs_;
   std::vector<Shape> shapes_;
-  std::vector<bool> hidden_;                     // by machine; may be shorter
-  std::vector<std::vector<Interval>> no_dials_;  // by machine; may be shorter
+  std::vector<bool> hidden_;                      // by machine; may be shorter
+  std::vector<std::vector<TimeRange>> no_dials_;  // by machine; may be shorter
 };
 
 }  // namespace starling::lab

@@ -33,7 +33,7 @@
 
 namespace starling::lab {
 
-struct NetworkOptions {
+struct VirtualNetworkOptions {
   Duration latency = std::chrono::microseconds(100);
   double bandwidth = 1e9;      // bits per second, in each direction
   std::optional<double> port;  // bits per second, of each machine in each direction; unset: unlimited
@@ -120,8 +120,8 @@ class NetworkHost {
 class VirtualNetwork {
  public:
   // The references outlive the network.
-  VirtualNetwork(NetworkOptions options, NetworkConditions& conditions, Random random, EventQueue& queue,
-                 NetworkHost& host)
+  VirtualNetwork(VirtualNetworkOptions options, NetworkConditions& conditions, Random random,
+                 EventQueue& queue, NetworkHost& host)
       : options_(options), conditions_(conditions), random_(random), queue_(queue), host_(host) {}
   VirtualNetwork(const VirtualNetwork&) = delete;
   VirtualNetwork& operator=(const VirtualNetwork&) = delete;
@@ -175,7 +175,7 @@ class VirtualNetwork {
   // A machine is back after a power loss: it refuses packets to its former instance.
   void up_again(std::uint32_t machine);
 
-  const NetworkOptions& options() const { return options_; }
+  const VirtualNetworkOptions& options() const { return options_; }
   Circuits& circuits() { return circuits_; }
   // The greatest length of any way's queue so far, including packets in transit.
   std::size_t longest_queue() const { return longest_queue_; }
@@ -215,7 +215,7 @@ class VirtualNetwork {
   void end_in_order(Connection& c, std::uint32_t epoch, std::uint32_t machine);
   Duration travel(Duration latency);
 
-  NetworkOptions options_;
+  VirtualNetworkOptions options_;
   NetworkConditions& conditions_;
   Circuits circuits_;
   Random random_;

@@ -189,13 +189,14 @@ struct SlicedNetwork::Impl {
       part.repeated_gradient = kernels::Buffer(nodes.own_floats, backends[p]->staging());
     models::Plan layers{{}, {}, {}, plan.classes};
     layers.layers.assign(plan.layers.begin() + it.run.begin, plan.layers.begin() + it.run.end);
-    part.section = std::make_unique<models::Section>(layers, nodes.lowered, *backends[p], *queues[p],
-                                                     models::SectionOptions{.batch = batch,
-                                                                            .purpose = models::Purpose::train,
-                                                                            .recompute = false,
-                                                                            .begin = 0,
-                                                                            .end = it.run.end - it.run.begin,
-                                                                            .inputs = std::move(borders)});
+    part.section =
+        std::make_unique<models::Section>(layers, nodes.lowered, *backends[p], *queues[p],
+                                          models::SectionOptions{.batch = batch,
+                                                                 .purpose = models::NetworkUse::train,
+                                                                 .recompute = false,
+                                                                 .begin = 0,
+                                                                 .end = it.run.end - it.run.begin,
+                                                                 .inputs = std::move(borders)});
     const models::Border& output = part.section->outputs()[0];
     part.plain = kernels::is_dense_plain(output.activation);
     it.shape = output.activation.shape;

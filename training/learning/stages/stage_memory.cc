@@ -62,7 +62,7 @@ class Predictor {
     const auto queue = backend_.make_queue();
     const models::Section section(plan_, lowered_, backend_, *queue,
                                   {.batch = samples_,
-                                   .purpose = models::Purpose::train,
+                                   .purpose = models::NetworkUse::train,
                                    .recompute = false,
                                    .begin = layers.begin,
                                    .end = layers.end,

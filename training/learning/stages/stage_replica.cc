@@ -36,7 +36,7 @@ void StageReplica::build_sections(const StageModel& model, const std::vector<mod
   for (std::size_t k = 0; k < (repeats() ? 1 : places_); ++k)
     sections_.emplace_back(plan, lowered, backend_, *queue_,
                            models::SectionOptions{.batch = model.samples,
-                                                  .purpose = models::Purpose::train,
+                                                  .purpose = models::NetworkUse::train,
                                                   .recompute = false,
                                                   .begin = layers_.begin,
                                                   .end = layers_.end,

@@ -187,7 +187,7 @@ class LayerByLayer {
 // Also sets what the layers keep.
 double seconds_of_whole(const models::Plan& plan, const kernels::Backend& backend, int batch,
                         Material& material, Repetitions repetitions, std::vector<ProfiledLayer>& layers) {
-  models::Network network(plan, backend, batch, models::Purpose::train, {.seed = kSeed});
+  models::Network network(plan, backend, batch, models::NetworkUse::train, {.seed = kSeed});
   const models::NetworkMemory memory = network.memory();
   for (std::size_t i = 0; i < layers.size(); ++i)
     layers[i].kept =

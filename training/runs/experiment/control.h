@@ -33,7 +33,7 @@ struct PeerReport : PeerFigures, DeviceSharing {
   std::string state;           // of status, finished: joining, training, settling, finished, left
   std::uint32_t members = 0;   // live members that it knows, itself included
   double seconds = 0;          // since its first step
-  ExchangeCounts exchanges;    // completed: those it began, so that a sum over peers counts each once
+  ExchangeTotals exchanges;    // completed: those it began, so that a sum over peers counts each once
   std::uint64_t answered = 0;  // completed ones that others began
   std::uint64_t snapshot = 0;  // of snapshot: which twentieth of an epoch, from 1
   // How it used the time since its training began (training/runs/records/timeline.h).

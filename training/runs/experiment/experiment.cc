@@ -72,8 +72,8 @@ std::uint32_t resolved_micro_batches(const Experiment& experiment, std::size_t s
 
 std::uint32_t resolved_looks(const Experiment& experiment) { return experiment.looks.value_or(20); }
 
-LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at) {
-  LinkShape all;
+LinkChange link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at) {
+  LinkChange all;
   for (const Fault& fault : experiment.faults) {
     const bool concerns = fault.kind == Fault::Kind::link && fault.concerns_link(from, to);
     if (!concerns || at < fault.from || (fault.to && at >= *fault.to)) continue;

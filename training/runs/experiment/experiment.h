@@ -236,7 +236,7 @@ std::uint32_t resolved_looks(const Experiment& experiment);
 
 // The link from `from` to `to` at a time of the run: `[network]` as changed by the faults; several faults
 // combine as worse().
-LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at);
+LinkChange link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at);
 
 // The largest factor by which the peer is ever slowed (the median of a random factor), at least 1.
 double slowness(const Experiment& experiment, std::uint32_t peer);

@@ -44,7 +44,7 @@ constexpr std::array<KindTable, 2> kKindTables = {
       R"(churn = { crashes_per_minute = 0.5, back_after = "20s" })",
       {"crashes_per_minute", "leaves_per_minute", "back_after"}}}};
 
-Status set_link(LinkShape& link, const std::string& key, const std::string& value) {
+Status set_link(LinkChange& link, const std::string& key, const std::string& value) {
   if (key == "latency") return take(parse_time(value), link.latency);
   if (key == "bandwidth") return take(parse_rate(value), link.bandwidth);
   if (key == "drop") return take(parse_real(value, {0, 1, false, true}), link.drop);
@@ -88,7 +88,7 @@ Status read_kind_table(Fault& fault, const KindTable& of, const toml::node& node
     if (Status set = set_fault(fault, key, *value); !set)
       return Error{where + "fault." + key + ": " + set.error().message};
   }
-  if (of.kind == Fault::Kind::link && fault.link == LinkShape{}) {
+  if (of.kind == Fault::Kind::link && fault.link == LinkChange{}) {
     return Error{place(path, node) +
                  ": fault.link: this link is like all others; set latency, bandwidth or a drop above 0"};
   }

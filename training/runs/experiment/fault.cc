@@ -8,8 +8,8 @@
 
 namespace starling::training {
 
-LinkShape worse(const LinkShape& a, const LinkShape& b) {
-  LinkShape both = a;
+LinkChange worse(const LinkChange& a, const LinkChange& b) {
+  LinkChange both = a;
   if (b.latency) both.latency = std::max(a.latency.value_or(*b.latency), *b.latency);
   if (b.bandwidth) both.bandwidth = std::min(a.bandwidth.value_or(*b.bandwidth), *b.bandwidth);
   both.drop = std::min(a.drop + b.drop - a.drop * b.drop, std::nextafter(1.0, 0.0));
@@ -76,13 +76,13 @@ namespace {
 constexpr double kMostPerMinute = 1000;
 
 Status check_link(const Fault& fault) {
-  const LinkShape& link = fault.link;
+  const LinkChange& link = fault.link;
   if (fault.kind != Fault::Kind::link) {
-    if (link != LinkShape{}) return Error{"only link has a latency, a bandwidth and a drop"};
+    if (link != LinkChange{}) return Error{"only link has a latency, a bandwidth and a drop"};
     if (fault.other) return Error{"only link has 'other', the other ends of the links"};
     return Done{};
   }
-  if (link == LinkShape{}) return Error{"a link needs a latency, a bandwidth or a drop"};
+  if (link == LinkChange{}) return Error{"a link needs a latency, a bandwidth or a drop"};
   if (link.latency && (*link.latency < Duration{0} || *link.latency > kLongestTime))
     return Error{"latency is not between 0s and " + format_duration(kLongestTime)};
   if (link.bandwidth && !(*link.bandwidth >= 1 && *link.bandwidth <= 1e15))

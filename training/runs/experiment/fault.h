@@ -16,15 +16,15 @@
 namespace starling::training {
 
 // How a real or virtual link differs from the usual.
-struct LinkShape {
+struct LinkChange {
   std::optional<Duration> latency{};  // one way; unset: as usual
   std::optional<double> bandwidth{};  // bits per second, each way; unset: as usual
   double drop = 0;                    // in [0, 1): chance that a frame is lost and sent again
-  friend bool operator==(const LinkShape&, const LinkShape&) = default;
+  friend bool operator==(const LinkChange&, const LinkChange&) = default;
 };
 
 // The combination of both: the longer latency, the smaller bandwidth; a frame is lost if either loses it.
-LinkShape worse(const LinkShape& a, const LinkShape& b);
+LinkChange worse(const LinkChange& a, const LinkChange& b);
 
 // An event that disturbs peers or links. Times count from the run's start (virtual or wall).
 struct Fault {
@@ -42,7 +42,7 @@ struct Fault {
   Duration from{0};
   std::optional<Duration> to{};    // of what lasts; without it, to the end
   std::string poison{};            // of poison: one of poisons()
-  LinkShape link{};                // of link: of all links of the peers meanwhile, each for itself,
+  LinkChange link{};               // of link: of all links of the peers meanwhile, each for itself,
   std::optional<PeerSet> other{};  // or of those to these peers
   std::optional<Duration> every{}, length{};  // of pause: from one's beginning to the next one's, and of each
   std::optional<Duration> back_after{};       // of crash and leave: a new instance starts so long after

@@ -11,7 +11,7 @@ namespace starling::training {
 
 namespace {
 
-using Length = Schedule::Length;
+using Length = RateSchedule::Length;
 
 // The warm-up ends before the run if both count the same. `how` is the warm-up in words.
 Status check_end(const Length& warmup, const std::string& how, const EndSettings& end) {
@@ -43,7 +43,7 @@ std::string in_words(const Warmup& warmup) {
 // From 0 to 1 over a length.
 double rise(const Length& warmup, double at) { return at < warmup.length ? at / warmup.length : 1; }
 
-double cosine(const Schedule& schedule, double at) {
+double cosine(const RateSchedule& schedule, double at) {
   const double begin = schedule.warmup.in_steps == schedule.run.in_steps ? schedule.warmup.length : 0;
   const double t = std::clamp((at - begin) / (schedule.run.length - begin), 0.0, 1.0);
   const double half = (1 + std::cos(std::numbers::pi * t)) / 2;
@@ -51,14 +51,14 @@ double cosine(const Schedule& schedule, double at) {
 }
 
 // The parts of the schedule that count steps, or those that count epochs.
-double factor(const Schedule& schedule, bool in_steps, double at) {
+double factor(const RateSchedule& schedule, bool in_steps, double at) {
   const double warm = schedule.warmup.in_steps == in_steps ? rise(schedule.warmup, at) : 1;
   switch (schedule.kind) {
-    case Schedule::Kind::constant:
+    case RateSchedule::Kind::constant:
       break;
-    case Schedule::Kind::cosine:
+    case RateSchedule::Kind::cosine:
       return schedule.run.in_steps == in_steps ? warm * cosine(schedule, at) : warm;
-    case Schedule::Kind::step:
+    case RateSchedule::Kind::step:
       return in_steps ? warm : warm * std::pow(schedule.step_factor, std::floor(at / schedule.step_epochs));
   }
   return warm;
@@ -89,12 +89,12 @@ bool counts_epochs(const Experiment& experiment) {
   return decay || (settings.warmup.length > 0 && settings.warmup.unit != Warmup::Unit::steps);
 }
 
-Result<Schedule> make_schedule(const Experiment& experiment, std::uint64_t epoch_samples,
-                               std::uint64_t tokens_per_sample) {
+Result<RateSchedule> make_schedule(const Experiment& experiment, std::uint64_t epoch_samples,
+                                   std::uint64_t tokens_per_sample) {
   if (Status fine = check_schedule(experiment); !fine) return fine.error();
   const ScheduleSettings& settings = experiment.schedule;
   const EndSettings& end = experiment.end;
-  Schedule schedule;
+  RateSchedule schedule;
   schedule.warmup = warmup_of(experiment);
   if (counts_tokens(experiment)) {
     if (tokens_per_sample == 0) {
@@ -110,17 +110,17 @@ Result<Schedule> make_schedule(const Experiment& experiment, std::uint64_t epoch
   schedule.final_rate = settings.final_rate;
   schedule.step_factor = settings.step_factor;
   if (settings.name == "cosine") {
-    schedule.kind = Schedule::Kind::cosine;
+    schedule.kind = RateSchedule::Kind::cosine;
     schedule.run = {end.epochs ? *end.epochs : static_cast<double>(*end.steps), !end.epochs};
   } else if (settings.name == "step") {
-    schedule.kind = Schedule::Kind::step;
+    schedule.kind = RateSchedule::Kind::step;
     schedule.step_epochs = settings.step_epochs ? *settings.step_epochs : *end.epochs / 3;
   }
   return schedule;
 }
 
-double swarm_factor(const Schedule& schedule, double epochs) { return factor(schedule, false, epochs); }
-double own_factor(const Schedule& schedule, std::uint64_t steps) {
+double swarm_factor(const RateSchedule& schedule, double epochs) { return factor(schedule, false, epochs); }
+double own_factor(const RateSchedule& schedule, std::uint64_t steps) {
   return factor(schedule, true, static_cast<double>(steps));
 }
 

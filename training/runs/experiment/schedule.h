@@ -10,7 +10,7 @@
 
 namespace starling::training {
 
-struct Schedule {
+struct RateSchedule {
   enum class Kind : std::uint8_t { constant, cosine, step };
   // Epochs of the swarm, or steps of the peer, of all its workers and with those before a restart.
   struct Length {
@@ -30,7 +30,8 @@ struct Schedule {
 inline constexpr std::uint64_t kNewcomerSteps = 100;
 // Whether a peer that joins now, when the swarm has consumed so many samples, needs that: not where the
 // schedule warms it up, nor at the run's beginning, when all peers' moments are young.
-inline bool needs_warm_up(const Schedule& schedule, std::uint64_t swarm_samples, std::uint32_t batch_size) {
+inline bool needs_warm_up(const RateSchedule& schedule, std::uint64_t swarm_samples,
+                          std::uint32_t batch_size) {
   const bool by_schedule = schedule.warmup.in_steps && schedule.warmup.length > 0;
   return !by_schedule && swarm_samples >= kNewcomerSteps * batch_size;
 }
@@ -44,8 +45,8 @@ bool counts_epochs(const Experiment& experiment);
 
 // `epoch_samples`: the size of the training set. `tokens_per_sample`: 0 if its samples have none. The Error
 // is check_schedule()'s, or says that the warm-up counts tokens and the data has none.
-Result<Schedule> make_schedule(const Experiment& experiment, std::uint64_t epoch_samples,
-                               std::uint64_t tokens_per_sample = 0);
+Result<RateSchedule> make_schedule(const Experiment& experiment, std::uint64_t epoch_samples,
+                                   std::uint64_t tokens_per_sample = 0);
 
 // The factor of the learning rate once the swarm has consumed `epochs` and the peer has made `steps`, in
 // [0, 1]. It is the product of a warm-up and a decay:
@@ -57,22 +58,22 @@ Result<Schedule> make_schedule(const Experiment& experiment, std::uint64_t epoch
 //   step      step_factor^floor(epochs / step_epochs), where epochs count from the run's beginning.
 // swarm_factor() has the parts that count epochs, own_factor() those that count steps. REQUIRES: neither is
 // negative; the schedule comes from make_schedule().
-double swarm_factor(const Schedule& schedule, double epochs);
-double own_factor(const Schedule& schedule, std::uint64_t steps);
-inline double rate_factor(const Schedule& schedule, double epochs, std::uint64_t steps = 0) {
+double swarm_factor(const RateSchedule& schedule, double epochs);
+double own_factor(const RateSchedule& schedule, std::uint64_t steps);
+inline double rate_factor(const RateSchedule& schedule, double epochs, std::uint64_t steps = 0) {
   return swarm_factor(schedule, epochs) * own_factor(schedule, steps);
 }
 
 // swarm_factor() for a worker's next step, when its peer knows of `swarm_samples` that the swarm consumed.
 // The step's own batch is added, so that the first step of a warm-up has a rate above 0. For the same reason
 // own_factor() of a step counts that step.
-inline double swarm_step_factor(const Schedule& schedule, std::uint64_t swarm_samples,
+inline double swarm_step_factor(const RateSchedule& schedule, std::uint64_t swarm_samples,
                                 std::uint32_t batch_size, std::uint64_t epoch_samples) {
   return swarm_factor(schedule,
                       (static_cast<double>(swarm_samples) + batch_size) / static_cast<double>(epoch_samples));
 }
 // The product of both, for the peer's step with this number, from 1.
-inline double step_rate_factor(const Schedule& schedule, std::uint64_t swarm_samples,
+inline double step_rate_factor(const RateSchedule& schedule, std::uint64_t swarm_samples,
                                std::uint32_t batch_size, std::uint64_t epoch_samples, std::uint64_t step) {
   return swarm_step_factor(schedule, swarm_samples, batch_size, epoch_samples) * own_factor(schedule, step);
 }

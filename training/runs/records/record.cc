@@ -81,7 +81,7 @@ void visit_fields(Visitor& visit, Run& summary) {
 
 }  // namespace
 
-ExchangeCounts& ExchangeCounts::operator+=(const ExchangeCounts& other) {
+ExchangeTotals& ExchangeTotals::operator+=(const ExchangeTotals& other) {
   completed += other.completed;
   aborted += other.aborted;
   rejected += other.rejected;

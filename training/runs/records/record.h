@@ -16,10 +16,10 @@
 
 namespace starling::training {
 
-struct ExchangeCounts {
+struct ExchangeTotals {
   std::uint64_t completed = 0, aborted = 0, rejected = 0, half_applied_chunks = 0;
   std::map<std::string, std::uint64_t> refused_chunks{};  // what others sent, by reason: "not_finite"
-  ExchangeCounts& operator+=(const ExchangeCounts& other);
+  ExchangeTotals& operator+=(const ExchangeTotals& other);
 };
 
 // The counts as reports and summaries have them, in this order.
@@ -86,7 +86,7 @@ struct Summary : RunDescription {
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus_distance;
   std::optional<double> consensus_distance_before_settling;
   std::optional<double> seconds_to_target;
-  ExchangeCounts exchanges;
+  ExchangeTotals exchanges;
   std::uint64_t bytes_sent = 0;
   Staleness staleness{};                  // of completed exchanges
   std::optional<std::string> trace_hash;  // of simulate only
