@@ -247,7 +247,7 @@ class PlainSlot(Slot):
         self.values = self._shaped(array.array("f", self._flat()))
 
 
-def _instance(value, module, name):
+def is_instance(value, module, name):
     """Whether value is a MODULE.NAME, without importing a library that is not in use."""
     library = sys.modules.get(module)
     kind = getattr(library, name, None)
@@ -255,29 +255,8 @@ def _instance(value, module, name):
 
 
 def is_jax(value):
-    return _instance(value, "jax", "Array")
+    return is_instance(value, "jax", "Array")
 
 
 def is_numbers(value):
     return isinstance(value, list) and bool(value) and all(isinstance(x, (int, float)) for x in value)
-
-
-def make_slot(name, value, role):
-    """The slot of a leaf of the trainer's parameters, or None if it stays local: integers, and what has no elements.
-    Raises Error if it is no array."""
-    if _instance(value, "torch", "Tensor"):
-        from .torch import TorchSlot, kind_of
-        return TorchSlot(name, value, role) if kind_of(name, value) and value.numel() else None
-    if _instance(value, "numpy", "ndarray") or is_jax(value):
-        if value.dtype.name not in KINDS or value.size == 0:
-            return _local(name, value.dtype.kind)
-        return (JaxSlot if is_jax(value) else NumpySlot)(name, value, role)
-    if isinstance(value, (array.array, memoryview)) or is_numbers(value):
-        code = getattr(value, "typecode", getattr(value, "format", "d"))
-        return PlainSlot(name, value, role) if code in "fd" and all(getattr(value, "shape", (len(value),))) else None
-    raise Error(f"{name} is of type {type(value).__name__}, not an array of numbers")
-
-
-def _local(name, kind):
-    if kind == "c":
-        raise Error(f"{name} has complex numbers; a swarm averages real ones")

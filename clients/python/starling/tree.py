@@ -2,7 +2,29 @@
 import array
 from collections.abc import Mapping
 
-from .slots import PlainSlot, is_jax, is_numbers, make_slot
+from .errors import Error
+from .slots import KINDS, JaxSlot, NumpySlot, PlainSlot, is_instance, is_jax, is_numbers
+
+
+def _make_slot(name, value, role):
+    """The slot of a leaf of the trainer's parameters, or None if it stays local: integers, and what has no elements.
+    Raises Error if it is no array."""
+    if is_instance(value, "torch", "Tensor"):
+        from .torch_slots import TorchSlot, kind_of
+        return TorchSlot(name, value, role) if kind_of(name, value) and value.numel() else None
+    if is_instance(value, "numpy", "ndarray") or is_jax(value):
+        if value.dtype.name not in KINDS or value.size == 0:
+            return _local(name, value.dtype.kind)
+        return (JaxSlot if is_jax(value) else NumpySlot)(name, value, role)
+    if isinstance(value, (array.array, memoryview)) or is_numbers(value):
+        code = getattr(value, "typecode", getattr(value, "format", "d"))
+        return PlainSlot(name, value, role) if code in "fd" and all(getattr(value, "shape", (len(value),))) else None
+    raise Error(f"{name} is of type {type(value).__name__}, not an array of numbers")
+
+
+def _local(name, kind):
+    if kind == "c":
+        raise Error(f"{name} has complex numbers; a swarm averages real ones")
 
 
 class Tensors:
@@ -45,7 +67,7 @@ class Tree(Tensors):
         for name, leaf in self._leaves():
             if is_local and is_local(name, leaf):
                 continue
-            slot = make_slot(name, leaf, roles.get(name, "trained"))
+            slot = _make_slot(name, leaf, roles.get(name, "trained"))
             if slot and id(leaf) in seen and not is_jax(leaf):
                 tied.append((name, seen[id(leaf)]))
             elif slot:
