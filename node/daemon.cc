@@ -570,8 +570,7 @@ void Daemon::act(const gossip::AnswerOffer& answer) {
 void Daemon::act(const gossip::Rewired& rewired) {
   started_.events.rewired(topologies::shown_name(rewired.topology).substr(0, 200));
   // Also in the manifest: a peer that restarts the swarm from the cache uses this topology.
-  for (wire::ManifestEntry& setting : lives_.running->manifest.settings)
-    if (setting.key == "gossip.topology") setting.value = rewired.topology;
+  change_setting(lives_.running->manifest, "gossip.topology", rewired.topology);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/program.h"
 #include "base/text.h"
+#include "training/runs/experiment/settings/effects.h"
 #include "training/runs/experiment/settings/settings.h"
 #include "training/runs/records/files.h"
 #include "training/runs/records/json.h"
@@ -217,6 +218,14 @@ wire::Program own_program() {
   return {version(), std::move(known)};
 }
 
+void change_setting(wire::Manifest& manifest, const std::string& key, const std::string& value) {
+  const auto found = std::ranges::find(manifest.settings, key, &wire::ManifestEntry::key);
+  if (found != manifest.settings.end())
+    found->value = value;
+  else
+    manifest.settings.push_back({key, value});
+}
+
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest) {
   std::vector<std::pair<std::string, std::string>> shared;
   std::set<std::string_view> keys;
@@ -270,12 +279,20 @@ std::string ignored_settings(const std::vector<std::string>& given, const traini
   training::Experiment run = mine;
   if (!apply_settings(run, remembered)) return {};  // joining will fail with the reason
   run.seed = remembered.seed;
+  // What is not set is compared by what is used instead.
+  const auto value_in = [](const training::Experiment& experiment, const training::Setting& setting) {
+    auto value = setting.get(experiment);
+    if (value) return value;
+    const auto used = training::used_values(experiment);
+    const auto found = used.find(setting.key);
+    return found == used.end() ? value : found->second;
+  };
   std::string list;
   for (const training::Setting& setting : training::settings()) {
     // Another model is an error elsewhere; each peer has its own source of the data.
     if (!setting.shared || setting.key == "model.name" || setting.key == "data.source") continue;
     if (std::find(given.begin(), given.end(), setting.key) == given.end()) continue;
-    const auto wanted = setting.get(mine), there = setting.get(run);
+    const auto wanted = value_in(mine, setting), there = value_in(run, setting);
     if (wanted == there) continue;
     list += (list.empty() ? "" : ", ") + setting.key + " = " + wanted.value_or("nothing") + " (it is " +
             there.value_or("not set") + ")";

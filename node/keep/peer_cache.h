@@ -55,6 +55,8 @@ Result<ReadSwarm> parse_cached_swarm(std::string_view text);
 
 // Applies a run's shared settings. A setting that this version does not know is an Error that says so.
 Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest);
+// Replaces the value of a setting, or adds the setting.
+void change_setting(wire::Manifest& manifest, const std::string& key, const std::string& value);
 
 // This program, with what apply_settings() accepts.
 wire::Program own_program();

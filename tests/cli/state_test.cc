@@ -125,12 +125,17 @@ TEST_CASE("a peer that ends stores the live members, not those that left") {
 
 TEST_CASE("after a blackout the first peer restarts the run, and the next one joins it", "[figures]") {
   const TemporaryFolder folder;
-  Program first(beginner(folder.file("first"), {}, "mlp"));
+  Program first(beginner(folder.file("first"), {"--http", "127.0.0.1:0"}, "mlp"));
+  const std::string page = first.wait_for_error_word("HTTP at ");
   const std::string here = first.wait_for_error_word(" listens at ");
   Program second(state_peer(folder.file("second"), {"--listen", "127.0.0.1:0", "--join", here}));
   const std::string there = second.wait_for_error_word(" listens at ");
   REQUIRE(comes_to_remember(folder.file("first"), there));
   REQUIRE(comes_to_remember(folder.file("second"), here));
+  REQUIRE(run({"topology", "set", "ring", "--at", page}).exit_code == 0);
+  REQUIRE(second.wait_for_error_text("the swarm's topology is ring from now on"));
+  REQUIRE(eventually(
+      [&] { return read_whole(folder.file("second/peers.json")).find("ring") != std::string::npos; }));
   kill_at_once(first);
   kill_at_once(second);
 
@@ -139,6 +144,7 @@ TEST_CASE("after a blackout the first peer restarts the run, and the next one jo
   const std::string asked_at = back.wait_for_error_word("HTTP at ");
   REQUIRE(back.wait_for_error_text("the swarm trains mlp on glyphs"));
   REQUIRE(back.wait_for_error_text("training begins"));
+  CHECK(json::parse(run({"status", "--at", asked_at, "--json"}).out).at("topology") == "ring");
   // The member that has not returned stays in the cache.
   CHECK(remembered(folder.file("second")) == std::set<std::string>{here});
   Program next(state_peer(folder.file("first"), {"--listen", here, "--pace", "10ms"}));

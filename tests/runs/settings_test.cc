@@ -230,12 +230,12 @@ TEST_CASE("a joiner takes the swarm's shared settings and keeps its own") {
     REQUIRE(shared_settings(joiner) == shared_settings(beginner));
     for (const auto& setting : settings()) {
       INFO(setting.key);
-      if (setting.key == "gossip.every" || setting.key == "training.learning_rate") continue;
+      if (setting.key == "training.learning_rate") continue;
       const bool idle = setting.shared && !has_effect(beginner, setting.key);  // then all have its default
       REQUIRE(setting.get(joiner) == setting.get(idle ? Experiment{} : setting.shared ? beginner : before));
     }
-    if (has_effect(beginner, "gossip.every")) REQUIRE(joiner.gossip.every == resolved_every(beginner));
-    REQUIRE(joiner.optimizer.learning_rate == resolved_learning_rate(beginner));
+    if (has_effect(beginner, "gossip.every")) REQUIRE(resolved_every(joiner) == resolved_every(beginner));
+    REQUIRE(resolved_learning_rate(joiner) == resolved_learning_rate(beginner));
     REQUIRE(joiner.faults == before.faults);
   }
 }
@@ -257,14 +257,16 @@ TEST_CASE("a manifest does not say whether a setting is the default in other wor
   CHECK(shared_settings(one) != shared_settings(other));
 }
 
-TEST_CASE("settings that are newer than the manifest are in it only if they differ from the default") {
-  const std::vector<std::string> later = {
+TEST_CASE("a manifest has only settings that differ from their defaults") {
+  const std::vector<std::string> some = {
       "training.schedule",   "training.warmup",   "training.step_epochs", "training.step_factor",
       "training.final_rate", "training.crop",     "training.flip",        "training.beta1",
       "training.epsilon",    "training.clip_norm"};
   Experiment e;
-  for (const auto& [key, value] : shared_settings(e))
-    REQUIRE(std::find(later.begin(), later.end(), key) == later.end());
+  using List = std::vector<std::pair<std::string, std::string>>;
+  REQUIRE(shared_settings(e) == List{{"training.learning_rate", "0.05"}});  // depends on the workers
+  e.training.workers = 2;
+  REQUIRE(shared_settings(e) == List{{"training.learning_rate", "0.025"}});
   e.schedule.name = "step";
   e.schedule.warmup = {0.5};
   e.schedule.step_epochs = 2;
@@ -276,7 +278,7 @@ TEST_CASE("settings that are newer than the manifest are in it only if they diff
   e.optimizer.epsilon = 1e-6;
   e.optimizer.clip_norm = 1;
   const auto told = shared_settings(e);
-  for (const std::string& key : later) {
+  for (const std::string& key : some) {
     INFO(key);
     REQUIRE(std::count_if(told.begin(), told.end(), [&](const auto& pair) { return pair.first == key; }) ==
             (has_effect(e, key) ? 1 : 0));
@@ -293,47 +295,96 @@ TEST_CASE("settings that are newer than the manifest are in it only if they diff
   REQUIRE(joiner.training.crop == 0);
 }
 
-// A setting that is told even with its default must be known by every program with this protocol: those of
-// version 0.3.0 know these. Later ones are per_run_if_set.
-TEST_CASE("a manifest contains settings with their defaults only if version 0.3.0 knows them") {
-  const std::vector<std::string> known = {"seed",
-                                          "peers",
-                                          "model.name",
-                                          "model.layers",
-                                          "data.source",
-                                          "data.partition",
-                                          "training.batch_size",
-                                          "training.optimizer",
-                                          "training.learning_rate",
-                                          "training.momentum",
-                                          "training.beta2",
-                                          "training.weight_decay",
-                                          "training.nesterov",
-                                          "training.quasi_global_momentum",
-                                          "training.epochs",
-                                          "training.steps",
-                                          "training.seconds",
-                                          "training.target_accuracy",
-                                          "training.target_loss",
-                                          "gossip.rule",
-                                          "gossip.topology",
-                                          "gossip.partners",
-                                          "gossip.every",
-                                          "gossip.payload",
-                                          "gossip.top_k",
-                                          "gossip.weights",
-                                          "gossip.outer_rate",
-                                          "gossip.outer_momentum",
-                                          "gossip.consensus_rate",
-                                          "gossip.clip"};
+// A manifest has no defaults, so programs with one number of the protocol must agree on them.
+TEST_CASE("the default of a setting that the peers of a run share never changes") {
+  std::string defaults;
   for (const Setting& setting : settings()) {
-    INFO(setting.key);
-    CHECK(setting.told_by_default == (std::ranges::find(known, setting.key) != known.end()));
+    if (!setting.shared) continue;
+    const auto value = setting.get(Experiment{});
+    defaults += setting.key + (value ? " = " + *value : "") + "\n";
   }
-  for (const auto& [key, value] : shared_settings(Experiment{})) {
-    INFO(key);
-    CHECK(std::ranges::find(known, key) != known.end());
+  CHECK(defaults == R"(seed = 1
+peers = 4
+model.name = lenet
+model.layers
+data.source = glyphs
+data.partition = iid
+data.windows = random
+training.batch_size = 64
+training.optimizer = sgd
+training.learning_rate
+training.momentum = 0.9
+training.beta1
+training.beta2 = 0.999
+training.epsilon = 1e-08
+training.weight_decay = 0
+training.clip_norm = 0
+training.nesterov = false
+training.quasi_global_momentum = false
+training.schedule = constant
+training.warmup = 0
+training.step_epochs
+training.step_factor = 0.1
+training.final_rate = 0
+training.crop = 0
+training.flip = false
+training.epochs
+training.steps
+training.seconds
+training.target_accuracy
+training.target_loss
+gossip.rule = pairwise
+gossip.topology = exponential
+gossip.partners = uniform
+gossip.every
+gossip.payload = f32
+gossip.top_k = 0.01
+gossip.weights = equal
+gossip.outer_rate = 0.7
+gossip.outer_momentum
+gossip.fragments = 1
+gossip.consensus_rate
+gossip.clip = 0.5
+gossip.servers = 1
+gossip.racks = 0
+gossip.server_rate
+gossip.staleness = 3
+)");
+}
+
+TEST_CASE("what is used for a setting that is not set never changes") {
+  std::string used;
+  for (const RuleTraits& rule : kRules) {
+    Experiment experiment;
+    experiment.gossip.rule = *find_named<Rule>(kRules, rule.name);
+    used += std::string(rule.name) + ":";
+    for (const auto& [key, value] : used_values(experiment))
+      if (find_setting(key)->shared && key != "training.learning_rate") used += " " + key + " = " + value;
+    used += "\n";
   }
+  CHECK(used == R"(pairwise: gossip.every = 8 steps
+push-sum: gossip.every = 200ms
+d-psgd: gossip.every = 1 steps
+choco: gossip.consensus_rate = 1 gossip.every = 8 steps
+noloco: gossip.every = 50 steps gossip.outer_momentum = 0.5
+clipped: gossip.every = 8 steps
+parameter-server: gossip.every = 1 steps
+ssp: gossip.every = 1 steps
+none:
+all-reduce:
+diloco: gossip.every = 50 steps gossip.outer_momentum = 0.9
+)");
+  Experiment experiment;
+  experiment.optimizer.name = "adamw";
+  experiment.schedule.name = "step";
+  experiment.end.epochs = 3;
+  const auto others = used_values(experiment);
+  CHECK(others.at("training.learning_rate") == "0.001");
+  CHECK(others.at("training.beta1") == "0.9");
+  CHECK(others.at("training.step_epochs") == "1");
+  experiment.gossip.rule = Rule::choco;
+  experiment.gossip.payload = Payload::top_k;
+  CHECK(used_values(experiment).at("gossip.consensus_rate") == "0.015");
 }
 
 TEST_CASE("a manifest with an unknown, foreign or invalid setting is rejected and changes nothing") {

@@ -98,8 +98,8 @@ std::map<std::string, std::string> used_values(const Experiment& experiment) {
 
 Experiment without_spelled_defaults(const Experiment& experiment) {
   Experiment its = experiment;
-  for (const char* const key :
-       {"training.beta1", "training.step_epochs", "gossip.outer_momentum", "gossip.consensus_rate"}) {
+  for (const char* const key : {"training.beta1", "training.step_epochs", "gossip.every",
+                                "gossip.outer_momentum", "gossip.consensus_rate"}) {
     const Setting* const setting = find_setting(key);
     Experiment without = its;
     setting->reset(without);

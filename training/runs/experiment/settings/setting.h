@@ -44,8 +44,7 @@ struct SettingOf : SettingText {
 
 // A setting of an experiment. The table of all is in settings.cc; node/peer/settings.cc has a peer's own.
 struct Setting : SettingOf<Experiment> {
-  bool shared = false;           // the same for the whole run, so it travels in the manifest,
-  bool told_by_default = false;  // even while it has its default
+  bool shared = false;  // the same for the whole run, so the manifest has it if it is not the default
   Effect effect{};
   std::function<std::optional<std::string>(const Experiment&)> get;  // nullopt: unset
   std::function<void(Experiment&)> reset;                            // back to the default

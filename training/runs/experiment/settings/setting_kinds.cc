@@ -36,8 +36,7 @@ Setting setting_of(const Entry& entry, Setting::Form form) {
   setting.placeholder = entry.placeholder;
   setting.help = entry.help;
   setting.form = form;
-  setting.shared = entry.scope != per_peer;
-  setting.told_by_default = entry.scope == per_run;
+  setting.shared = entry.scope == per_run;
   setting.effect = entry.effect;
   return setting;
 }

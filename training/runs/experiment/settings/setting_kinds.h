@@ -20,9 +20,8 @@
 
 namespace starling::training {
 
-// Who must agree on a setting. `per_run_if_set` is for settings that were added later: a peer of an older
-// version can take part while they have their defaults.
-enum Scope : std::uint8_t { per_peer, per_run, per_run_if_set };
+// Who must agree on a setting.
+enum Scope : std::uint8_t { per_peer, per_run };
 
 // What a row says beside its field, parser and writer.
 struct Entry {

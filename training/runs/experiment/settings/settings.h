@@ -51,7 +51,9 @@ Status settle_model(Experiment& experiment, bool name_given, bool layers_given);
 // Whether a network with its own layers may have its name.
 Status check_model(const Experiment& experiment);
 
-// The settings that all peers of a run share, as a manifest carries them, with the pace resolved.
+// The settings that all peers of a run share, as a manifest carries them: those that have an effect and
+// differ from their default, which is the same in all programs with one number of the protocol; and the
+// learning rate, whose default depends on the first peer's workers.
 // apply_shared() is the inverse and checks like a file: it resets every shared setting that is not listed to
 // its default. An Error changes nothing.
 std::vector<std::pair<std::string, std::string>> shared_settings(const Experiment& experiment);

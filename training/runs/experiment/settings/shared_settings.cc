@@ -9,19 +9,13 @@ std::vector<std::pair<std::string, std::string>> shared_settings(const Experimen
   const Experiment experiment = without_spelled_defaults(whole);
   std::vector<std::pair<std::string, std::string>> values;
   for (const auto& setting : settings()) {
-    if (!setting.shared) continue;
-    // What has no effect travels as its default, so that it changes nothing.
-    const bool idle = !has_effect(experiment, setting.key);
-    if (!setting.told_by_default && (idle || setting.get(experiment) == setting.get(Experiment{}))) continue;
-    Experiment told = experiment;
-    if (idle) setting.reset(told);
-    if (setting.key == "training.learning_rate") {
-      values.emplace_back(setting.key, format_number(resolved_learning_rate(told)));
-    } else if (setting.key == "gossip.every") {
-      values.emplace_back(setting.key, format_pace(resolved_every(told)));
-    } else if (auto value = setting.get(told)) {
-      values.emplace_back(setting.key, std::move(*value));
+    if (!setting.shared || !has_effect(experiment, setting.key)) continue;
+    if (setting.key == "training.learning_rate") {  // its default depends on the first peer's workers
+      values.emplace_back(setting.key, format_number(resolved_learning_rate(experiment)));
+      continue;
     }
+    auto value = setting.get(experiment);
+    if (value && value != setting.get(Experiment{})) values.emplace_back(setting.key, std::move(*value));
   }
   return values;
 }
