@@ -60,7 +60,7 @@ class Evaluations {
       const std::uint64_t number = snapshots_.begin()->first;
       for (const SwarmMember& member : run_.members) {
         const Life& life = member.life;
-        const bool writes = member.running() && !life.paused && (life.first_step || run_.serves(member));
+        const bool writes = member.running() && !life.paused() && (life.first_step || run_.serves(member));
         if (writes && includes(member) && life.snapshot < number) return;
       }
       Snapshot snapshot = std::move(snapshots_.begin()->second);

@@ -142,7 +142,6 @@ void Launcher::start_again(SwarmMember& member) {
 
 void Launcher::pause(SwarmMember& member) {
   if (member.life.pauses++ > 0) return;
-  member.life.paused = true;
   if (const auto at = run_.seconds()) timelines_.pause(member.number, *at);
   member.life.child->signal(SIGSTOP);
 }
@@ -155,7 +154,6 @@ void Launcher::end_pause(SwarmMember& member) {
 }
 
 void Launcher::resume(SwarmMember& member) {
-  member.life.paused = false;
   member.life.pauses = 0;
   if (const auto at = run_.seconds()) timelines_.resume(member.number, *at);
   member.life.child->signal(SIGCONT);
@@ -169,7 +167,7 @@ void Launcher::crash(SwarmMember& member) {
 void Launcher::leave(SwarmMember& member) {
   member.life.departing = true;
   member.life.child->signal(SIGTERM);
-  if (member.life.paused) resume(member);
+  if (member.life.paused()) resume(member);
 }
 
 void Launcher::end_all() {
@@ -177,7 +175,7 @@ void Launcher::end_all() {
   for (SwarmMember& member : run_.members) {
     if (!member.running()) continue;
     member.life.child->tell(training::kEndCommand);
-    if (member.life.paused) resume(member);
+    if (member.life.paused()) resume(member);
   }
 }
 

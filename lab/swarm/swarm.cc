@@ -373,8 +373,8 @@ class Swarm {
   bool only_paused_left() const {
     bool paused = false;
     for (const SwarmMember& member : run_.members) {
-      if (member.running() && !member.life.paused && !run_.by_all_reduce()) return false;
-      paused = paused || (member.running() && member.life.paused);
+      if (member.running() && !member.life.paused() && !run_.by_all_reduce()) return false;
+      paused = paused || (member.running() && member.life.paused());
     }
     return paused && (run_.anyone_finished() || !injector_.resumes_someone());
   }
@@ -416,7 +416,7 @@ class Swarm {
       const PeerReport& report = member.life.report;
       LiveRow& row = rows.emplace_back(LiveRow{report, member.name, member.life.state, member.exchanges()});
       row.steps = member.steps();
-      if (member.life.paused) row.state = ProcessState::paused;
+      if (member.life.paused()) row.state = ProcessState::paused;
     }
     run_.table.draw(rows, total());
   }

@@ -46,13 +46,13 @@ struct Life {
   std::optional<SteadyTime> training_end{};  // until `trained`: the latest report of a step
   bool trained = false;                      // training_end is final
   std::uint64_t snapshot = 0;                // number of the latest
-  bool paused = false;
-  std::uint32_t pauses = 0;  // that cover now
-  bool departing = false;    // a fault ends this process
-  bool stopped = false;      // it ran when the user ended the run
-  bool returns = false;      // the next process starts when this one has ended
+  std::uint32_t pauses = 0;                  // that cover now
+  bool departing = false;                    // a fault ends this process
+  bool stopped = false;                      // it ran when the user ended the run
+  bool returns = false;                      // the next process starts when this one has ended
 
   bool running() const { return child.has_value() && !exit; }
+  bool paused() const { return pauses > 0; }
 };
 
 // Sums over the processes of a peer.

@@ -54,7 +54,7 @@ struct CheckpointFacts {
 };
 training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState& state);
 
-// Of a peer with data of its own: their fingerprint, 16 hexadecimal digits.
+// The fact that a peer with data of its own keeps: their fingerprint, 16 hexadecimal digits.
 inline constexpr const char* kOwnDataFact = "own_data";
 
 // A checkpoint to resume from.

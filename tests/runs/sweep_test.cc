@@ -163,6 +163,7 @@ TEST_CASE("a sweep that cannot be run is rejected with its file, line and key") 
   refused("[sweep]\nseed = []\n", ", line 2: sweep.seed: the list is empty");
   refused("[sweep]\nseed = [[1]]\n", ", line 2: sweep.seed: expected a list of single values");
   refused("[sweep]\nseed = [1, 1]\n", ", line 2: sweep.seed: 1 occurs twice");
+  refused("[sweep]\ntraining.pace = [\"20ms\", \"0.02s\"]\n", "pace: 0.02s occurs twice, first as 20ms");
   refused("[sweep]\ngossip.rul = [\"none\"]\n", ", line 2: sweep: ");
   refused("[sweep]\ngossip.rule = [\"none\",\n\"some\"]\n", ", line 3: sweep: gossip.rule: 'some' is not");
   refused("[sweep]\nfault.1.slow = [1, 2]\n",

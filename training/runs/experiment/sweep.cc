@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -33,18 +34,29 @@ std::optional<std::pair<std::size_t, std::string>> numbered_key(const std::strin
   return std::pair(*number, key.substr(dot + 1));
 }
 
+// A value as its setting writes it: "0.02s" is "20ms".
+std::string written(const std::string& key, const std::string& value) {
+  const Setting* const setting = find_setting(key);
+  Experiment experiment;
+  if (setting == nullptr || !setting->set(experiment, value)) return value;
+  return setting->get(experiment).value_or(value);
+}
+
 Status read_list(std::vector<SweepAxis>& axes, const std::string& key, const toml::array& list,
                  const std::string& path) {
   const std::string where = place(path, list) + ": sweep." + key + ": ";
   if (list.empty()) return Error{where + "the list is empty"};
   SweepAxis axis;
   axis.key = key;
+  std::map<std::string, std::string> first_as;
   for (const toml::node& node : list) {
     const auto value = scalar(node);
     if (!value) return Error{where + "expected a list of single values"};
-    const auto& values = axis.values;
-    if (std::find(values.begin(), values.end(), *value) != values.end())
-      return Error{where + *value + " occurs twice"};
+    const auto [same, is_new] = first_as.emplace(written(key, *value), *value);
+    if (!is_new) {
+      const std::string& first = same->second;
+      return Error{where + *value + " occurs twice" + (first == *value ? "" : ", first as " + first)};
+    }
     axis.values.push_back(*value);
     axis.places.push_back(place(path, node) + ": sweep");
   }
