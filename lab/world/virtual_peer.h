@@ -220,7 +220,7 @@ class VirtualPeer final : public VirtualMachine {
   void crash(bool silent) {
     if (up()) take_down(MachineState::crashed, silent);
   }
-  // A request of a user or of the world: gossip::LeaveRequested, RewireRequested, EndRequested or Assembled.
+  // A request of a user or of the world: gossip::LeaveRequested, RewireRequested or EndRequested.
   template <class Request>
   void request(Request request) {
     if (up()) later(now(), [this, it = std::move(request)] { step(it); });

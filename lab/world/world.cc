@@ -159,7 +159,8 @@ void World::found(const std::vector<VirtualPeer*>& founders) {
     founders_.push_back(peer->view().membership->self());
   }
   std::ranges::sort(founders_, {}, &wire::Member::id);
-  for (VirtualPeer* const peer : founders) peer->request(gossip::Assembled{founders_});
+  // At once, so that the run begins also where a machine is paused from now on.
+  for (VirtualPeer* const peer : founders) peer->step(gossip::Assembled{founders_});
 }
 
 // ---- running ----

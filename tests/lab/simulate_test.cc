@@ -317,6 +317,24 @@ TEST_CASE("a peer that crashes or leaves at the time 0 is gone, and may return")
   }
 }
 
+TEST_CASE("a pause from the time 0 costs a peer as many steps as a later one") {
+  for (const char* rule : {"pairwise", "noloco", "parameter-server"}) {
+    CAPTURE(rule);
+    auto experiment = small();
+    experiment.gossip.rule = *rule_named(rule);
+    experiment.training.workers = 1;
+    experiment.training.pace = std::chrono::milliseconds(10);
+    experiment.end.epochs.reset();
+    experiment.end.seconds = std::chrono::seconds(2);
+    experiment.faults = {
+        {.peer = 1, .kind = training::Fault::Kind::pause, .to = std::chrono::milliseconds(500)}};
+    const auto summary = run(experiment);
+    const auto steps = [&](std::size_t peer) { return static_cast<double>(summary.per_peer[peer].steps); };
+    CHECK(std::abs(steps(0) - steps(1) - 50) <= 3);
+    CHECK(summary.seconds <= 2.05);
+  }
+}
+
 TEST_CASE("a peer with poor links exchanges less, and the others finish") {
   auto experiment = small();
   experiment.training.workers = 1;
