@@ -9,9 +9,7 @@
 #include <asio/awaitable.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/post.hpp>
-#include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
-#include <asio/use_awaitable.hpp>
 
 namespace starling::transport {
 
@@ -35,16 +33,9 @@ class Signal {
 
   void raise() { timer_.cancel(); }
 
-  asio::awaitable<void> wait() {
-    asio::error_code ignored;
-    co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-  }
+  asio::awaitable<void> wait();
   // Returns at the deadline at the latest. REQUIRES: no other waiter.
-  asio::awaitable<void> wait_until(TimePoint deadline) {
-    timer_.expires_at(deadline);
-    co_await wait();
-    timer_.expires_at(TimePoint::max());
-  }
+  asio::awaitable<void> wait_until(TimePoint deadline);
 
  private:
   asio::steady_timer timer_;
