@@ -90,10 +90,8 @@ struct Manifest {
   std::uint64_t fingerprint = 0;  // of the arena's layout; peers with different fingerprints do not exchange
   std::uint64_t arena_floats = 0;
   std::uint64_t seed = 0;
-  std::vector<ManifestEntry>
-      settings;  // rule, topology, hyper-parameters, end of the run; each must be known
-  std::vector<ManifestEntry>
-      facts{};            // about model and data; a program of another version ignores unknown ones
+  std::vector<ManifestEntry> settings;  // that differ from their defaults; each must be known
+  std::vector<ManifestEntry> facts{};   // about model and data; unknown ones are ignored
   std::string program{};  // the version of the program that began the run; empty: earlier than 0.4
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Compares figures that the program prints with the same figures by NumPy, in double precision, from their definitions: models
 for text, graphs, times to a target. numbers_test.py PROGRAM [--seed N]; the seed follows from the commit. The last line is
 "N passed, N failed"."""
